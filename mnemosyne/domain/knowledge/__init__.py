@@ -1,1 +1,1 @@
-"""AGGREGATE: what outlives a session: the memory of a project, and what its user prefers."""
+"""AGGREGATE: cross-session knowledge: the memory of a project, and its user's preferences."""

@@ -1,7 +1,7 @@
-"""What a command does to what is known: the only place where events of entries are made.
+"""Decide commands on knowledge entries: the only module that makes their events.
 
-An entry is never changed: an update ends it and writes another one in its place, in one append. What we extracted never
-takes the place of what somebody said outright.
+An entry never changes: an update ends it and writes its replacement, in one append. An extracted entry never replaces
+an explicit one.
 """
 
 from base64 import b32encode
@@ -30,22 +30,20 @@ from mnemosyne.domain.knowledge.words import clean_content, clean_detail, conten
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000
-"""So many entries of one place hold at a time: more would help nobody, and each session's first request looks them
-through.
-"""
+"""Limit on the valid entries of one place: each session's first request searches all of them."""
 
 ALIKE = 0.5
-"""Two entries with so much of their words in common are about the same thing."""
+"""Share of common words from which on two entries are about the same subject."""
 
 
 def _storable(key: str) -> str:
-    """A key as the log can hold it: the name of a folder that is not UTF-8 has half surrogate pairs."""
+    """A key that the log can store: the name of a folder that is not UTF-8 contains lone surrogates."""
     return key.encode("utf-8", "backslashreplace").decode()
 
 
 @attrs.frozen
 class Place:
-    """Whose entries a stream holds; as in KnowledgeOpened."""
+    """The tenant, scope and key of a stream of entries; fields as in KnowledgeOpened."""
 
     tenant: str
     scope: Scope
@@ -53,7 +51,7 @@ class Place:
 
 
 def places_of(tenant: str, project: str | None, folder: str | None) -> tuple[Place, ...]:
-    """All places that are seen from a folder of a project, the nearest first."""
+    """All places visible from a folder of a project, nearest first."""
     near = [(Scope.SANDBOX, folder), (Scope.PROJECT, project)]
     named = [Place(tenant, scope, key) for scope, key in near if key]
     return (*named, Place(tenant, Scope.USER), Place(tenant, Scope.GLOBAL))
@@ -61,7 +59,7 @@ def places_of(tenant: str, project: str | None, folder: str | None) -> tuple[Pla
 
 @attrs.frozen(kw_only=True)
 class EntryDraft:
-    """An entry to be written; the fields are those of EntryWritten. ``valid_from`` None: from now on."""
+    """An entry to write; fields as in EntryWritten. ``valid_from`` defaults to now."""
 
     kind: EntryKind
     content: str
@@ -75,7 +73,7 @@ class EntryDraft:
 
 @attrs.frozen(kw_only=True)
 class RememberEntry:
-    """Somebody wants something to be known."""
+    """Write an entry."""
 
     at: int
     write: str
@@ -84,7 +82,7 @@ class RememberEntry:
 
 @attrs.frozen(kw_only=True)
 class UpdateEntry:
-    """The entry that is ``wanted`` says something else from ``valid_from`` on (None: from now on)."""
+    """Replace the entry ``wanted`` from ``valid_from`` on (None: from now on)."""
 
     at: int
     write: str
@@ -98,7 +96,7 @@ class UpdateEntry:
 
 @attrs.frozen(kw_only=True)
 class ForgetEntry:
-    """The entry that is ``wanted`` holds no longer. It stays on record."""
+    """End the entry ``wanted``. It stays in the log."""
 
     at: int
     write: str
@@ -107,7 +105,7 @@ class ForgetEntry:
 
 @attrs.frozen(kw_only=True)
 class ConfirmEntry:
-    """The entry that is ``wanted`` is still true."""
+    """Confirm that the entry ``wanted`` is still true."""
 
     at: int
     write: str
@@ -116,7 +114,7 @@ class ConfirmEntry:
 
 @attrs.frozen(kw_only=True)
 class LinkEntries:
-    """Two entries have to do with each other."""
+    """Link two entries."""
 
     at: int
     write: str
@@ -127,7 +125,7 @@ class LinkEntries:
 
 @attrs.frozen(kw_only=True)
 class UndoWrite:
-    """A write is taken back."""
+    """Undo a write."""
 
     at: int
     write: str
@@ -136,7 +134,7 @@ class UndoWrite:
 
 @attrs.frozen(kw_only=True)
 class EraseEntries:
-    """The words of these entries go, whether they still hold or not."""
+    """Erase the text of these entries, valid or not."""
 
     at: int
     write: str
@@ -145,8 +143,8 @@ class EraseEntries:
 
 @attrs.frozen(kw_only=True)
 class AdmitCredential:
-    """The credential of this fingerprint belongs to the owner of the memory. As the ``FIRST`` it counts only where
-    nothing is recorded in this place.
+    """Admit a credential, by fingerprint, as the memory owner's. As ``FIRST`` it is admitted only if nothing is
+    recorded in this place.
     """
 
     at: int
@@ -157,7 +155,7 @@ class AdmitCredential:
 
 @attrs.frozen(kw_only=True)
 class DismissCredential:
-    """The credential whose fingerprint begins so belongs to the owner no longer."""
+    """Dismiss the owner's credential whose fingerprint begins with ``wanted``."""
 
     at: int
     write: str
@@ -179,7 +177,7 @@ KnowledgeCommand = (
 
 @attrs.frozen
 class WriteOutcome:
-    """What a command leads to: events, the entry that it is about, and ``what`` was done with it: ``added``,
+    """The outcome of a command: its events, the entry that it is about, and ``what`` was done with it: ``added``,
     ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased``,
     ``admitted`` or ``dismissed``.
     """
@@ -191,8 +189,8 @@ class WriteOutcome:
 
 
 def decide(command: KnowledgeCommand, known: Knowledge, place: Place) -> WriteOutcome:
-    """What happens. Raises NotFound where no entry, or more than one, is meant; BadEntry for what cannot be kept."""
-    at = max(command.at, known.last_at)  # a clock that went back must not rewrite what was known when
+    """Decide a command. Raises NotFound if it does not identify exactly one entry; BadEntry for an invalid text."""
+    at = max(command.at, known.last_at)  # a clock that went back must not change past states
     decided = _decide(attrs.evolve(command, at=at), known)
     if known.opened is None and decided.events:
         opened = KnowledgeOpened(at=at, tenant=place.tenant, scope=place.scope, key=place.key)
@@ -226,7 +224,7 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return _dismiss(command, known)
 
 
-# Who may
+# Credentials
 
 
 def _admit(command: AdmitCredential, known: Knowledge) -> WriteOutcome:
@@ -252,7 +250,7 @@ def _dismiss(command: DismissCredential, known: Knowledge) -> WriteOutcome:
 
 
 def find_entry(known: Knowledge, wanted: str, at: int) -> Entry:
-    """The entry that holds at a time, or will, and is meant: by its id, else by words that it alone has.
+    """Find an entry that is or will be valid at a time: by its id, else by words that only it contains.
 
     Raises NotFound, naming candidates.
     """
@@ -309,7 +307,7 @@ def _update(command: UpdateEntry, known: Knowledge) -> WriteOutcome:
 
 
 def _replace(found: Entry, draft: EntryDraft, at: int, write: str, number: int = 0) -> WriteOutcome:
-    """An entry ends where another one begins. One that begins before it says that it never was true."""
+    """End an entry at the beginning of its replacement. If that begins earlier, the entry was never true."""
     begins = at if draft.valid_from is None else draft.valid_from
     ended = _end(found, at, write, max(begins, found.valid_from), EndReason.REPLACED)
     return WriteOutcome("updated", (ended, _write(draft, write, at, number, found.id)), _make_id(write, number))
@@ -330,7 +328,7 @@ def _make_id(write: str, number: int) -> str:
 
 
 _ID_BYTES = 6
-"""Enough that 10,000 entries have different ids."""
+"""Enough for distinct ids of 10,000 entries."""
 
 
 def _clean(draft: EntryDraft, at: int) -> EntryDraft:
@@ -362,7 +360,7 @@ def _link(command: LinkEntries, known: Knowledge) -> WriteOutcome:
     return WriteOutcome("linked", (linked,), found.id)
 
 
-# Back
+# Undo and erase
 
 
 def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:

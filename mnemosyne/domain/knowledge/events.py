@@ -1,7 +1,7 @@
-"""What is recorded of an entry, and under which names. Each scope of a tenant has a stream of its own.
+"""The events of knowledge entries, and their stored names. Each scope of a tenant has its own stream.
 
-``at`` is when something was recorded, in µs of UTC, and never goes back within a stream; ``write`` names the one
-command that an event belongs to, so that it can be undone as one.
+``at`` is the recording time in µs of UTC, and never decreases within a stream; ``write`` identifies the command that
+caused an event, and is the unit of undo.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, 
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """Where an entry was said: the session, its branch and turn, and the object of it that holds the words."""
+    """The source of an entry: session, branch and turn, and the object that contains the text."""
 
     session: UUID
     branch: str
@@ -24,8 +24,8 @@ class Provenance:
 
 @attrs.frozen(kw_only=True)
 class KnowledgeOpened:
-    """The first event of a stream: whose entries it holds. ``key`` names the project or the folder; empty for the
-    scopes that a tenant has once.
+    """The first event of a stream: the owner of its entries. ``key`` names the project or the folder; empty for the
+    scopes that exist once per tenant.
     """
 
     at: int
@@ -36,10 +36,10 @@ class KnowledgeOpened:
 
 @attrs.frozen(kw_only=True)
 class EntryWritten:
-    """An entry, true from ``valid_from`` on. ``confidence`` is None where somebody said it outright, else 0 to 1.
+    """An entry, true from ``valid_from`` on. ``confidence`` is None if it was stated explicitly, else 0 to 1.
 
-    ``content`` is one line; ``summary`` a shorter one that is shown instead of it; ``detail`` is shown only to who asks
-    for it. ``replaces`` is the entry whose place it takes.
+    ``content`` is one line; ``summary`` a shorter line that is shown instead of it; ``detail`` is shown only on
+    request. ``replaces`` is the entry that it replaces.
     """
 
     at: int
@@ -69,7 +69,7 @@ class EntryEnded:
 
 @attrs.frozen(kw_only=True)
 class EntryConfirmed:
-    """Somebody said that an entry is still true."""
+    """An entry was confirmed as still true."""
 
     at: int
     write: str
@@ -78,7 +78,7 @@ class EntryConfirmed:
 
 @attrs.frozen(kw_only=True)
 class EntriesLinked:
-    """Two entries have to do with each other, in the way that ``relation`` says."""
+    """Two entries were linked by a ``relation``."""
 
     at: int
     write: str
@@ -89,7 +89,7 @@ class EntriesLinked:
 
 @attrs.frozen(kw_only=True)
 class WriteUndone:
-    """All that the write ``undone`` did is taken back, as if it had not been."""
+    """The write ``undone`` was undone, as if it had never happened."""
 
     at: int
     write: str
@@ -98,7 +98,7 @@ class WriteUndone:
 
 @attrs.frozen(kw_only=True)
 class EntryErased:
-    """The words of an entry are gone from the log; that there was one stays."""
+    """The text of an entry was erased from the log; its events stay."""
 
     at: int
     write: str
@@ -107,8 +107,8 @@ class EntryErased:
 
 @attrs.frozen(kw_only=True)
 class CredentialAdmitted:
-    """Requests with this credential may read a tenant's memory and add to it. Stands in the stream of the scope
-    ``user``. ``fingerprint`` is keyed (``memory_key``): nothing of the credential is stored.
+    """Requests with this credential may read a tenant's memory and add to it. Recorded in the stream of the scope
+    ``user``. ``fingerprint`` is a keyed hash (``memory_key``): no part of the credential is stored.
     """
 
     at: int
@@ -119,7 +119,7 @@ class CredentialAdmitted:
 
 @attrs.frozen(kw_only=True)
 class CredentialDismissed:
-    """Requests with this credential may do so no longer."""
+    """Requests with this credential may no longer do so."""
 
     at: int
     write: str
@@ -151,11 +151,11 @@ KNOWLEDGE_EVENT_NAMES: Mapping[str, type[KnowledgeEvent]] = {
     "knowledge.credential_admitted.v1": CredentialAdmitted,
     "knowledge.credential_dismissed.v1": CredentialDismissed,
 }
-"""The stored name of each event: ours, and for ever."""
+"""The stored name of each event. A name never changes."""
 
 
 def redact_entries(event: KnowledgeEvent, entries: frozenset[str]) -> KnowledgeEvent:
-    """The event without the words of these entries; to do it again changes nothing."""
+    """The event without the text of these entries; idempotent."""
     if isinstance(event, EntryWritten) and event.entry in entries:
         return attrs.evolve(event, content="", summary="", detail="")
     return event

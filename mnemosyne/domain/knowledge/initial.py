@@ -1,4 +1,4 @@
-"""What a project says of itself in its README and manifests, as entries: proposed to a person, who decides."""
+"""Propose initial entries from a project's README and manifests, for a person to accept."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource
 
 READMES = ("README.md", "README.rst", "README.txt", "README")
-"""Where a project says what it is, the first that is there."""
+"""Files that describe a project; the first that exists is used."""
 
 _LONGEST = 400
 """Characters of a proposed line."""
 
 _FEWEST_WORDS = 6
-"""With fewer a paragraph is a title, a badge or a link."""
+"""A paragraph with fewer words is a title, a badge or a link."""
 
 _MARKUP = re.compile(
     r"!\[[^\]\n]{0,300}\]\([^)\n]{0,500}\)|\[([^\]\n]{1,300})\]\([^)\n]{0,500}\)|<[^>\n]{1,300}>|[*_`#]++"
@@ -24,11 +24,11 @@ _MARKUP = re.compile(
 _TARGET = re.compile(r"^([a-z][\w-]{0,30}):(?![=:])", re.MULTILINE)
 
 SHOWN_SCRIPTS = ("build", "dev", "start", "test", "lint", "format", "typecheck", "check", "serve", "install", "run")
-"""What people run: of other scripts and targets there are too many."""
+"""Scripts and targets that are proposed; others are too many."""
 
 
 def propose_entries(files: Mapping[str, str]) -> list[EntryDraft]:
-    """Entries from the texts of a project's files, by their names: what it is, what it is made with, what is run."""
+    """Propose entries from the texts of a project's files, by name: its purpose, technology and scripts."""
     brief = next((found for name in READMES if name in files and (found := _find_brief(files[name]))), None)
     drafts = [_draft(EntryKind.BRIEF, brief)] if brief else []
     for name, read in _MANIFESTS.items():
@@ -52,7 +52,7 @@ def _find_brief(readme: str) -> str | None:
 
 
 def _list_paragraphs(readme: str) -> Iterator[str]:
-    """What stands between empty lines, code left out."""
+    """The paragraphs of a text, without code."""
     lines: list[str] = []
     is_code = False
     for line in readme.splitlines():
@@ -71,7 +71,7 @@ Line = tuple[EntryKind, str]
 
 
 def _read_safely(read: Callable[[str], Iterator[Line]], text: str) -> list[Line]:
-    """What a manifest says; nothing where it is none."""
+    """The lines of a manifest; none if it is invalid."""
     try:
         return list(read(text))
     except (ValueError, TypeError, AttributeError, RecursionError):

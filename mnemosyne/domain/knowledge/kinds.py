@@ -1,10 +1,10 @@
-"""What entries there are, for whom they hold, and who says so."""
+"""The kinds, scopes and sources of entries."""
 
 from enum import Enum
 
 
 class Scope(Enum):
-    """Where an entry holds."""
+    """The scope in which an entry is valid."""
 
     USER = "user"
     """In all projects of a tenant: preferences."""
@@ -17,7 +17,7 @@ class Scope(Enum):
 
 
 class EntryKind(Enum):
-    """What an entry tells of: one taxonomy for the memory of projects and for preferences."""
+    """The subject of an entry: one taxonomy for project memory and preferences."""
 
     BRIEF = "project-brief"
     ARCHITECTURE = "architecture"
@@ -48,33 +48,33 @@ PREFERENCES = frozenset(
         EntryKind.CONSTRAINT,
     }
 )
-"""Kinds that say how somebody wants things done."""
+"""Kinds of entries about how the user wants things done."""
 
 
 class EntrySource(Enum):
-    """Who wrote an entry."""
+    """The author of an entry."""
 
     USER = "user"
     """A person, by a command, the page or the API."""
     AGENT = "agent"
     """An agent that called a tool."""
     EXTRACTED = "extracted"
-    """We, from what the user said in a session."""
+    """The proxy, from the user's messages in a session."""
 
 
 class OwnerProof(Enum):
-    """Why a credential belongs to the owner of a tenant's memory."""
+    """The proof that a credential belongs to the owner of a tenant's memory."""
 
     FIRST = "first"
-    """It was the first that ever spoke, before there was any memory."""
+    """It was the first credential in use, before there was any memory."""
     PRESENTED = "presented"
     """It came with the secret of the data directory."""
     COMMAND = "command"
-    """Its owner said so by a command."""
+    """The owner admitted it by a command."""
 
 
 class EndReason(Enum):
-    """Why an entry holds no longer."""
+    """The reason why an entry ended."""
 
     REPLACED = "replaced"
     FORGOTTEN = "forgotten"

@@ -1,6 +1,6 @@
-"""Reads and writes what is known, over the log alone: whoever writes meanwhile is heard first.
+"""Read and write knowledge through the log, with optimistic concurrency: concurrent writes are read before deciding.
 
-What was read is kept, and only what came since is read again.
+States are cached; only new events are read.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from mnemosyne.domain.session.directory import NAMESPACE
 from mnemosyne.errors import VersionConflict
 
 ATTEMPTS = 32
-"""How often it is decided anew because somebody else wrote meanwhile."""
+"""Maximum number of decisions for one command when concurrent writes conflict with it."""
 
 
 def knowledge_stream(place: Place) -> UUID:
-    """The stream of a place. No session and no other place has it."""
+    """The stream of a place, distinct from all sessions' and other places' streams."""
     return uuid5(NAMESPACE, "\0".join((place.tenant, "", "knowledge", place.scope.value, place.key)))
 
 
 class KnowledgeStore:
-    """What is known in the places of a log. One for a process; every call raises what the log raises."""
+    """The knowledge in a log, one instance per process. Every method raises the errors of the log."""
 
     def __init__(self, events: EventLog[object], journal: Journal) -> None:
         self._log = events
@@ -34,7 +34,7 @@ class KnowledgeStore:
         self._index: tuple[tuple[tuple[Place, int], ...], EntryIndex] | None = None
 
     async def read(self, place: Place) -> Knowledge:
-        """What is known of a place by now."""
+        """The current knowledge of a place."""
         known = self._known.get(place, Knowledge())
         recorded = await self._log.read(knowledge_stream(place), after=known.version)
         if recorded:
@@ -42,11 +42,11 @@ class KnowledgeStore:
         return known
 
     async def read_all(self, places: Sequence[Place]) -> list[tuple[Place, Knowledge]]:
-        """What is known of several places, in their order."""
+        """The current knowledge of several places, in their order."""
         return [(place, await self.read(place)) for place in places]
 
     async def list_places(self, tenant: str) -> list[Place]:
-        """Every place of a tenant of which anything was ever known, in the order in which they began."""
+        """All places of a tenant that ever had an entry, in the order of their first event."""
         places = []
         for stream in await self._log.knowledge_streams():
             (first,) = await self._log.read(stream, upto=1)
@@ -56,11 +56,11 @@ class KnowledgeStore:
         return places
 
     async def read_events(self, place: Place) -> list[KnowledgeEvent]:
-        """All that was ever recorded of a place, in order."""
+        """All events of a place, in order."""
         return [_event_of(each) for each in await self._log.read(knowledge_stream(place))]
 
     async def index(self, places: Sequence[Place]) -> EntryIndex:
-        """An index over the entries of places, made anew where any of them changed."""
+        """An index over the entries of places, rebuilt if any of them changed."""
         known = await self.read_all(places)
         versions = tuple((place, each.version) for place, each in known)
         if self._index is None or self._index[0] != versions:
@@ -68,7 +68,7 @@ class KnowledgeStore:
         return self._index[1]
 
     async def write(self, place: Place, command: KnowledgeCommand, correlation_id: str) -> WriteOutcome:
-        """Decide a command and record what happens. Also raises what ``decide`` raises."""
+        """Decide a command and record its events. Also raises the errors of ``decide``."""
         for remaining in reversed(range(ATTEMPTS)):
             known = await self.read(place)
             outcome = decide(command, known, place)
@@ -85,7 +85,7 @@ class KnowledgeStore:
         raise AssertionError("the last attempt returns or raises")
 
     async def erase(self, place: Place, entries: frozenset[str]) -> None:
-        """Take the words of these entries out of the log itself, wherever they stand in this stream."""
+        """Erase the text of these entries from all events of this stream in the log."""
         await self._log.forget(knowledge_stream(place), lambda event: redact_entries(event, entries))
         self._known.pop(place, None)
         self._index = None

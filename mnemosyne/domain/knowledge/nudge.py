@@ -1,4 +1,4 @@
-"""What an agent is told when its user seems to ask for something to be remembered."""
+"""The nudge to an agent whose user seems to ask for something to be remembered."""
 
 import re
 
@@ -11,7 +11,7 @@ NUDGE = (
     " about this."
     f"\n{BLOCK_ENDS}"
 )
-"""Marked as ours, so that nothing in it is taken for the user's words."""
+"""Delimited as a memory block, so that it is not mistaken for the user's text."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`", re.DOTALL)
 _KEYWORDS = re.compile(
@@ -22,5 +22,5 @@ _KEYWORDS = re.compile(
 
 
 def asks_to_remember(prompt: str) -> bool:
-    """Whether a prompt has words of that kind, outside of code and of what its writer keeps private."""
+    """Whether a prompt asks to remember something, outside code and private parts."""
     return _KEYWORDS.search(_CODE.sub(" ", strip_private(prompt))) is not None

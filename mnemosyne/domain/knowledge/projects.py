@@ -1,4 +1,4 @@
-"""What a project is called, so that its clones, worktrees and moved folders are one."""
+"""Name a project so that its clones, worktrees and moved folders share one name."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Finding entries by what they say: by a question, and by what a session begins with."""
+"""Search entries by text: for a question, and for the first prompt of a session."""
 
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
@@ -16,21 +16,21 @@ from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.words import query_words
 
 _BY_WORDS, _NEWEST = 100, 200
-"""So many of the best by words, and of the newest, are looked at more closely."""
+"""Sizes of a shortlist: the best matches by words, and the newest entries."""
 
 RELATED = 20
-"""So many of the best by words are looked at for a prompt."""
+"""Size of the shortlist for a prompt, by words alone."""
 
 _LONGEST_QUESTION = 2_000
 """Characters of a question or prompt that are read."""
 
 _WORDS_ENOUGH = 3
-"""With fewer words in common than these, and than the entry has, chance would do it."""
+"""Minimum number of common words; with fewer a match may be chance."""
 
 
 @attrs.frozen
 class PlacedEntry:
-    """An entry and where it holds."""
+    """An entry and its place."""
 
     place: Place
     entry: Entry
@@ -38,9 +38,7 @@ class PlacedEntry:
 
 @attrs.frozen
 class RecalledEntry:
-    """An entry that was found. ``score`` ranks it; ``relevance``, 0 to 1, says how surely it has to do with what was
-    asked.
-    """
+    """A search result. ``score`` ranks it; ``relevance``, 0 to 1, is the probability that it concerns the question."""
 
     place: Place
     entry: Entry
@@ -50,16 +48,14 @@ class RecalledEntry:
 
 @attrs.frozen
 class Nearness:
-    """How near some texts are in meaning to a question, in their order, and how sure that makes it that they have to do
-    with it.
-    """
+    """The semantic similarity of texts to a question, in their order, and its calibration to relevance."""
 
     values: Sequence[float]
     calibration: Calibration
 
 
 class EntryIndex:
-    """The entries of some places by their words; those that held once are in it, too."""
+    """A word index over the entries of places, ended entries included."""
 
     def __init__(self, known: Iterable[tuple[Place, Knowledge]]) -> None:
         self._words: WordIndex[str] = WordIndex()
@@ -79,8 +75,8 @@ class EntryIndex:
         ended: bool = False,
         by_words: int | None = None,
     ) -> list[PlacedEntry]:
-        """The entries that may answer a question: the best by words, and the newest, or so many ``by_words`` alone;
-        those that hold at a time, with ``ended`` also those that held once.
+        """The candidates for a question: the best matches by words, and the newest; or only ``by_words`` of the former.
+        Entries must be valid at ``at``, or with ``ended`` may have ended.
         """
 
         def is_wanted(each: Entry) -> bool:
@@ -96,7 +92,7 @@ class EntryIndex:
         return [self._entries[key] for key in dict.fromkeys((*best, *newest))]
 
     def relate(self, prompt: str, at: int, limit: int) -> list[RecalledEntry]:
-        """The entries that a prompt is about, the best by words first. The first request of a session waits for it."""
+        """The entries related to a prompt, best by words first. The first request of a session waits for this."""
         return self.recall(prompt, at, limit, self.shortlist(prompt, at, by_words=RELATED))
 
     def recall(
@@ -107,10 +103,10 @@ class EntryIndex:
         among: Sequence[PlacedEntry] | None = None,
         near: Nearness | None = None,
     ) -> list[RecalledEntry]:
-        """The entries that answer a question best, the best first, those that hold at a time before the others.
+        """The best entries for a question, best first, entries valid at ``at`` before the others.
 
-        ``among`` is a shortlist, by default that of the question; ``near`` says how near each of it is in meaning.
-        Without that, letters must do.
+        ``among`` is a shortlist, by default the question's; ``near`` is its semantic similarity. Without it, lexical
+        similarity is used.
         """
         question = question[:_LONGEST_QUESTION]
         among = self.shortlist(question, at) if among is None else among
@@ -140,7 +136,7 @@ def _dot(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _find_share(asked: frozenset[str], content: str) -> float:
-    """How much of what an entry says is in the question."""
+    """The share of an entry's words that are in the question."""
     own = frozenset(query_words(content))
     common = own & asked
     return len(common) / len(own) if len(common) >= _WORDS_ENOUGH else 0.0

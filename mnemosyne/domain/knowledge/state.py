@@ -1,7 +1,7 @@
-"""What is known: the fold of a stream of entries, as of any two times.
+"""The state of knowledge: the bitemporal fold of a stream of entries.
 
-Two times belong to an entry. When it is true: from ``valid_from`` up to, not including, ``valid_until``. And when we
-knew it: from the event that recorded it. So "what was true then" and "what did we believe then" are two questions.
+An entry has a valid time, from ``valid_from`` up to, not including, ``valid_until``, and a recording time, that of its
+event. So "what was true then" and "what was known then" are two questions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,18 +26,18 @@ from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, 
 
 DAY = 24 * 60 * 60 * 1_000_000
 HALF_LIFE = 180 * DAY
-"""What was extracted and never confirmed is believed half as much after so many µs."""
+"""Time, in µs, in which belief in an unconfirmed extracted entry halves."""
 
 FLOOR = 0.7
-"""What is believed less than this is told only to who asks for it."""
+"""Minimum belief for inserting an entry; others are returned only on request."""
 
 MOST_PRESENTED = 64
-"""Credentials that count because they were once presented with the owner's token; a subscription has several a day."""
+"""Maximum number of credentials admitted with the owner's token; a subscription has several a day."""
 
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """Something that is known; the fields are those of the events. ``valid_until`` is None while it holds."""
+    """An entry; fields as in the events. ``valid_until`` is None while it is valid."""
 
     id: str
     kind: EntryKind
@@ -61,12 +61,12 @@ class Entry:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether somebody said it outright."""
+        """Whether a person or an agent stated it explicitly."""
         return self.confidence is None
 
     @property
     def line(self) -> str:
-        """What is shown of it."""
+        """The line that is shown."""
         return self.summary or self.content
 
     def is_valid(self, at: int) -> bool:
@@ -74,8 +74,8 @@ class Entry:
         return self.valid_from <= at and (self.valid_until is None or at < self.valid_until) and not self.erased
 
     def belief(self, at: int) -> float:
-        """How far it is believed at a time: 1 for what was said outright, else less with each day since it was
-        recorded or confirmed. Reading an entry does not count as confirming it.
+        """The belief in it at a time: 1 for an explicit entry, else decaying since it was recorded or confirmed.
+        Reading an entry does not confirm it.
         """
         if self.confidence is None:
             return 1.0
@@ -85,7 +85,7 @@ class Entry:
 
 @attrs.frozen(kw_only=True)
 class WriteRecord:
-    """One write that can be undone: the entries that it made and those that it ended."""
+    """One write that can be undone: the entries that it wrote and the entries that it ended."""
 
     id: str
     at: int
@@ -103,7 +103,7 @@ class Knowledge:
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
     writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
     admitted: Mapping[str, CredentialAdmitted] = attrs.field(factory=dict)
-    """By fingerprint, the oldest first; of those that were only presented, the last ``MOST_PRESENTED``."""
+    """By fingerprint, oldest first; of credentials with proof PRESENTED only the last ``MOST_PRESENTED``."""
     has_owner: bool = False
     """Whether a credential was ever admitted."""
 
@@ -112,7 +112,7 @@ class Knowledge:
         return [each for each in self.entries.values() if each.is_valid(at)]
 
     def standing(self, at: int) -> list[Entry]:
-        """The entries that are true at a time, or will be: those that nobody ended before."""
+        """The entries that are or will be true at a time: those that have not ended before it."""
         return [
             each
             for each in self.entries.values()
@@ -126,7 +126,7 @@ def evolve(known: Knowledge, event: KnowledgeEvent) -> Knowledge:
 
 
 def fold(events: Iterable[KnowledgeEvent], known: Knowledge | None = None) -> Knowledge:
-    """The state that events lead to."""
+    """The state after events."""
     known = known or Knowledge()
     folding = _Folding(known)
     for event in events:
@@ -135,12 +135,12 @@ def fold(events: Iterable[KnowledgeEvent], known: Knowledge | None = None) -> Kn
 
 
 def fold_up_to(events: Iterable[KnowledgeEvent], at: int) -> Knowledge:
-    """What was known at a time: the fold of what was recorded up to then."""
+    """The knowledge at a time: the fold of the events recorded up to then."""
     return fold(event for event in events if event.at <= at)
 
 
 class _Folding:
-    """One pass over events. Dictionaries are copied once, not once an event."""
+    """One pass over events. Dictionaries are copied once, not for every event."""
 
     def __init__(self, known: Knowledge) -> None:
         self._opened = known.opened
@@ -232,7 +232,7 @@ class _Folding:
             self._change(ended, valid_until=None, ended=None, ended_by=None)
 
     def _hand_over_links(self, before: str, after: str) -> None:
-        """Links to and from an entry go on with the one that takes its place."""
+        """Move links to and from an entry to its replacement."""
         if not self._has_links:
             return
         if before in self._entries:

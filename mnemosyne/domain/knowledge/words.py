@@ -1,4 +1,4 @@
-"""What may be kept of what somebody wrote, and how near two entries are to each other."""
+"""Clean the text of entries, and compare entries by their words."""
 
 import re
 
@@ -11,26 +11,26 @@ LONGEST_DETAIL = 16_000
 """Characters."""
 
 BLOCK_BEGINS, BLOCK_ENDS = "[MEMORY]", "[/MEMORY]"
-"""Between these stands what is told of memory at the beginning of a session."""
+"""The delimiters of the memory block at the beginning of a session."""
 
 _BLOCK = re.compile(r"\[MEMORY\].*?(?:\[/MEMORY\]|\Z)", re.DOTALL)
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _MARKS = re.compile(r"\[(?=/?MEMORY\])")
 _TAGS = re.compile(r"<(?=\s*/\s*[A-Za-z]|\s*[A-Za-z]+-)")
-"""Where an element ends, or one of a client's own begins, such as ``system-reminder``."""
+"""The end tag of an element, or the start tag of a client's own element, such as ``system-reminder``."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def strip_private(text: str) -> str:
-    """A text without what its writer keeps private, and without what we ourselves told at the beginning of a session:
-    that would be learned again from each telling.
+    """A text without its private parts and without inserted memory blocks, which would otherwise be learned again in
+    every session.
     """
     return _PRIVATE.sub(" ", _BLOCK.sub(" ", text))
 
 
 def clean_content(text: str) -> str:
-    """The one line that is kept of a text, credentials masked. Raises BadEntry where nothing is left, or too much."""
+    """A text as one line, credentials masked. Raises BadEntry if the result is empty or too long."""
     line = " ".join(_clean(text).split())
     if not line:
         raise BadEntry("Nothing is left to be remembered: the text is empty, or all of it is private.")
@@ -43,7 +43,7 @@ def clean_content(text: str) -> str:
 
 
 def clean_detail(text: str) -> str:
-    """What is kept of a longer text. Raises BadEntry where it is too long."""
+    """A longer text, cleaned. Raises BadEntry if it is too long."""
     kept = _clean(text).strip()
     if len(kept) > LONGEST_DETAIL:
         raise BadEntry(f"A detail has at most {LONGEST_DETAIL:,} characters, and this has {len(kept):,}.")
@@ -55,20 +55,20 @@ def _clean(text: str) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """A text that ends neither an element of the message that it is put into nor our own block."""
+    """Escape a text so that it ends neither an element of the surrounding message nor the memory block."""
     return _MARKS.sub("(", _TAGS.sub("&lt;", text))
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two entries say the same, to the letter but for case and white space."""
+    """Whether two entries are equal except for case and white space."""
     return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
 
 
 def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """How much of the words of both is in each of them, 0 to 1."""
+    """The Jaccard similarity of two sets of words, 0 to 1."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words that say what an entry is about."""
+    """The content words of an entry."""
     return frozenset(query_words(text))

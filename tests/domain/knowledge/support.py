@@ -1,4 +1,4 @@
-"""Commands of a made-up project, and what they lead to."""
+"""Commands of a fictional project, and their outcomes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,17 +28,17 @@ FIRST = 1_700_000_000_000_000
 
 
 def draft(content: str, **fields: Any) -> EntryDraft:
-    """An entry that a person writes; a fact unless it is said otherwise."""
+    """An entry that a person writes; a fact by default."""
     return EntryDraft(**{"kind": EntryKind.FACT, "source": EntrySource.USER, "content": content, **fields})
 
 
 def extracted(content: str, **fields: Any) -> EntryDraft:
-    """An entry that we found."""
+    """An entry that the proxy extracted."""
     return draft(content, source=EntrySource.EXTRACTED, **{"confidence": 0.8, **fields})
 
 
 class ArchivedContents:
-    """What is known of a place, command by command."""
+    """The knowledge of a place, command by command."""
 
     def __init__(self, name: str = "w") -> None:
         self._name = name
@@ -47,7 +47,7 @@ class ArchivedContents:
         self._number = 0
 
     def take(self, command: KnowledgeCommand) -> WriteOutcome:
-        """Decide a command and fold what happens."""
+        """Decide a command and fold its events."""
         outcome = decide(command, self.known, HERE)
         self.events += outcome.events
         self.known = fold(outcome.events, self.known)
@@ -64,7 +64,7 @@ class ArchivedContents:
         return done.entry
 
     def update(self, wanted: str, content: str, at: int, **fields: Any) -> str:
-        """Have it say something else; the new entry's id."""
+        """Update an entry; the new entry's id."""
         command = UpdateEntry(
             at=at, write=self.write(), wanted=wanted, content=content, source=EntrySource.USER, **fields
         )
@@ -73,7 +73,7 @@ class ArchivedContents:
         return done.entry
 
     def lines(self, at: int) -> list[str]:
-        """What holds at a time."""
+        """The entries valid at a time."""
         return [each.content for each in self.known.valid(at)]
 
 
@@ -87,7 +87,7 @@ def steps() -> st.SearchStrategy[list[Step]]:
 
 
 def follow(done: Sequence[Step]) -> list[tuple[int, ArchivedContents]]:
-    """The shelf after each step that could be done, with the time at which that was recorded."""
+    """The state after each successful step, with its recording time."""
     archived, at, found = ArchivedContents(), FIRST, []
     for verb, one, other, later in done:
         at += later
@@ -119,7 +119,7 @@ def _command(archived: ArchivedContents, verb: str, one: int, other: int, at: in
 
 
 def held(known: Knowledge, at: int) -> list[tuple[str, str]]:
-    """What holds at a time, by id."""
+    """The entries valid at a time, by id."""
     return sorted((each.id, each.content) for each in known.valid(at))
 
 

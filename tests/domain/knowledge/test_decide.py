@@ -1,4 +1,4 @@
-"""What a command does: nothing is overwritten, nothing is doubled, and nobody is overruled by what we found."""
+"""Commands on entries: nothing is overwritten or duplicated, and extracted entries never override explicit ones."""
 
 from itertools import pairwise
 from typing import Any
@@ -59,14 +59,14 @@ def test_no_event_is_ever_changed_and_recorded_times_never_go_back(done: list[St
 
 
 @given(steps())
-def test_of_an_entry_and_what_took_its_place_never_two_hold_at_once(done: list[Step]) -> None:
+def test_an_entry_and_its_replacement_are_never_valid_at_once(done: list[Step]) -> None:
     for at, archived in follow(done):
         valid = {each.id: each for each in archived.known.valid(at)}
         assert not any(each.replaced_by in valid for each in valid.values())
 
 
 @given(steps())
-def test_taking_a_write_back_leaves_what_held_before_it(done: list[Step]) -> None:
+def test_undoing_a_write_restores_the_previous_state(done: list[Step]) -> None:
     for at, archived in follow(done):
         before = held(archived.known, at)
         trial = ArchivedContents()
@@ -76,7 +76,7 @@ def test_taking_a_write_back_leaves_what_held_before_it(done: list[Step]) -> Non
         assert held(trial.known, at) == before
 
 
-def test_an_update_is_taken_back_whole() -> None:
+def test_an_update_is_undone_as_a_whole() -> None:
     archived = ArchivedContents()
     archived.remember("we use npm")
     new = archived.update("npm", "we use pnpm", at=FIRST + DAY)
@@ -86,7 +86,7 @@ def test_an_update_is_taken_back_whole() -> None:
         archived.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
 
 
-def test_what_others_built_on_is_not_taken_back() -> None:
+def test_a_write_with_later_changes_cannot_be_undone() -> None:
     archived = ArchivedContents()
     archived.remember("we use npm")
     archived.update("npm", "we use pnpm", at=FIRST + DAY)
@@ -96,7 +96,7 @@ def test_what_others_built_on_is_not_taken_back() -> None:
 
 
 @pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])
-def test_what_is_known_already_is_not_written_twice(again: str) -> None:
+def test_a_known_entry_is_not_written_twice(again: str) -> None:
     archived = ArchivedContents()
     first = archived.remember("we use npm")
     count = len(archived.events)
@@ -104,14 +104,14 @@ def test_what_is_known_already_is_not_written_twice(again: str) -> None:
     assert len(archived.events) == count
 
 
-def test_a_clock_that_goes_back_does_not_rewrite_what_was_known_when() -> None:
+def test_a_backward_clock_does_not_change_past_states() -> None:
     archived = ArchivedContents()
     archived.remember("one", at=FIRST)
     archived.remember("two", at=FIRST - 10 * DAY)
     assert [each.at for each in archived.events] == [FIRST] * 3
 
 
-def test_words_of_several_entries_name_none_and_the_error_names_them_all() -> None:
+def test_ambiguous_words_raise_an_error_that_names_all_candidates() -> None:
     archived = ArchivedContents()
     one, other = archived.remember("port 80 is taken"), archived.remember("port 81 is free")
     with pytest.raises(NotFound, match=f"2 entries have these words: {one} .*; {other} "):
@@ -120,7 +120,7 @@ def test_words_of_several_entries_name_none_and_the_error_names_them_all() -> No
     assert find_entry(archived.known, one, FIRST).id == one
 
 
-def test_an_entry_that_ended_is_not_ended_again_and_its_successor_is_named() -> None:
+def test_an_ended_entry_is_not_ended_again_and_the_error_names_its_successor() -> None:
     archived = ArchivedContents()
     old = archived.remember("port 80")
     new = archived.update(old, "port 81", at=FIRST + 1)
@@ -128,7 +128,7 @@ def test_an_entry_that_ended_is_not_ended_again_and_its_successor_is_named() -> 
         archived.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
 
 
-def test_what_will_be_true_is_changed_and_forgotten_before_it_is_and_not_written_twice() -> None:
+def test_a_future_entry_can_be_changed_and_forgotten_and_is_not_written_twice() -> None:
     archived = ArchivedContents()
     later = archived.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
     assert archived.lines(FIRST) == []
@@ -140,7 +140,7 @@ def test_what_will_be_true_is_changed_and_forgotten_before_it_is_and_not_written
     assert archived.lines(FIRST + 25 * DAY) == []
 
 
-def test_links_go_on_with_what_takes_an_entrys_place_and_back() -> None:
+def test_links_move_to_an_entrys_replacement_and_back() -> None:
     archived = ArchivedContents()
     one, other = archived.remember("use trio"), archived.remember("asyncio was too hard to test")
     archived.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
@@ -150,7 +150,7 @@ def test_links_go_on_with_what_takes_an_entrys_place_and_back() -> None:
     assert archived.known.entries[one].links == (("because of", other),)
 
 
-def test_erased_words_are_gone_and_the_entry_is_told_no_more() -> None:
+def test_erased_text_is_gone_and_the_entry_is_no_longer_inserted() -> None:
     archived = ArchivedContents()
     id_ = archived.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
     archived.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
@@ -169,13 +169,13 @@ def test_erased_words_are_gone_and_the_entry_is_told_no_more() -> None:
         ({"valid_from": 10**18}, "between 1970 and 9999"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
+def test_invalid_entries_are_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
     bad = attrs.evolve(draft("fine", kind=EntryKind.FACT), **fields)
     with pytest.raises(BadEntry, match=why):
         ArchivedContents().take(RememberEntry(at=FIRST, write="w", draft=bad))
 
 
-def test_a_place_holds_so_many_entries_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entries_of_a_place_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "MOST_ENTRIES", 2)
     archived = ArchivedContents()
     archived.remember("one")
@@ -188,7 +188,7 @@ def admit(archived: ArchivedContents, fingerprint: str, how: OwnerProof) -> str:
     return archived.take(AdmitCredential(at=FIRST, write=archived.write(), fingerprint=fingerprint, how=how)).what
 
 
-def test_the_first_credential_counts_only_where_nothing_was_ever_recorded() -> None:
+def test_the_first_credential_is_admitted_only_if_nothing_was_recorded() -> None:
     known = ArchivedContents()
     known.remember("we use pnpm")
     assert admit(known, "a", OwnerProof.FIRST) == "skipped"
@@ -200,7 +200,7 @@ def test_the_first_credential_counts_only_where_nothing_was_ever_recorded() -> N
     assert not empty.known.admitted
 
 
-def test_a_credential_is_admitted_once_and_a_command_says_more_than_its_being_presented() -> None:
+def test_a_credential_is_admitted_once_and_a_command_overrides_presentation() -> None:
     archived = ArchivedContents()
     assert admit(archived, "a", OwnerProof.PRESENTED) == "admitted"
     assert admit(archived, "a", OwnerProof.PRESENTED) == "skipped"
@@ -209,7 +209,7 @@ def test_a_credential_is_admitted_once_and_a_command_says_more_than_its_being_pr
     assert archived.known.admitted["a"].how is OwnerProof.COMMAND
 
 
-def test_of_credentials_that_were_only_presented_the_oldest_go_first() -> None:
+def test_the_oldest_presented_credentials_are_dropped_first() -> None:
     archived = ArchivedContents()
     admit(archived, "mine", OwnerProof.COMMAND)
     for number in range(MOST_PRESENTED + 2):
@@ -219,7 +219,7 @@ def test_of_credentials_that_were_only_presented_the_oldest_go_first() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["", "a", "c"])
-def test_a_credential_is_dismissed_by_the_beginning_of_its_fingerprint_if_that_is_the_only_one(wanted: str) -> None:
+def test_a_credential_is_dismissed_by_an_unambiguous_fingerprint_prefix(wanted: str) -> None:
     archived = ArchivedContents()
     for each in ("ab", "ac", "d"):
         admit(archived, each, OwnerProof.COMMAND)
@@ -229,7 +229,7 @@ def test_a_credential_is_dismissed_by_the_beginning_of_its_fingerprint_if_that_i
     assert [*archived.known.admitted] == ["ac", "d"]
 
 
-def test_an_admission_is_no_write_that_is_taken_back_by_undo() -> None:
+def test_an_admission_cannot_be_undone() -> None:
     archived = ArchivedContents()
     admit(archived, "a", OwnerProof.COMMAND)
     assert not archived.known.writes

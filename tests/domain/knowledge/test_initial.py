@@ -54,14 +54,14 @@ def test_the_brief_is_the_first_paragraph_in_sentences_without_its_markup() -> N
         ("Makefile", "X := 1\ntest: a\n\tx\nlint:\nobscure:\n", ["Targets of the Makefile: make test, make lint"]),
     ],
 )
-def test_a_manifest_tells_what_the_project_is_made_with(name: str, text: str, told: list[str]) -> None:
+def test_a_manifest_yields_the_projects_technology(name: str, text: str, told: list[str]) -> None:
     assert [each.content for each in propose_entries({name: text})] == told
 
 
 @pytest.mark.parametrize(
     "text", ["", "{", "[", "null", '"x"', '{"scripts": 5}', "[project\n", "\x00" * 50, "[" * 5_000]
 )
-def test_what_is_damaged_proposes_nothing(text: str) -> None:
+def test_an_invalid_manifest_proposes_nothing(text: str) -> None:
     names = ("README.md", "package.json", "pyproject.toml", "Cargo.toml", "go.mod", "Makefile")
     assert propose_entries(dict.fromkeys(names, text)) == []
 

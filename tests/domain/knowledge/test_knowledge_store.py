@@ -21,7 +21,7 @@ def remember(content: str, write: str = "w1") -> RememberEntry:
     return RememberEntry(at=FIRST, write=write, draft=draft(content))
 
 
-async def test_what_one_process_writes_another_reads_and_a_new_one_too() -> None:
+async def test_other_and_later_processes_read_the_writes_of_one() -> None:
     log = PlainLog(event_codec())
     one, other = KnowledgeStore(log, log), KnowledgeStore(log, log)
     await one.write(HERE, remember("we use npm"), "c")
@@ -33,14 +33,14 @@ async def test_what_one_process_writes_another_reads_and_a_new_one_too() -> None
     assert await KnowledgeStore(log, log).read(HERE) == known == fold(await one.read_events(HERE))
 
 
-async def test_of_two_who_write_at_once_neither_is_lost() -> None:
+async def test_two_concurrent_writes_are_both_kept() -> None:
     log = _Interfering(PlainLog(event_codec()))
     store = KnowledgeStore(log, log)
     await store.write(HERE, remember("mine"), "c")
     assert sorted(each.content for each in (await store.read(HERE)).valid(FIRST)) == ["mine", "theirs"]
 
 
-async def test_the_same_said_twice_at_once_is_written_once() -> None:
+async def test_two_equal_concurrent_writes_are_written_once() -> None:
     log = PlainLog(event_codec())
     books = [KnowledgeStore(log, log) for _ in range(5)]
     async with trio.open_nursery() as nursery:
@@ -79,7 +79,7 @@ async def test_places_share_nothing_and_none_is_a_session() -> None:
     assert await log.streams() == []
 
 
-async def test_erased_words_leave_the_log_itself() -> None:
+async def test_erased_text_is_removed_from_the_log() -> None:
     log = PlainLog(event_codec())
     store = KnowledgeStore(log, log)
     done = await store.write(HERE, remember("Ada lives in Zürich"), "c")
@@ -91,7 +91,7 @@ async def test_erased_words_leave_the_log_itself() -> None:
     assert [each.content for each in (await store.read(HERE)).valid(FIRST)] == ["we use npm"]
 
 
-async def test_the_index_is_made_anew_only_where_something_changed() -> None:
+async def test_the_index_is_rebuilt_only_after_a_change() -> None:
     log = PlainLog(event_codec())
     store = KnowledgeStore(log, log)
     await store.write(HERE, remember("we use npm"), "c")
@@ -102,7 +102,7 @@ async def test_the_index_is_made_anew_only_where_something_changed() -> None:
 
 
 class _Interfering(PlainLog):
-    """A log in which somebody else writes just before the first append."""
+    """A log with a concurrent write just before the first append."""
 
     def __init__(self, log: PlainLog) -> None:
         super().__init__(event_codec())
@@ -115,11 +115,11 @@ class _Interfering(PlainLog):
         return await super().append(append)
 
 
-def test_streams_are_for_ever() -> None:
+def test_stream_ids_never_change() -> None:
     assert knowledge_stream(HERE) == UUID("5e99255f-a3d8-5232-8c25-587d8989328f")
 
 
-async def test_what_a_version_once_recorded_is_known_for_ever() -> None:
+async def test_events_of_earlier_versions_stay_readable() -> None:
     log = opened(LOGS / "known").log
     store = KnowledgeStore(log, log)
     known = await store.read(HERE)

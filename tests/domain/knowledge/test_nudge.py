@@ -1,4 +1,4 @@
-"""An agent is told how to remember where its user asks for that, and nowhere else."""
+"""The nudge appears only if the user asks to remember something."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from mnemosyne.domain.knowledge.words import strip_private
         "REMEMBER the port\n```\ncode\n```",
     ],
 )
-def test_words_that_ask_for_it_are_heard(prompt: str) -> None:
+def test_requests_to_remember_are_detected(prompt: str) -> None:
     assert asks_to_remember(prompt)
 
 
@@ -38,10 +38,10 @@ def test_words_that_ask_for_it_are_heard(prompt: str) -> None:
         "The rememberer is a class",
     ],
 )
-def test_code_what_is_private_and_what_we_told_ourselves_ask_for_nothing(prompt: str) -> None:
+def test_code_private_parts_and_memory_blocks_trigger_no_nudge(prompt: str) -> None:
     assert not asks_to_remember(prompt)
 
 
-def test_the_nudge_is_never_taken_for_what_the_user_said() -> None:
+def test_the_nudge_is_never_mistaken_for_the_users_text() -> None:
     assert strip_private(f"Go on.\n{NUDGE}").strip() == "Go on."
     assert not asks_to_remember(NUDGE)

@@ -1,4 +1,4 @@
-"""A project has one name, however it was cloned."""
+"""A project has one name, regardless of its clone URL."""
 
 import pytest
 
@@ -16,10 +16,10 @@ from mnemosyne.domain.knowledge.projects import name_remote
         "github.com:ada/app",
     ],
 )
-def test_every_way_to_reach_a_repository_gives_its_one_name(url: str) -> None:
+def test_all_urls_of_a_repository_give_the_same_name(url: str) -> None:
     assert name_remote(url) == "github.com/ada/app"
 
 
 @pytest.mark.parametrize("url", ["", "/srv/git/app.git", "../app", "file:///srv/app", "nothing"])
-def test_a_folder_is_no_name(url: str) -> None:
+def test_a_local_folder_gives_no_name(url: str) -> None:
     assert name_remote(url) is None

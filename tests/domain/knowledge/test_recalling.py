@@ -1,4 +1,4 @@
-"""Entries are found by what they say, those that hold first."""
+"""Entries are found by their text, valid ones first."""
 
 from mnemosyne.domain.knowledge.decide import ForgetEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind
@@ -19,7 +19,7 @@ def filled() -> ArchivedContents:
     return archived
 
 
-def test_the_entry_that_answers_comes_first_and_the_others_only_where_they_have_a_word() -> None:
+def test_the_best_entry_comes_first_and_others_need_a_common_word() -> None:
     index = EntryIndex([(HERE, filled().known)])
     found = index.recall("which port does the billing service have?", FIRST, 5)
     assert found[0].entry.content.endswith("port 8443")
@@ -27,7 +27,7 @@ def test_the_entry_that_answers_comes_first_and_the_others_only_where_they_have_
     assert index.recall("kubernetes", FIRST, 5) == []
 
 
-def test_a_long_prompt_is_about_what_it_says_the_words_of() -> None:
+def test_a_long_prompt_relates_to_entries_whose_words_it_contains() -> None:
     index = EntryIndex([(HERE, filled().known)])
     prompt = "Last night something broke again. The nightly export failed because of the full volume. " + (
         "Please look at the logs, find out what has to change in the code, and tell me what you did. " * 4
@@ -38,7 +38,7 @@ def test_a_long_prompt_is_about_what_it_says_the_words_of() -> None:
     assert all(each.relevance < 0.45 for each in found if "8443" in each.entry.content)
 
 
-def test_what_ended_is_found_only_on_request_and_behind_what_holds() -> None:
+def test_ended_entries_are_found_only_on_request_and_after_valid_ones() -> None:
     archived = filled()
     archived.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
     index = EntryIndex([(HERE, archived.known)])
@@ -50,13 +50,13 @@ def test_what_ended_is_found_only_on_request_and_behind_what_holds() -> None:
     assert ever[1].endswith("2024")
 
 
-def test_kinds_narrow_what_is_found() -> None:
+def test_kinds_filter_the_results() -> None:
     index = EntryIndex([(HERE, filled().known)])
     found = index.recall("nightly export", FIRST, 5, index.shortlist("nightly export", FIRST, [EntryKind.FACT]))
     assert [each.entry.kind for each in found] == [EntryKind.FACT]
 
 
-def test_what_is_near_in_meaning_is_found_without_a_word_in_common_and_what_is_not_is_left_out() -> None:
+def test_semantic_similarity_finds_entries_without_common_words() -> None:
     index = EntryIndex([(HERE, filled().known)])
     question = "on what socket do invoices answer?"
     among = index.shortlist(question, FIRST)
@@ -66,7 +66,7 @@ def test_what_is_near_in_meaning_is_found_without_a_word_in_common_and_what_is_n
     assert index.recall(question, FIRST, 5) == []
 
 
-def test_of_very_many_the_best_by_words_and_the_newest_are_looked_at() -> None:
+def test_the_shortlist_has_the_best_by_words_and_the_newest() -> None:
     archived = ArchivedContents()
     for number in range(400):
         archived.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)

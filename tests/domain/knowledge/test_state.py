@@ -1,4 +1,4 @@
-"""What is known is a fold of events, at any of two times: what was true, and what we believed."""
+"""Knowledge is a bitemporal fold of events: valid time and recording time."""
 
 from hypothesis import given
 
@@ -8,7 +8,7 @@ from tests.domain.knowledge.support import DAY, FIRST, ArchivedContents, entry, 
 
 
 @given(steps())
-def test_events_one_by_one_lead_to_what_they_lead_to_together(done: list[tuple[str, int, int, int]]) -> None:
+def test_folding_events_one_by_one_equals_folding_them_at_once(done: list[tuple[str, int, int, int]]) -> None:
     for _, archived in follow(done):
         one_by_one = Knowledge()
         for event in archived.events:
@@ -17,7 +17,7 @@ def test_events_one_by_one_lead_to_what_they_lead_to_together(done: list[tuple[s
 
 
 @given(steps())
-def test_what_was_believed_at_a_time_is_what_was_known_live_at_that_time(
+def test_knowledge_as_of_a_time_equals_the_live_state_then(
     done: list[tuple[str, int, int, int]],
 ) -> None:
     live = dict(follow(done))  # of several at one time, the last
@@ -27,7 +27,7 @@ def test_what_was_believed_at_a_time_is_what_was_known_live_at_that_time(
         assert held(then, at) == held(archived.known, at)
 
 
-def test_a_preference_that_changed_twice_answers_as_of_three_times() -> None:
+def test_a_preference_that_changed_twice_has_three_answers_over_time() -> None:
     archived = ArchivedContents()
     first = archived.remember("tabs of 2", at=FIRST)
     second = archived.update(first, "tabs of 4", at=FIRST + DAY)
@@ -36,7 +36,7 @@ def test_a_preference_that_changed_twice_answers_as_of_three_times() -> None:
     assert archived.lines(FIRST - 1) == []
 
 
-def test_what_was_true_and_what_was_believed_then_are_two_answers() -> None:
+def test_valid_time_and_recording_time_give_different_answers() -> None:
     archived = ArchivedContents()
     first = archived.remember("CI runs on amd64", at=FIRST)
     archived.update(first, "CI runs on arm64", at=FIRST + 10 * DAY, valid_from=FIRST + 3 * DAY)
@@ -45,7 +45,7 @@ def test_what_was_true_and_what_was_believed_then_are_two_answers() -> None:
     assert [each.content for each in fold_up_to(archived.events, at).valid(at)] == ["CI runs on amd64"]
 
 
-def test_what_was_found_is_believed_less_with_time_until_somebody_confirms_it() -> None:
+def test_belief_in_an_extracted_entry_decays_until_it_is_confirmed() -> None:
     archived = ArchivedContents()
     archived.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
     found = entry(archived.known, "the tests need docker")
@@ -56,7 +56,7 @@ def test_what_was_found_is_believed_less_with_time_until_somebody_confirms_it() 
     assert entry(archived.known, "the tests need a database").belief(FIRST + 10 * HALF_LIFE) == 1.0
 
 
-def test_confirming_starts_the_time_anew_and_reading_does_not() -> None:
+def test_confirming_resets_decay_and_reading_does_not() -> None:
     from mnemosyne.domain.knowledge.decide import ConfirmEntry
 
     archived = ArchivedContents()

@@ -1,4 +1,4 @@
-"""What is kept of a text: one clean line, without what is private, secret or our own."""
+"""A stored text is one clean line, without private parts, secrets or memory blocks."""
 
 import re
 
@@ -27,22 +27,22 @@ KEY = "sk-ant-api03-" + "a1B2c3D4" * 8
         ("hidden\u200bletters \u202e", "hidden letters"),
     ],
 )
-def test_a_line_is_kept_without_what_does_not_belong_to_it(said: str, kept: str) -> None:
+def test_content_is_cleaned_to_one_line(said: str, kept: str) -> None:
     assert clean_content(said) == kept
 
 
-def test_a_key_is_masked_before_it_is_kept() -> None:
+def test_a_key_is_masked_before_it_is_stored() -> None:
     assert KEY not in clean_content(f"the key is {KEY}")
 
 
 @pytest.mark.parametrize("said", ["", " \n", "<private>all of it</private>", "[MEMORY] ours [/MEMORY]"])
-def test_a_text_of_which_nothing_is_left_is_refused(said: str) -> None:
+def test_a_text_that_is_empty_after_cleaning_is_refused(said: str) -> None:
     with pytest.raises(BadEntry, match="Nothing is left"):
         clean_content(said)
 
 
 @given(st.text(max_size=200))
-def test_what_is_kept_is_one_line_and_kept_again_as_it_is(said: str) -> None:
+def test_cleaning_yields_one_line_and_is_idempotent(said: str) -> None:
     try:
         kept = clean_content(said)
     except BadEntry:
@@ -52,11 +52,11 @@ def test_what_is_kept_is_one_line_and_kept_again_as_it_is(said: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_what_stands_between_the_marks_never_comes_through(before: str, within: str) -> None:
+def test_text_between_private_marks_is_always_removed(before: str, within: str) -> None:
     assert "zqx7" not in strip_private(f"{before}[MEMORY]zqx7{within}".replace("[/MEMORY]", ""))
 
 
-def test_two_lines_are_alike_by_the_words_that_say_something() -> None:
+def test_likeness_compares_content_words() -> None:
     one, other = content_words("Use pnpm for packages"), content_words("use npm for the packages")
     assert likeness(one, one) == 1
     assert 0.3 < likeness(one, other) < 1
@@ -65,5 +65,5 @@ def test_two_lines_are_alike_by_the_words_that_say_something() -> None:
 
 
 @given(st.lists(st.sampled_from(["[", "/", "MEMORY", "]", "<private>", "</private>", "\0", "x"]), max_size=16))
-def test_whatever_brackets_nest_no_entry_holds_a_mark_of_our_block(pieces: list[str]) -> None:
+def test_no_entry_contains_a_block_mark_however_brackets_nest(pieces: list[str]) -> None:
     assert not re.search(r"\[/?MEMORY\]", clean_content(f"a {''.join(pieces)}"))

@@ -1,1 +1,1 @@
-"""One task per session: it gathers, decides, appends and answers. What it keeps in memory is a cache of the log."""
+"""One task per session: it collects inputs, decides, appends events and answers. Its memory is a cache of the log."""

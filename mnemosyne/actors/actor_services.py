@@ -1,6 +1,6 @@
-"""What deciding asks of the world beyond the log, and how long it waits for that.
+"""Services that a decision needs beyond the log, each with a time limit.
 
-What came of it is noted, so that it can be recorded with the decision.
+Their results are collected so that they can be recorded with the decision.
 """
 
 import logging
@@ -32,8 +32,8 @@ SelectKnowledge = Callable[[MemoryClient, str | None, str, int, int], Awaitable[
 
 
 class ActorServices:
-    """Asks for one session. ``find`` asks its index of objects, if there is one; ``recollect`` what is known beyond
-    sessions.
+    """The services of one session. ``find`` searches its object index, if there is one; ``select_knowledge`` reads the
+    memory beyond sessions.
     """
 
     def __init__(
@@ -42,23 +42,23 @@ class ActorServices:
         self.patience = patience
         self._select_knowledge = select_knowledge
         self.noted = InputsSoFar()
-        """What came of it since ``begin``."""
+        """The inputs collected since ``begin``."""
         self._find = find
 
     def begin(self) -> None:
-        """Another decision begins: nothing is noted for it yet."""
+        """Start another decision, with no inputs yet."""
         self.noted = InputsSoFar()
 
     async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
-        """What doing something gives; None where it is not done ``until`` then, on trio's clock."""
+        """The result of ``do``; None, recorded as late, if it takes longer than ``until`` on trio's clock."""
         with trio.move_on_at(until):
             return await do()
         self.note_late(wait)
         return None
 
     async def call_in_time(self, call: str, answer: Callable[[], Awaitable[T]]) -> T | None:
-        """The answer to a hidden call; None where what it quotes does not come in time. What was found for a call
-        without an answer counts for nothing, and is not noted. Raises ContentForgotten and LogFailed.
+        """The answer to a hidden call; None if the quoted content is late. Inputs collected for a call without an
+        answer are dropped. Raises ContentForgotten and LogFailed.
         """
         before, name = self.noted, sanitize.text(call)
         try:
@@ -73,8 +73,8 @@ class ActorServices:
     async def select_knowledge(
         self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
-        """What a session is told that begins with a prompt, in a request of so many bytes; None for nothing, or where
-        that is not known in time.
+        """The memory block for a session that begins with a prompt, in a request of ``size`` bytes; None if there is
+        none, or it is late.
         """
         if self._select_knowledge is None:
             return None
@@ -83,19 +83,19 @@ class ActorServices:
             try:
                 block = await self._select_knowledge(client, folder, prompt, size, at)
             except LogFailed as error:
-                log.info("what is known beyond sessions cannot be read: %s", error)
+                log.info("the memory beyond sessions cannot be read: %s", error)
             except Exception:
-                log.exception("a session begins without what is known beyond sessions")
+                log.exception("a session begins without the memory beyond sessions")
         if scope.cancelled_caught:
-            log.info("what is known beyond sessions did not come within %g s", self.patience.knowledge)
+            log.info("the memory beyond sessions did not answer within %g s", self.patience.knowledge)
         return block
 
     def note_late(self, wait: Awaited) -> None:
-        """This cannot be had now."""
+        """Record that an input was not available in time."""
         self.noted = attrs.evolve(self.noted, late=(*self.noted.late, wait))
 
     async def search(self, question: str, among: Collection[str], limit: int, seconds: float) -> SearchResult | None:
-        """What the index finds among some objects; None where it does not say, or not in time."""
+        """The index's hits among the given objects; None if there is no index, it fails, or it is late."""
         if self._find is None:
             return None
         found: SearchResult | None = None
@@ -103,15 +103,15 @@ class ActorServices:
             try:
                 found = await self._find(question, among, limit)
             except LogFailed as error:
-                log.info("the index of objects cannot be asked: %s", error)
+                log.info("the object index cannot be searched: %s", error)
         if scope.cancelled_caught:
-            log.info("the index of objects gave no answer within %g s", seconds)
-        answer = _tell(question_of(question, among, limit), found)
+            log.info("the object index did not answer within %g s", seconds)
+        answer = _describe_hits(question_of(question, among, limit), found)
         self.noted = attrs.evolve(self.noted, found=(*self.noted.found, answer))
         return found
 
 
-def _tell(question: bytes, found: SearchResult | None) -> IndexFound:
+def _describe_hits(question: bytes, found: SearchResult | None) -> IndexFound:
     if found is None:
         return IndexFound(question=question, passages=None, missing=0)
     passages = tuple(

@@ -1,5 +1,5 @@
-"""What an actor keeps in memory of the bytes of its session: bodies, replies, upstream histories. Whatever it does not
-hold it puts together from the log, so that nothing is lost with it but time.
+"""The bodies, replies and upstream histories that an actor keeps in memory. Anything evicted is rebuilt from the log,
+so losing it costs only time.
 """
 
 import logging
@@ -30,18 +30,20 @@ from mnemosyne.errors import ContentForgotten, LogFailed
 log = logging.getLogger(__name__)
 
 BODIES_HELD = 6
-"""How many branches' last bodies are kept in memory."""
+"""Maximum number of branches whose last body is kept in memory."""
 
 REPLIES_HELD = 4
-"""How many of the newest replies are kept in memory."""
+"""Maximum number of replies kept in memory, the newest."""
 
 
 class Bodies:
-    """The bodies and contents of one session. Bodies hold credentials in clear, so nothing here is ever shown."""
+    """The bodies and contents of one session. Bodies hold credentials in clear text, so nothing here may be logged or
+    displayed.
+    """
 
     def __init__(self, stream: UUID, contents: ContentStore, event_log: StreamReader[Event]) -> None:
         self.known: set[bytes] = set()
-        """The digests of the contents that are stored, or will be before whatever is queued next."""
+        """Digests of the contents that are stored, or will be before the next queued append."""
         self._stream = stream
         self._contents = contents
         self._event_log = event_log
@@ -49,22 +51,24 @@ class Bodies:
         self._replies: Lru[bytes, StoredBytes] = Lru(REPLIES_HELD)
 
     def list_held(self) -> list[bytes]:
-        """The bodies that are held."""
+        """The bodies in memory."""
         return [each.raw for each in self._held.values()]
 
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
-        """Of some branches that which spoke last, the one whose last body begins most like this one, and that body."""
+        """Among the most recent branches, the name and last body of the one that shares the longest prefix with
+        ``raw``.
+        """
         newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
         spoken = [branch for branch in newest_first if branch.body_version]
         await self._load_last(spoken)
         bodies = [(branch.name, await self.find_last(branch)) for branch in spoken]
         there = [(name, body) for name, body in bodies if body is not None]
-        if len(there) < 2:  # the usual case: there is nothing to choose, and comparing ten megabytes takes its time
+        if len(there) < 2:  # the usual case: skip the comparison, which is slow for ten megabytes
             return there[0] if there else (None, None)
         return max(there, key=lambda named: recipe.common_prefix(named[1].raw, raw))
 
     async def _load_last(self, branches: Sequence[Branch]) -> None:
-        """Read the last bodies of several branches with one statement. One that cannot be read is left to ``last``."""
+        """Read the last bodies of several branches with one statement. On failure, ``last`` reads them one by one."""
         missing = [branch for branch in branches if self._held.get(branch.name) is None]
         if len(missing) < 2:
             return
@@ -80,7 +84,7 @@ class Bodies:
         return self.hold(branch, (await read_in_thread(raw, lane=branch.lane, known=self.known)).transcript)
 
     async def find_last(self, branch: Branch) -> Transcript | None:
-        """The last body of a branch; None where it cannot be had, and then a request is stored from nothing."""
+        """The last body of a branch; None if it cannot be read, and then the next request is stored in full."""
         try:
             return await self.last(branch)
         except (ContentForgotten, LogFailed) as error:
@@ -99,7 +103,7 @@ class Bodies:
         return await self._read_last(branch, await self.assemble(branch.body))
 
     async def of_versions(self, versions: Collection[int], lane: str) -> dict[int, Transcript]:
-        """The bodies that several events recorded, by version. Raises ContentForgotten and LogFailed."""
+        """The client bodies that several events recorded, by version. Raises ContentForgotten and LogFailed."""
         recorded = await self._event_log.read(self._stream, upto=max(versions))
         history = time_travel.history_of(str(self._stream), recorded)
         bodies = {version: time_travel.body_of(history, version) for version in versions}
@@ -111,17 +115,19 @@ class Bodies:
         return reads
 
     async def assemble(self, body: Recipe) -> bytes:
-        """A body's bytes from the log, each withheld byte as ``*``. Raises ContentForgotten and LogFailed."""
+        """A body's bytes from the log, with each redacted byte as ``*``. Raises ContentForgotten and LogFailed."""
         found = await self.contents(_digests_of(body))
         return recipe.assemble(body.pieces, found.__getitem__)
 
     async def read_stored(self, change: bytes) -> bytes:
-        """What an encoded change on nothing makes: a reply, a result. Raises ContentForgotten and LogFailed."""
+        """The bytes of an encoded change against an empty body: a reply or a result. Raises ContentForgotten and
+        LogFailed.
+        """
         held = self._replies.get(change)
         return held.raw if held is not None else await self.assemble(recipe.apply(Recipe(), recipe.decode(change)))
 
     async def read_all_stored(self, changes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """What each of several encoded changes on nothing makes, read at once. Raises ContentForgotten, LogFailed."""
+        """The bytes of several encoded changes against an empty body, in one read. Raises as ``read_stored``."""
         stored: dict[bytes, bytes] = {}
         recipes: dict[bytes, Recipe] = {}
         for change in changes:
@@ -136,12 +142,12 @@ class Bodies:
         return stored
 
     def hold_stored(self, change: bytes, data: bytes) -> None:
-        """Keep a reply that came just now: the next request most likely shows it."""
+        """Cache a new reply: the next request most likely contains it."""
         self._replies.put(change, StoredBytes(data, recipe.apply(Recipe(), recipe.decode(change))))
 
     @property
     def replies(self) -> Sequence[StoredBytes]:
-        """The replies that are held."""
+        """The replies in memory."""
         return self._replies.values()
 
     async def content(self, digest: bytes) -> bytes:
@@ -154,18 +160,18 @@ class Bodies:
 
     def hold(self, branch: Branch, read: Transcript) -> Transcript:
         """Keep the last body of a branch."""
-        # The recipe in the log is the one to build on: a reading of other origin may name pieces that nobody stored.
+        # Build on the recipe in the log: the recipe of another reading may refer to pieces that were never stored.
         return self._held.put(branch.name, attrs.evolve(read, recipe=branch.body))
 
     def apart(self) -> "Bodies":
-        """Others that hold the same, and change nothing here."""
+        """A copy with the same caches. Changes to it leave this instance unchanged."""
         other = Bodies(self._stream, self._contents, self._event_log)
         other.known = set(self.known)
         other._held, other._replies = self._held.copy(), self._replies.copy()
         return other
 
     def forget(self) -> None:
-        """Nothing is stored any more."""
+        """Clear all caches: the session's contents were deleted."""
         self.known.clear()
         self._held.clear()
         self._replies.clear()
@@ -179,16 +185,16 @@ _LIKENESS = (Echo.SAME, Echo.TRIMMED, Echo.REWRITTEN, Echo.ABSENT)
 
 
 class Replies:
-    """The replies to the last turn of a branch, and which of them a history shows."""
+    """The replies to the last turn of a branch, compared with the history that a request shows."""
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._blocks: tuple[bytes, Sequence[Block]] = (b"", ())
 
     async def find_echo(self, branch: Branch, read: Transcript) -> tuple[Echo | None, int | None]:
-        """How a history that goes on from the branch's shows the reply to its last turn, and of which attempt.
+        """How a request that continues a branch shows the reply to its last turn, and the attempt of that reply.
 
-        Of attempts shown equally well the first counts.
+        If several attempts match equally well, the first one wins.
         """
         best: tuple[Echo | None, int | None] = (None, None)
         for attempt, reply in sorted(branch.replies.items()):
@@ -198,21 +204,21 @@ class Replies:
         return best
 
     async def are_words_shown(self, branch: Branch, read: Transcript) -> bool:
-        """Whether a history that goes on from the branch's holds a text or a call of a reply to its last turn. Clients
-        leave out some of a reply: where nobody shows it as it was given, that is enough to know whose history it is.
+        """Whether a request that continues a branch contains a text or a call of a reply to its last turn. Clients drop
+        parts of a reply: if none shows it unchanged, this is enough to identify the history.
         """
         said = transcript.content_of(read, len(branch.chains))
         replies = [await self._blocks_of(each, read.dialect) for each in branch.replies.values()]
         return any(normal_form.share_words(said, each) for each in replies)
 
     async def are_whole(self, branch: Branch) -> bool:
-        """Whether the model came to an end in a reply to the branch's last turn."""
+        """Whether any reply to the branch's last turn is complete."""
         dialect = dialect_of(branch.lane)
         said = [dialect.read_reply(await self._body_of(reply)) for reply in branch.replies.values()]
         return any(each.stop_reason is not None for each in said)
 
     async def text_of(self, reply: bytes, dialect: Dialect) -> str:
-        """What the model says in a reply as the log holds it; nothing where that cannot be read."""
+        """The model's text in a recorded reply; empty if the reply cannot be read."""
         return "\n".join(
             block["text"] for block in await self._blocks_of(reply, dialect) if isinstance(block.get("text"), str)
         )
@@ -223,7 +229,7 @@ class Replies:
         return self._blocks[1]
 
     async def _body_of(self, reply: bytes) -> bytes:
-        """What the log holds of a reply; nothing where that cannot be read."""
+        """A reply's bytes from the log; empty if they cannot be read."""
         try:
             return await self._bodies.read_stored(reply)
         except (ContentForgotten, LogFailed):
@@ -232,8 +238,8 @@ class Replies:
 
 @attrs.frozen
 class Prior:
-    """What a branch goes on from: its upstream history, and the last body of it that was sent, as its recipe in the
-    log: that of the event with this ``version``.
+    """The upstream history that a branch continues, and the last body sent for it, with its recipe in the log, which
+    the event with this ``version`` recorded.
     """
 
     history: UpstreamHistory
@@ -242,8 +248,8 @@ class Prior:
 
 
 class Histories:
-    """The upstream histories of a session's branches: the last body of a branch holds all of its history, and what its
-    last turn's rounds said and got follows from their events.
+    """The upstream histories of a session's branches, rebuilt from the last body sent on the branch and the events of
+    its last turn's rounds.
     """
 
     def __init__(self, bodies: Bodies) -> None:
@@ -251,11 +257,11 @@ class Histories:
         self._held: Lru[str, Prior] = Lru(BODIES_HELD)
 
     def list_held(self) -> list[bytes]:
-        """The bodies that are held."""
+        """The bodies in memory."""
         return [each.sent.raw for each in self._held.values()]
 
     async def of(self, branch: Branch | None) -> Prior | None:
-        """A branch's; None if it has none. Raises LogFailed and ContentForgotten."""
+        """The upstream history of a branch; None if it has none. Raises LogFailed and ContentForgotten."""
         if branch is None or branch.wire is None:
             return None
         held = self.find_held(branch)
@@ -266,7 +272,7 @@ class Histories:
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])
-        # Of an attempt that was refused every time, nothing was said.
+        # An attempt that the provider always refused has no replies.
         said = {
             attempt: [each for each in rounds if each.usage or each.stop_reason]
             for attempt, rounds in branch.rounds.finished.items()
@@ -293,21 +299,21 @@ class Histories:
         return Prior(history, sent, branch.wire.body_version)
 
     def find_held(self, branch: Branch) -> Prior | None:
-        """A branch's, if it is in memory."""
+        """The upstream history of a branch, if it is in memory."""
         held = self._held.get(branch.name)
         return (
             held if held is not None and branch.wire is not None and held.version == branch.wire.body_version else None
         )
 
     def keep_sent(self, branch: Branch, history: UpstreamHistory, sent: Transcript) -> Prior:
-        """Keep what was sent just now, if its branch goes on from there."""
+        """Cache the request that was just sent, if its branch continues from it."""
         assert branch.wire is not None
         sent = attrs.evolve(sent, recipe=branch.wire.body)
         return self._held.put(branch.name, Prior(history, sent, branch.wire.body_version))
 
     def end_turn(self, branch: Branch, turn: int, history: UpstreamHistory) -> None:
-        """A turn is over. Two attempts at one turn have the same messages: what either was told belongs to both. Where
-        something of a later turn was sent meanwhile, its replies are another's.
+        """Merge the replies of a finished turn. Two attempts at one turn have the same messages, so replies to either
+        belong to both. If a later turn was sent meanwhile, the cached replies are that turn's and stay unchanged.
         """
         held = self._held.get(branch.name)
         if held is not None and branch.rounds.turn == turn:
@@ -315,7 +321,7 @@ class Histories:
             self._held.put(branch.name, attrs.evolve(held, history=attrs.evolve(held.history, replies=merged)))
 
     def forget(self) -> None:
-        """Nothing is stored any more."""
+        """Clear the cache: the session's contents were deleted."""
         self._held.clear()
 
 
@@ -329,6 +335,6 @@ def blocks_of(body: bytes, dialect: Dialect) -> tuple[Block, ...]:
 
 
 def round_of(body: bytes, dialect: Dialect, results: Mapping[str, bytes]) -> Round:
-    """A reply, and what its hidden calls got."""
+    """A reply with the results of its hidden calls."""
     native = json_object(body)
     return Round(tuple(dialect.reply_content(native)), results, native)

@@ -1,4 +1,4 @@
-"""The budget of the helper models: reserves money before it is spent, and knows from the log what was."""
+"""The budget of the helper models: it reserves money before a call and reads past spending from the log."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,8 @@ from mnemosyne.domain.session.budget import DAY, Budget, DaySpending, Spending
 class HelperBudget:
     """Money for requests to a model, in nanodollars. ``now`` gives µs of UTC.
 
-    What is on record counts whichever process spent it. Beside that it holds what is ``reserved`` in this process, and
-    what was spent today and will never be on record.
+    Recorded spending counts regardless of the process. In addition, it counts the amount ``reserved`` in this process
+    and the amount spent today that will never be recorded.
     """
 
     spending: Spending
@@ -24,11 +24,11 @@ class HelperBudget:
     _reading: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
     async def reserve(self, nanodollars: int) -> bool:
-        """Hold an amount back if there is room for it. Raises LogUnavailable."""
+        """Reserve an amount if the budget has room for it. Raises LogUnavailable."""
         if nanodollars == 0:
             return True
         async with self._reading:
-            # What is put on record and released meanwhile may be missing in the answer: it is still counted here.
+            # The answer may lack an amount that was recorded and released meanwhile, so count what was reserved before.
             reserved = self.reserved
             day = self.now() // DAY
             spent = await self.spending.on_day(day)
@@ -39,11 +39,11 @@ class HelperBudget:
             return True
 
     def release(self, nanodollars: int) -> None:
-        """Hold it back no longer: it was not spent, or it is on record."""
+        """Release a reservation: the amount was not spent, or it is recorded."""
         self.reserved -= nanodollars
 
     def charge(self, nanodollars: int) -> None:
-        """It was spent, and will never be on record."""
+        """Turn a reservation into spending that will never be recorded."""
         self.reserved -= nanodollars
         day = self.now() // DAY
         charged = self._charged.helpers if self._charged.day == day else 0

@@ -1,8 +1,8 @@
-"""Obeys the cleanup tags in replies: no turn fails by it.
+"""Applies the cleanup tags in replies. A failure here never fails a turn.
 
-A tag is the model's word and no more. Objects are released and pinned as far as ``domain/recall/cleanup_effects.py``
-lets it; a text that shall stand for an object becomes its rendition after the checks that a helper's text must pass,
-for which nobody waits.
+A tag is only a suggestion by the model. Objects are released and pinned as far as ``domain/recall/cleanup_effects.py``
+permits. A text that summarizes an object becomes a rendition after the same checks as a helper's text, as deferred
+work.
 """
 
 import logging
@@ -39,35 +39,35 @@ from mnemosyne.errors import MnemosyneError
 log = logging.getLogger(__name__)
 
 HELPER = "cleanup tag"
-"""Who wrote a rendition that the model gave in a tag."""
+"""The author recorded for a rendition from a tag."""
 
 MOST_TEXTS = 4
-"""Texts of one reply that are looked at."""
+"""Maximum number of texts checked per reply."""
 
 LARGEST = 100_000
-"""Characters of an object for which a text is looked at: comparing them takes a tenth of a second."""
+"""Size limit in characters of an object whose summary is checked: comparing that many takes a tenth of a second."""
 
 Append = Callable[[Sequence[Event], str, Contents], Awaitable[object]]
-"""Records events, with the contents that they name, under the name of the command that led to them."""
+"""Append events and their contents under the name of the command that caused them."""
 
 
 def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple[Event, ...]:
-    """What a round's reply, which came whole, releases and pins, in a session that stands so once the round is over.
-    That goes on record with the reply itself, so it cannot be lost between the two.
+    """The releases and pins of a round's complete reply, given the session's state after the round. They are recorded
+    together with the reply, so neither can be lost without the other.
 
-    Nothing if that fails. A reply that was refused is none of the model's.
+    Returns nothing on failure, and for a refused reply, which is not the model's.
     """
     if _NAME not in reply.body or is_refusal(reply.stop_reason):
         return ()
     try:
         found = _effects(reply, address, state, at)
     except Exception:
-        log.exception("cleanup tags of turn %d could not be obeyed", address.turn)
+        log.exception("cleanup tags of turn %d could not be applied", address.turn)
         return ()
     collapsed = sum(isinstance(each, Collapsed) for each in found.texts)
     if found.ignored or collapsed:
         log.info(
-            "%d things in the cleanup tags of turn %d have no effect, and %d texts for what was collapsed",
+            "%d items in the cleanup tags of turn %d have no effect; %d texts are for collapsed objects",
             len(found.ignored),
             address.turn,
             collapsed,
@@ -76,7 +76,7 @@ def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple
 
 
 def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects:
-    """What the directives lead to, each in view of those before it."""
+    """Apply the directives in order; each sees the effects of those before it."""
     known, now, found = state.memory, memory_calls.now_of(state, address.branch, address.turn), Effects()
     for directive in _directives(reply.body, state.branches[address.branch]):
         led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
@@ -92,28 +92,28 @@ def _directives(reply: bytes, branch: Branch) -> tuple[Directive | Ignored, ...]
 
 
 class CleanupTexts:
-    """Looks at the texts in the cleanup tags of one session: those of the rounds that its branches finished last."""
+    """Checks the texts in the cleanup tags of one session, in the last finished rounds of its branches."""
 
     def __init__(self, loaded: Loaded, patience: Patience) -> None:
         self._patience = patience
         self._loaded = loaded
         self._seen: dict[str, set[Address]] = {}
-        """The rounds of each branch's last turn that were looked at, each with its number for a turn's."""
+        """The checked rounds of each branch's last turn; the ``turn`` of an address also encodes the round."""
 
     async def apply_tags(self, append: Append) -> bool:
-        """Look at the texts of replies that nobody looked at; whether any became a rendition, recorded by ``append``.
-        They are no more than suggestions: what cannot stand for its object is summarized by a helper like any other.
+        """Check the texts of new replies and record accepted ones with ``append``; return whether any became a
+        rendition. Texts are only suggestions: an object whose text is rejected is summarized by a helper as usual.
         """
         changed = False
         for branch in list(self._loaded.state.branches.values()):
             for event in self._unseen(branch):
                 try:
                     with trio.move_on_after(self._patience.texts):
-                        changed |= await self._look_at(branch, event, append)
+                        changed |= await self._check_texts(branch, event, append)
                 except MnemosyneError as error:
-                    log.warning("texts in cleanup tags could not be looked at: %s", error)
+                    log.warning("texts in cleanup tags could not be checked: %s", error)
                 except Exception:
-                    log.exception("texts in cleanup tags could not be looked at")
+                    log.exception("texts in cleanup tags could not be checked")
         return changed
 
     def _unseen(self, branch: Branch) -> Iterator[RoundFinished]:
@@ -125,20 +125,20 @@ class CleanupTexts:
         self._seen[branch.name] = set(places)
         yield from (event for place, event in places.items() if place not in seen)
 
-    async def _look_at(self, branch: Branch, event: RoundFinished, append: Append) -> bool:
+    async def _check_texts(self, branch: Branch, event: RoundFinished, append: Append) -> bool:
         body = await self._loaded.bodies.read_stored(event.reply)
         if _NAME not in body or is_refusal(event.stop_reason):
             return False
-        said = [each for each in _directives(body, branch) if isinstance(each, cleanup_tags.TagSummary)]
+        proposed = [each for each in _directives(body, branch) if isinstance(each, cleanup_tags.TagSummary)]
         changed = False
-        for summary in said[:MOST_TEXTS]:
+        for summary in proposed[:MOST_TEXTS]:
             each = own(self._loaded.state.memory, branch.name, summary.object_id)
             if not isinstance(each, RefusedCall):
                 changed |= await self._summarize(each, summary, event.at, append)
         return changed
 
     async def _summarize(self, each: MemoryObject, summary: cleanup_tags.TagSummary, at: int, append: Append) -> bool:
-        """Make the text a rendition of its object, the fullest that it lacks, if it may be one."""
+        """Record the text as the fullest missing rendition of its object, if it passes the checks."""
         known, bodies = self._loaded.state.memory, self._loaded.bodies
         deferred = work.missing_of(each, known)
         given = sha256(summary.text.encode()).digest() in {rendition.text for rendition in each.renditions.values()}
@@ -160,12 +160,12 @@ class CleanupTexts:
 def _check(
     summary: cleanup_tags.TagSummary, deferred: work.DeferredSummary, content: bytes, detailed: str | None
 ) -> Written | None:
-    """The rendition that the text makes; None if it must not be one."""
+    """The rendition that the text makes; None if the checks reject it."""
     full = full_text(content)
     candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
     if isinstance(accept(request_of(deferred, full), candidate), Rejected):
-        # Not the reason: it may quote what somebody's file says.
-        log.info("a text for object %s in a cleanup tag cannot stand for it", deferred.object)
+        # Do not log the reason: it may quote file contents.
+        log.info("a text for object %s in a cleanup tag was rejected", deferred.object)
         return None
     return measure_losses(deferred, full, detailed, candidate, helper=HELPER, nanodollars=0)
 

@@ -1,4 +1,4 @@
-"""Has a helper model answer questions from passages, where there is one; what of its answer holds is told."""
+"""Has a helper model answer questions from passages, and keeps the verified part of its answer."""
 
 import logging
 from typing import Protocol
@@ -15,26 +15,26 @@ from mnemosyne.errors import LogFailed, MnemosyneError
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 6.0
-"""How long a model may take for one answer: somebody waits for it. There is no second attempt."""
+"""Time limit for one answer, for which a turn waits. There is no second attempt."""
 
 AT_ONCE = 4
-"""Questions that are put to it at a time."""
+"""Number of concurrent questions."""
 
 
 class WaitingQuestions(Protocol):
-    """The questions that wait for a helper, wherever they are (``questions.HelperQuestions``)."""
+    """The questions that wait for a helper, in this process or another (``questions.HelperQuestions``)."""
 
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        """Wait for a question, and take it: its number, and what is asked."""
+        """Wait for a question and take it. Returns its number and the question."""
         ...
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        """Hand over what became of it; whether what it cost will be on record."""
+        """Deliver the answer to a question; return whether its cost will be recorded."""
         ...
 
 
 class Composer:
-    """Puts questions to a ``model``, within a budget."""
+    """Sends questions to a ``model``, within a budget."""
 
     def __init__(self, model: HelperModel, budget: HelperBudget, *, seconds: float = ANSWER_SECONDS) -> None:
         self._calls = HelperCalls(model, budget, seconds=seconds, pauses=())
@@ -42,7 +42,7 @@ class Composer:
         self._slots = trio.Semaphore(AT_ONCE)
 
     async def run(self, questions: WaitingQuestions) -> None:
-        """Answer what is asked until cancelled. Nothing that fails here ends it."""
+        """Answer questions until cancelled. A failed question does not end the loop."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._slots.acquire()
@@ -52,13 +52,13 @@ class Composer:
     async def _answer(self, questions: WaitingQuestions, number: int, question: HelperQuestion) -> None:
         try:
             answer = await self._compose_safely(question)
-            told = False
+            recorded = False
             try:
-                told = await questions.deliver_answer(number, answer)
+                recorded = await questions.deliver_answer(number, answer)
             except MnemosyneError as error:
-                log.info("an answer of the helper could not be handed over: %s", error)
+                log.info("the helper's answer could not be delivered: %s", error)
             finally:
-                self.settle(answer, is_recorded=told)
+                self.settle(answer, is_recorded=recorded)
         finally:
             self._slots.release()
 
@@ -70,14 +70,15 @@ class Composer:
             return None
 
     async def compose(self, question: HelperQuestion) -> HelperAnswer | None:
-        """What of the model's answer holds; None where nobody was asked: there is no money, or it has its rest.
+        """The verified part of the model's answer; None if the model was not asked, because the budget is used up or
+        the circuit breaker is open.
 
-        What it cost stays reserved in the budget until that is settled.
+        The cost stays reserved in the budget until ``settle``.
         """
         try:
             reply = await self._calls.ask(prompt_for(question), lambda said: read_answer(question, said))
         except LogFailed as error:
-            log.info("the helper is not asked: what was spent cannot be told: %s", error)
+            log.info("the helper is not asked, because past spending cannot be read: %s", error)
             return None
         if reply.found is None and reply.why is None:
             return None
@@ -92,6 +93,6 @@ class Composer:
         )
 
     def settle(self, answer: HelperAnswer | None, *, is_recorded: bool) -> None:
-        """What an answer cost is on record now, or never will be."""
+        """Settle the cost of an answer: it is recorded now, or never will be."""
         if answer is not None:
             (self._budget.release if is_recorded else self._budget.charge)(answer.nanodollars)

@@ -1,7 +1,7 @@
-"""What a session owes after a turn began, went on or ended: objects, an account, a look at texts in cleanup tags.
+"""Deferred work of a session after a turn began, continued or ended: objects, accounting, texts in cleanup tags.
 
-All of it follows from the state, so a process that ends before it is done leaves it to the next one. Nobody waits for
-it, and no turn fails by it.
+All of it is derived from the state, so the next process completes work that this one did not finish. Turns do not wait
+for it, and its failures do not fail a turn.
 """
 
 import logging
@@ -34,24 +34,24 @@ from mnemosyne.steps import Steps, finish
 log = logging.getLogger(__name__)
 
 MANY = 2_000
-"""Objects of a branch from which on what a turn changes about them is decided in a thread: to tell an episode that is
-over from all others takes 20 ms there, and 90 at 8,000. Other turns take 3 ms.
+"""Number of objects in a branch above which a turn's changes to them are decided in a thread: finding a finished
+episode among them takes 20 ms there, and 90 ms with 8,000. Other turns take 3 ms.
 """
 
 MUCH = 1 << 15
-"""New bytes of a request from which on the objects of an observed turn are made in slices: that takes 10 ms, and nobody
-waits for them. A managed turn needs them at once.
+"""Number of new bytes in a request above which the objects of an observed turn are made in slices: that takes 10 ms,
+and no caller waits. A managed turn needs them at once.
 """
 
 HEADS_HELD = 6
-"""Of how many system prompts with their tools the size is kept: a session's agents have few between them."""
+"""Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
 LAYOUTS_HELD = 12
-"""Of how many branches the last layouts are kept."""
+"""Number of branches whose last layouts are cached."""
 
 
 class DeferredWork:
-    """Does what one session owes."""
+    """Does the deferred work of one session."""
 
     def __init__(self, loaded: Loaded, texts: CleanupTexts, settings: ServerSettings) -> None:
         self._loaded = loaded
@@ -63,61 +63,62 @@ class DeferredWork:
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
         self.is_late = False
-        """Whether something waits for the database, which a turn that begins would leave behind for ever."""
+        """Whether work waits for the database; a turn that begins before it is done would make it impossible."""
 
     @property
     def _state(self) -> Session:
         return self._loaded.state
 
     def list_held(self) -> list[bytes]:
-        """The bodies whose account is not made."""
+        """The bodies of requests that are not accounted yet."""
         return [each.raw for each in self._reads.values()]
 
     def keep_sent(self, version: int, read: Transcript) -> None:
-        """Keep the reading of a request that was recorded just now, for its account."""
+        """Keep the reading of a newly recorded request for its accounting."""
         self._reads[version] = read
 
     async def do(self, append: Append) -> bool:
-        """Do all that is owed, recorded by ``append``; whether objects changed."""
+        """Do all deferred work and record it with ``append``; return whether objects changed."""
         changed = self.is_late = False
         for branch in [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]:
-            changed |= await self._once(("objects", branch.name, branch.turns), lambda: self._remember(branch, append))  # noqa: B023
+            work = "objects", branch.name, branch.turns
+            changed |= await self._try_once(work, lambda: self._remember(branch, append))  # noqa: B023
         changed |= await self._texts.apply_tags(append)
-        for address, exchange in self._over():
-            await self._once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
-        self._let_go_of_reads()
+        for address, exchange in self._list_ended():
+            await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
+        self._drop_unneeded_reads()
         return changed
 
-    def _let_go_of_reads(self) -> None:
-        """Keep the readings that an account still needs: each is as long as its conversation."""
+    def _drop_unneeded_reads(self) -> None:
+        """Drop the readings that no account needs any more: each is as long as its conversation."""
         exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
         deferred = (each for address, each in exchanges if ("account", address) not in self._given_up)
         needed = {sent.version for each in deferred for sent in (each.request, *each.rounds)}
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
-    def _over(self) -> list[tuple[Address, OpenAttempt]]:
-        """The exchanges that have ended, in the order in which they did."""
+    def _list_ended(self) -> list[tuple[Address, OpenAttempt]]:
+        """The exchanges that have ended, by the time of their end."""
         exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
         ended = [(each.ended.at, address, each) for address, each in exchanges if each.ended is not None]
         return [(address, each) for _, address, each in sorted(ended, key=lambda found: found[:2])]
 
-    async def _once(self, work: Hashable, do: Callable[[], Awaitable[bool]]) -> bool:
-        """Do a piece of work, whether it changed anything. What cannot be done is not tried again by this process,
-        unless it is for the database being away.
+    async def _try_once(self, work: Hashable, do: Callable[[], Awaitable[bool]]) -> bool:
+        """Do one piece of work; return whether it changed anything. Failed work is not retried by this process, except
+        when the database was unavailable.
         """
         if work in self._given_up:
             return False
         try:
             changed = await do()
         except LogUnavailable as error:
-            log.warning("%s of session %s are left for later: %s", work, self._loaded.identity.stream, error)
+            log.warning("%s of session %s are deferred: %s", work, self._loaded.identity.stream, error)
             self.is_late = True
             return False
         except MnemosyneError as error:
-            log.warning("%s of session %s cannot be worked on: %s", work, self._loaded.identity.stream, error)
+            log.warning("%s of session %s cannot be processed: %s", work, self._loaded.identity.stream, error)
             changed = False
         except Exception:
-            log.exception("%s of session %s could not be worked on", work, self._loaded.identity.stream)
+            log.exception("%s of session %s could not be processed", work, self._loaded.identity.stream)
             changed = False
         if not changed:
             self._given_up.add(work)
@@ -126,14 +127,14 @@ class DeferredWork:
     # Objects
 
     async def _remember(self, branch: Branch, append: Append) -> bool:
-        """Make objects of what the branch's last turn brought."""
+        """Make objects of the messages in the branch's last turn."""
         events = await self.remember(branch)
         if events:
             await append(events, Remember.__name__, ())
         return bool(events)
 
     async def remember(self, branch: Branch) -> tuple[Event, ...]:
-        """What is remembered of a branch's last turn."""
+        """The events that make objects of a branch's last turn."""
         read = await self._loaded.bodies.last(branch)
 
         def decide() -> Steps[tuple[Event, ...]]:
@@ -144,7 +145,7 @@ class DeferredWork:
         new = len(read.raw) - self._seen.get(branch.name, 0)
         self._seen[branch.name] = len(read.raw)
         many = len(self._state.memory.view_of(branch.name).objects) >= MANY
-        # A long history that is new to us takes seconds, in which other sessions go on.
+        # A long history that is new to us takes seconds; a thread keeps other sessions running.
         in_thread = many or new >= LARGE
         if new >= MUCH and not in_thread and branch.mode is Mode.OBSERVE:
             return await make_in_slices(decide())
@@ -160,30 +161,30 @@ class DeferredWork:
         return remember_of(branch.began, read, branch, shown, head, window)
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
-        """The features of system prompt and tools, which hardly ever change."""
+        """The features of system prompt and tools, cached because they hardly ever change."""
         key = read.fields.system_digest, read.fields.tools_digest, tool_budget, read.fields.model
         return self._heads.get(key) or self._heads.put(key, head_of(read, tool_budget))
 
-    # The account
+    # Accounting
 
     async def _account(self, address: Address, exchange: OpenAttempt, append: Append) -> bool:
-        """Enter what ended into the ledger."""
+        """Enter an ended attempt into the ledger."""
         events = await self.account(address, exchange)
         if not events:
             return False
         deviated = self._state.ledger.deviates
         await append(events, AccountTurn.__name__, ())
         if not deviated and self._tariff.is_billed and (why := why_to_stop(self._state.ledger)):
-            log.warning("session %s is not to be managed any longer: %s", self._loaded.identity.stream, why)
+            log.warning("session %s should no longer be managed: %s", self._loaded.identity.stream, why)
         return True
 
     async def account(self, address: Address, exchange: OpenAttempt) -> tuple[Event, ...]:
-        """The account of an attempt that has ended; nothing where its body is no conversation."""
+        """The account of an ended attempt; empty if its body is not a conversation."""
         command = await self._account_turn(address, exchange)
         return (account(command, self._state.ledger),) if command is not None else ()
 
     async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
-        """The command; None where a body is no conversation."""
+        """The command; None if a body is not a conversation."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
         sent_versions = [each.version for each in (exchange.request, *exchange.rounds)]
@@ -199,9 +200,9 @@ class DeferredWork:
             if layout is not None:
                 rounds.append(Sent(at=each.at, layout=layout, usage=each.usage, reports_cache=each.reports_cache))
         if not rounds:
-            # The client's own bytes went, in a managed branch, too, where we could not say better.
-            told = reports_cache(usage)
-            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), reports_cache=told)]
+            # The client's own bytes were sent; this includes fallbacks in a managed branch.
+            has_cache_counts = reports_cache(usage)
+            sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), reports_cache=has_cache_counts)]
         elif rounds[-1].usage is None:
             used = _of_last_round(window_of(usage), rounds[:-1])
             sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
@@ -223,11 +224,11 @@ class DeferredWork:
 
     @property
     def _tariff(self) -> Tariff:
-        """By what the session is billed."""
+        """The tariff that bills the session."""
         return tariff_of(in_force(self._state.taken, self._settings).tariff or API)
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
-        """By way of the branch's last layout, or of its parent's where it has none yet."""
+        """The layout of a request, based on the branch's last layout, or on its parent's if it has none yet."""
         read = self._reads[request.version]
         parent = branch.parent or ""
         before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
@@ -236,8 +237,8 @@ class DeferredWork:
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
-    """What a round used that was cut short, from the window of its turn: that is the last round's, but for the output,
-    which is that of all.
+    """The usage of an interrupted last round, given the usage of its turn. The prompt is the last round's; the output
+    is the sum over all rounds.
     """
     if usage is None:
         return None

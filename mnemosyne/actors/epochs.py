@@ -1,8 +1,9 @@
-"""Begins epochs: asks the planner before a request leaves, fetches what the new history shows, has it rendered.
+"""Begins epochs: asks the planner before a request is sent, reads the content that the new history shows, and renders
+it.
 
-What the planner looks at is what stands in the window, each message and object once; so that is done at once, however
-long the session is. The summaries alone are waited for, and not for long: one that does not come in time is shown as
-its stub. Whatever goes wrong, the history goes on as it was.
+The planner looks at each message and object in the window once, so planning is fast however long the session is. Only
+reading summaries is waited for, and briefly: a late one is shown as its stub. On any error the history continues
+unchanged.
 """
 
 import logging
@@ -30,7 +31,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 18
-"""Bytes of a request from which on it is rendered in a thread: other sessions go on meanwhile."""
+"""Size in bytes above which a request is rendered in a thread, so that other sessions keep running."""
 
 
 class Epochs:
@@ -42,8 +43,8 @@ class Epochs:
         self._sizes = Sizes()
 
     async def begin_epoch(self, asked: PendingRequest, session: Session) -> tuple[Rewritten | None, NoteFilled | None]:
-        """The epoch that this request begins, None if it goes on as it was; and what is to be said where it fills its
-        window all the same.
+        """The epoch that this request begins, None if it continues the current one; and the note to record if the
+        request fills its window nevertheless.
         """
         try:
             situation = epochs.situate(rereads.expect(asked, session), session, self._sizes)
@@ -56,14 +57,16 @@ class Epochs:
             freed = rewritten.freed if rewritten is not None else 0
             return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, freed)
         except Exception:
-            log.exception("turn %d of branch %s goes on as it was: no epoch could be begun", asked.turn, asked.branch)
+            log.exception(
+                "turn %d of branch %s continues unchanged: beginning an epoch failed", asked.turn, asked.branch
+            )
             return None, None
 
     async def fit(
         self, asked: PendingRequest, session: Session, tokens: int
     ) -> tuple[Rewritten, NoteFilled | None] | None:
-        """The epoch with which a request goes instead of itself, which has at least so many tokens, where its provider
-        refused it as too long; None if no epoch makes it fit.
+        """The epoch that replaces a request of at least ``tokens`` tokens, which its provider refused as too long; None
+        if no epoch makes it fit.
         """
         try:
             situation = epochs.situate(asked, session, self._sizes)
@@ -76,37 +79,37 @@ class Epochs:
                 return None
             return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, rewritten.freed)
         except Exception:
-            log.exception("turn %d of branch %s is not made to fit", asked.turn, asked.branch)
+            log.exception("turn %d of branch %s could not be made to fit", asked.turn, asked.branch)
             return None
 
     def judge_unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
-        """What is to be said of a request that has left as it was, where it fills its window."""
+        """The note to record for a request that was sent unplanned, if it fills its window."""
         situation = epochs.situate(asked, session, self._sizes)
         return epochs.note_filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
 
     def answer_rereads(self, asked: PendingRequest, session: Session) -> tuple[UpstreamHistory, tuple[Event, ...]]:
-        """The history of a request with evicted content where its client refers to its own copy of that."""
+        """The history of a request, with evicted content restored where the client refers to its own copy of it."""
         try:
             return rereads.answer(asked, session, self._sizes)
         except Exception:
-            log.exception("turn %d of branch %s goes on without evicted content", asked.turn, asked.branch)
+            log.exception("turn %d of branch %s continues without evicted content", asked.turn, asked.branch)
             return asked.history, ()
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
-        """The epoch of a request that cannot go on as it was; None if it cannot be rendered."""
+        """The epoch of a request that cannot continue the current one; None if it cannot be rendered."""
         try:
             return await self._rewrite(decision, asked, session)
         except Exception:
-            log.exception("turn %d of branch %s begins with all that its client says", asked.turn, asked.branch)
+            log.exception("turn %d of branch %s begins with the client's whole history", asked.turn, asked.branch)
             return None
 
     async def _rewrite(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
         texts = epochs.texts_of(decision, asked, session)
         forms = await self._read_forms(texts, epochs.list_to_extract(decision, asked, session))
-        return await _calmly(asked, lambda: epochs.rewrite(decision, asked, session, forms, self._sizes))
+        return await _run_by_size(asked, lambda: epochs.rewrite(decision, asked, session, forms, self._sizes))
 
     async def _read_forms(self, texts: Mapping[str, bytes], contents: Mapping[str, bytes]) -> Forms:
-        """The recorded renditions, and the contents of which others are made, as far as they are read in time."""
+        """The recorded renditions, and the contents from which others are made, as far as they are read in time."""
         count = len(texts) + len(contents)
         if not count:
             return Forms()
@@ -123,14 +126,14 @@ class Epochs:
         try:
             forms = await self._outside.in_time(Awaited.SUMMARIES, until, read)
         except (ContentForgotten, LogFailed) as error:
-            log.warning("%d short forms cannot be read or made, and stubs stand for them: %s", count, error)
+            log.warning("%d short forms cannot be read or made and are shown as stubs: %s", count, error)
             self._outside.note_late(Awaited.SUMMARIES)
             return Forms()
         if forms is None:
-            log.warning("%d short forms did not come in time, and stubs stand for them", count)
+            log.warning("%d short forms were late and are shown as stubs", count)
         return forms or Forms()
 
 
-async def _calmly(asked: PendingRequest, work: Callable[[], T]) -> T:
-    """Do some work, in a thread where it may take long."""
+async def _run_by_size(asked: PendingRequest, work: Callable[[], T]) -> T:
+    """Do the work, in a thread if the request is large."""
     return work() if len(asked.read.raw) < LARGE else await trio.to_thread.run_sync(work)

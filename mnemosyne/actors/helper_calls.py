@@ -1,6 +1,6 @@
-"""Asks a helper model: within a budget, for so long, again where that may help, and not at all while it is of no use.
+"""Calls a helper model: within a budget and a time limit, with retries, and behind a circuit breaker.
 
-What it says is data: whoever asks reads and checks it. What it cost is counted whether it was of use or not.
+The model's answer is data that the caller parses and verifies. Its cost counts whether or not the answer is useful.
 """
 
 import logging
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FAILURES = 5
-"""After so many requests in a row that were of no use, the model is left alone for a while."""
+"""Number of consecutive failures that opens the breaker."""
 
 FIRST_REST, LONGEST_REST = 60.0, 15 * 60.0
-"""Seconds that it is left alone; twice as long each time."""
+"""Seconds that the breaker stays open; doubled each time."""
 
 
 @attrs.define
 class Breaker:
-    """Notices a helper that is of no use, and gives it a rest."""
+    """A circuit breaker for a helper that keeps failing."""
 
     _failures: int = 0
     _rest: float = FIRST_REST
@@ -36,15 +36,15 @@ class Breaker:
 
     @property
     def resting(self) -> bool:
-        """Whether the helper is to be left alone now."""
+        """Whether the breaker is open."""
         return trio.current_time() < self._until
 
     def note_success(self) -> None:
-        """The helper was of use."""
+        """Close the breaker after a useful answer."""
         self._failures, self._rest = 0, FIRST_REST
 
     def note_failure(self) -> bool:
-        """The helper was of no use; whether it now gets a rest. After one, a single failure brings the next."""
+        """Count a failure; return whether the breaker opens. Once it has opened, a single failure reopens it."""
         self._failures += 1
         if self._failures < FAILURES:
             return False
@@ -55,8 +55,8 @@ class Breaker:
 
 @attrs.frozen
 class HelperReply(Generic[T]):
-    """What a helper's answer was read as, and what all attempts cost together; ``found`` is None where none was of use,
-    and ``why`` says then why, without words of the helper's own. Both are None where nobody was asked.
+    """The parsed answer of a helper and the total cost of all attempts. ``found`` is None if no attempt was useful, and
+    then ``why`` is the reason, without quoting the helper. Both are None if the helper was not asked.
     """
 
     found: T | None = None
@@ -65,9 +65,7 @@ class HelperReply(Generic[T]):
 
 
 class HelperCalls:
-    """Calls of one ``model``, each of at most so many ``seconds``. There is a further attempt after each of the
-    ``pauses``.
-    """
+    """Calls of one ``model``, each limited to ``seconds``. Another attempt follows each of the ``pauses``."""
 
     def __init__(self, model: HelperModel, budget: HelperBudget, *, seconds: float, pauses: Sequence[float]) -> None:
         self.name = model.name
@@ -79,9 +77,9 @@ class HelperCalls:
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
     async def ask(self, prompt: HelperPrompt, read: Callable[[str], T | None]) -> HelperReply[T]:
-        """Ask; ``read`` takes what it says, None where that is of no use, and runs in a thread.
+        """Call the model. ``read`` parses its text, returns None if that is useless, and runs in a thread.
 
-        What it cost stays reserved in the budget: whoever has it on record releases it. Raises LogUnavailable.
+        The cost stays reserved in the budget until the caller records and releases it. Raises LogUnavailable.
         """
         if self._breaker.resting:
             return HelperReply()
@@ -97,7 +95,7 @@ class HelperCalls:
                 if pause is None or not failure.again:
                     break
                 await trio.sleep(pause)
-        log.info("the helper %s gave no answer: %s", self.name, failure)
+        log.info("the helper %s did not answer: %s", self.name, failure)
         self._note(useful=False)
         return HelperReply(None, spent, str(failure))
 
@@ -108,13 +106,13 @@ class HelperCalls:
         return HelperReply(found, spent, "its answer cannot be used" if found is None else None)
 
     async def _attempt(self, prompt: HelperPrompt) -> tuple[Completion | None, HelperFailed | None, int]:
-        """An answer, or why there is none, or neither where there is no money for it; and what that cost."""
-        read = (len(prompt.system) + len(prompt.user)) // 2  # hardly ever more: text has 3 letters a token
+        """A completion, an error, or neither if the budget has no room; and the cost."""
+        read = (len(prompt.system) + len(prompt.user)) // 2  # an upper estimate: text has about 3 letters a token
         estimate = self._model.price.nanodollars(Tokens(input=read, output=prompt.most_tokens))
         if not await self._budget.reserve(estimate):
-            log.debug("no money is left for the helper %s today", self.name)
+            log.debug("today's budget for the helper %s is used up", self.name)
             return None, None, 0
-        cost = estimate  # what might have been billed counts as billed
+        cost = estimate  # assume that the estimate was billed
         try:
             with trio.fail_after(self._seconds):
                 completion = await self._model.complete(prompt)
@@ -127,7 +125,7 @@ class HelperCalls:
             cost = estimate if error.billed else 0
             return None, error, cost
         except BaseException:
-            self._budget.charge(estimate)  # whoever asked is gone, or we failed: nobody puts it on record
+            self._budget.charge(estimate)  # the caller is gone, or an error of ours: nothing will record the cost
             raise
         finally:
             self._budget.release(estimate - cost)
@@ -136,12 +134,12 @@ class HelperCalls:
         if useful:
             self._breaker.note_success()
         elif self._breaker.note_failure():
-            log.warning("the helper %s is of no use just now; for a while it is not asked", self.name)
+            log.warning("the helper %s keeps failing and is paused", self.name)
 
 
 @contextmanager
 def charge_on_failure(budget: HelperBudget, spent: Callable[[], int]) -> Iterator[None]:
-    """What was spent on an answer that nobody will put on record is spent all the same."""
+    """Charge the budget if the block raises: the cost will not be recorded."""
     try:
         yield
     except BaseException:

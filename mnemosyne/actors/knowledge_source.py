@@ -1,8 +1,7 @@
-"""The memory beyond sessions, as a server's sessions use it: a session that begins gets its entries, if its client is
-the owner of the memory.
+"""The memory beyond sessions, as a server's sessions use it: a new session gets entries if its client owns the memory.
 
-A credential is the owner's once it came with the secret of the data directory, or by a command. The first that speaks
-where the tenant has no memory at all is the owner's, too: there is nothing yet that it could read.
+A credential becomes the owner's when it is presented with the secret of the data directory, or by a command. If the
+tenant has no memory at all, the first client is also the owner: there is nothing yet that it could read.
 
 A request waits a short time for the entries. A failure here does not stop a session.
 """
@@ -26,25 +25,27 @@ from mnemosyne.times import render_day
 log = logging.getLogger(__name__)
 
 FOLDERS_HELD = 100
-"""Of how many folders it is remembered to which project they belong."""
+"""Number of folders whose project is cached."""
 
 WAITING = 1_000
-"""The most clients that may wait to be admitted; more are looked at in their next session."""
+"""Maximum number of clients that wait for admission; others are checked in their next session."""
 
 SHARE = 0.015
-"""Of a first request. With our tools a managed session is not to cost 2 % more than without us, however short it is."""
+"""Share of a first request. With the memory tools, even a short managed session must not cost 2 % more than an
+unmanaged one.
+"""
 
 BYTES_A_TOKEN = 4
 
 FEWEST = 70
-"""Tokens: with less there is no room for a line beside the words around it."""
+"""Minimum number of tokens: less leaves no room for an entry beside the fixed text."""
 
 FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
 
 
 CLIENTS_HELD = 1_000
-"""The most foreign clients of which it is remembered that a warning named them."""
+"""Number of foreign clients for which a warning is remembered."""
 
 
 @attrs.frozen
@@ -56,8 +57,8 @@ class _SeenClient:
 
 
 class KnowledgeSource:
-    """One for a server. ``run`` records new owners; ``tokens`` is the most that a session gets, 0 for nothing, and
-    ``share`` how much of its first request that may be.
+    """The knowledge source of a server. ``run`` records new owners. ``tokens`` is the limit per session, 0 for no
+    entries, and ``share`` limits the entries to this share of the first request.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class KnowledgeSource:
     async def select_knowledge(
         self, tenant: str, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
-        """What a session is told that begins now with a prompt, in a request of so many bytes; None for nothing, as for
-        a stranger. Raises LogFailed.
+        """The memory block for a session that begins with a prompt, in a request of ``size`` bytes; None if there are
+        no entries or the client is not the owner. Raises LogFailed.
         """
         most = min(self._tokens, int(size / BYTES_A_TOKEN * self._share))
         if most < FEWEST or not await self._is_owner(tenant, client):
@@ -100,14 +101,14 @@ class KnowledgeSource:
         )
 
     def observe(self, identity: Identity, client: MemoryClient) -> None:
-        """Note that a client speaks in a session, so that ``run`` can admit it."""
+        """Queue a client that begins a turn in a session, so that ``run`` can admit it."""
         try:
             self._send.send_nowait(_SeenClient(identity.tenant, client))
         except trio.WouldBlock:
-            log.warning("the client of session %s is not looked at now: too many wait", identity.stream)
+            log.warning("the client of session %s is not admitted now: the queue is full", identity.stream)
 
     async def run(self) -> None:
-        """Admit the clients that were observed."""
+        """Admit the queued clients."""
         async for seen in self._receive:
             try:
                 await self._admit(seen.tenant, seen.client)
@@ -117,13 +118,13 @@ class KnowledgeSource:
                 log.exception("a client could not be admitted to the memory")
 
     async def _is_owner(self, tenant: str, client: MemoryClient) -> bool:
-        """Whether the memory of a tenant is this client's."""
+        """Whether this client owns the memory of a tenant."""
         if client.is_owner or client.fingerprint is None:
             return client.is_owner
         return client.fingerprint in (await self._store.read(Place(tenant, Scope.USER))).admitted
 
     async def _admit(self, tenant: str, client: MemoryClient) -> bool:
-        """Record to whom the memory belongs where this client settles that; whether it is this client's."""
+        """Record the owner of the memory if this client settles that; return whether the client is the owner."""
         if client.fingerprint is None:
             return client.is_owner
         place = Place(tenant, Scope.USER)
@@ -158,15 +159,15 @@ class KnowledgeSource:
 
 
 class SessionClients:
-    """The clients of one session, each reported to the librarian once."""
+    """The clients of one session, each reported to the knowledge source once."""
 
     def __init__(self, identity: Identity, knowledge_source: KnowledgeSource | None) -> None:
         self._identity = identity
-        self._librarian = knowledge_source
+        self._knowledge_source = knowledge_source
         self._seen: set[MemoryClient] = set()
 
     def observe(self, client: MemoryClient) -> None:
-        """A client begins a turn."""
-        if self._librarian is not None and client not in self._seen:
+        """Report a client that begins a turn."""
+        if self._knowledge_source is not None and client not in self._seen:
             self._seen.add(client)
-            self._librarian.observe(self._identity, client)
+            self._knowledge_source.observe(self._identity, client)

@@ -1,7 +1,6 @@
-"""Which credentials have spoken in which branch: so that nobody has another's memory for knowing a name.
+"""The credentials that each branch was used with, so that knowing a session's name is not enough to get its memory.
 
-Nothing of it is stored. What stands for a credential is keyed with bytes of this process alone, and a server that is
-started anew knows nobody.
+Nothing is stored. Credentials are keyed with a random key of this process, and a restarted server knows none.
 """
 
 import hmac
@@ -15,39 +14,39 @@ from mnemosyne import credentials
 from mnemosyne.bounded import Lru
 
 HELD = 16_384
-"""Of how many pairs of branch and credential it is remembered that they belong together."""
+"""Number of remembered pairs of branch and credential."""
 
 
 @attrs.frozen
 class KnownCredentials:
-    """Those that this process has heard."""
+    """The credentials that this process has seen."""
 
     _key: bytes = attrs.field(factory=lambda: secrets.token_bytes(32), repr=False)
-    _heard: Lru[tuple[UUID, str, bytes], bool] = attrs.field(factory=lambda: Lru(HELD), init=False)
+    _seen: Lru[tuple[UUID, str, bytes], bool] = attrs.field(factory=lambda: Lru(HELD), init=False)
     _branches: Lru[tuple[UUID, str], bool] = attrs.field(factory=lambda: Lru(HELD), init=False)
 
     def credential_of(self, headers: Iterable[tuple[str, str]]) -> bytes:
-        """What stands for the credentials in a request's headers; the same for all that show none."""
-        shown = sorted(f"{name.lower()}\0{value.strip()}" for name, value in headers if _stays(name))
+        """A keyed digest of the credentials in a request's headers; the same for all requests without credentials."""
+        shown = sorted(f"{name.lower()}\0{value.strip()}" for name, value in headers if _is_lasting(name))
         return hmac.digest(self._key, "\0\0".join(shown).encode("utf-8", "replace"), "sha256")
 
     def note(self, stream: UUID, branch: str, credential: bytes | None) -> None:
-        """A credential speaks in a branch."""
+        """Record that a credential was used in a branch."""
         if credential is not None:
-            self._heard.put((stream, branch, credential), True)
+            self._seen.put((stream, branch, credential), True)
             self._branches.put((stream, branch), True)
 
     def is_known(self, stream: UUID, branch: str, credential: bytes) -> bool:
-        """Whether a credential has spoken in a branch."""
-        return self._heard.get((stream, branch, credential)) is not None
+        """Whether a credential was used in a branch."""
+        return self._seen.get((stream, branch, credential)) is not None
 
     def is_stranger(self, stream: UUID, branch: str, credential: bytes | None) -> bool:
-        """Whether others have spoken in a branch, and this credential has not."""
+        """Whether a branch was used with other credentials and never with this one."""
         if credential is None or self.is_known(stream, branch, credential):
             return False
         return self._branches.get((stream, branch)) is not None
 
 
-def _stays(name: str) -> bool:
-    """Whether a header holds a credential that stays the same; a gateway sets its cookies anew."""
+def _is_lasting(name: str) -> bool:
+    """Whether a header holds a lasting credential; a gateway changes its cookies."""
     return credentials.is_name(name) and name.lower() != "cookie"

@@ -1,5 +1,5 @@
-"""A session as it is loaded: the state that decides, a fold of its events, and the bytes to compare the next request
-with, which are a cache of the log. Who appends the events is not its matter.
+"""A loaded session: the state that decisions use, folded from its events, and the bodies for comparison with the next
+request, a cache of the log. It does not append events.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,14 +26,16 @@ from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 MANY = 256
-"""Events from which on their fold takes long: each object that is made copies what names all of them."""
+"""Number of events above which folding them is slow: each new object copies the index of all objects."""
 
 MANY_PLACES = 4096
-"""Blocks of one message from which on a single event takes long: each that is in an object is looked at."""
+"""Number of blocks of one message above which folding a single event is slow: each block that belongs to an object is
+checked.
+"""
 
 
 class Loaded:
-    """One session as its events so far tell it."""
+    """One session, folded from its events so far."""
 
     def __init__(
         self,
@@ -52,22 +54,22 @@ class Loaded:
         self._replies = Replies(self.bodies)
         self._seen_from = self.state
         self._foreseen: tuple[Event, ...] = ()
-        """The events that ``preview`` applied last, from that state on."""
+        """The events that the last ``preview`` applied to that state."""
         self._foreseen_states = [(0, self.state)]
         """How many of those events were applied, and the state after them: one for each call, not one for each event,
         since a turn may create thousands of objects and every state holds a table of all of them."""
 
     @property
     def known(self) -> set[bytes]:
-        """The digests of the contents that are stored, or will be before whatever is queued next."""
+        """Digests of the contents that are stored, or will be before the next queued append."""
         return self.bodies.known
 
     def list_held(self) -> list[bytes]:
-        """The bodies that need not be read from the log again."""
+        """The bodies in memory."""
         return [*self.bodies.list_held(), *self.histories.list_held()]
 
     def load(self, recorded: Sequence[Recorded[Event]]) -> None:
-        """Begin with everything that is on record. Raises LogFailed if the events do not add up."""
+        """Load all recorded events. Raises LogFailed if they are inconsistent."""
         for each in recorded:
             event = each.envelope.event
             self.state = evolve(self.state, loading.without_body(event))
@@ -75,7 +77,7 @@ class Loaded:
         self.state = loading.with_bodies(self.state, str(self.identity.stream), recorded)
 
     def apart(self) -> "Loaded":
-        """The session as it stands, to try what a message leads to: nothing of that changes this one."""
+        """A copy of the session in which to try a message. Changes to it leave this one unchanged."""
         other = copy(self)
         other.bodies = self.bodies.apart()
         other.histories, other._replies = Histories(other.bodies), Replies(other.bodies)
@@ -83,9 +85,7 @@ class Loaded:
         return other
 
     def preview(self, events: Sequence[Event]) -> Session:
-        """The state that events will lead to, which are decided and not yet noted. What is noted in the end is not
-        evolved once more.
-        """
+        """The state after decided events that are not applied yet. Applying them later reuses this result."""
         if self._seen_from is not self.state:
             self._drop_pending()
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(events, self._foreseen, strict=False)))
@@ -100,12 +100,12 @@ class Loaded:
         self._seen_from, self._foreseen, self._foreseen_states = self.state, (), [(0, self.state)]
 
     def note(self, event: Event) -> None:
-        """Let an event change the state."""
+        """Apply an event to the state."""
         self.state = evolve(self.state, event)
         self._learn(event)
 
     async def note_all(self, events: Sequence[Event]) -> None:
-        """Let events change the state; many of them at once, and beside the loop."""
+        """Apply several events to the state, in a thread if they are many."""
         is_long = len(events) >= MANY or _count_places(self.state, events) >= MANY_PLACES
         self.state = await run_in_thread(lambda: self.preview(events), in_thread=is_long)
         self._drop_pending()
@@ -113,7 +113,7 @@ class Loaded:
             self._learn(event)
 
     def _learn(self, event: Event) -> None:
-        """Which contents are stored once this event is."""
+        """Record which contents exist after this event."""
         match event:
             case SessionForgotten():
                 self.bodies.forget()
@@ -122,18 +122,18 @@ class Loaded:
                 self.known.update(time_travel.digests_of(event))
 
     def hold(self, began: TurnBegan, read: Transcript, credential: bytes | None) -> None:
-        """Keep the body of the turn that has just begun, and with which credential it came. Who sends an earlier one
-        again is not known by it.
+        """Keep the body of the turn that has just begun, and the credential that it was sent with. A client that
+        repeats an earlier turn is not known by that.
         """
         if began.relation is not TurnRelation.REPEATS:
             self._callers.note(self.identity.stream, began.branch, credential)
         branch = self.state.branches[began.branch]
-        if began.turn == branch.turns:  # not so for an earlier turn that is repeated
+        if began.turn == branch.turns:  # false for a repeated earlier turn
             self.bodies.hold(branch, read)
 
     async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
-        """The command that a request is, and the reading of its body."""
-        heard = request.heard
+        """The command for a request, and the reading of its body."""
+        client_headers = request.client_headers
         lane = await self._find_lane(request)
         related = [branch for branch in self.state.branches.values() if branch.lane in (lane, side_of(lane))]
         base, previous = await self.bodies.nearest(related, request.raw)
@@ -150,16 +150,16 @@ class Loaded:
 
         reading, caller = await run_in_thread(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
-        return await self._command(request, heard, caller, reading, chains, base, gap), reading
+        return await self._command(request, client_headers, caller, reading, chains, base, gap), reading
 
     async def _find_lane(self, request: ArrivedRequest) -> str:
         """The lane of a request: its agent's own, or the parent's if the agent is a fork. Clients name no parent, so a
-        fork is known by its first request, which holds its parent's history: what the model said in it tells two agents
-        apart that began with the same prompt.
+        fork is recognized by its first request, which contains its parent's history: the model's replies in it
+        distinguish two agents that began with the same prompt.
         """
         own, branches = request.lane, self.state.branches.values()
         known = next((branch.lane for branch in branches if branch.header_lane == own), None)
-        if known is not None or request.heard.agent_id is None or b'"assistant"' not in request.raw:
+        if known is not None or request.client_headers.agent_id is None or b'"assistant"' not in request.raw:
             return known or own
         read = (await request.read()).transcript
         spoken = [
@@ -177,9 +177,9 @@ class Loaded:
         return own
 
     async def _shares_reply(self, branch: Branch, shared: int, read: Transcript) -> bool:
-        """Whether a history that shares so many messages with a branch holds something that the model said there."""
+        """Whether a history that shares ``shared`` messages with a branch contains a reply of the model from there."""
         if not shared or shared > branch.counts[0]:
-            return shared > 0  # behind its first request a history holds the first reply
+            return shared > 0  # anything longer than its first request includes the first reply
         if shared == len(branch.chains):
             return self._is_running(branch) or await self._replies.are_words_shown(branch, read)
         last = await self.bodies.find_last(branch)
@@ -187,8 +187,8 @@ class Loaded:
         return normal_form.share_words(transcript.content_of(read, shared), said)
 
     async def recognize(self, request: ArrivedRequest) -> Recognized:
-        """How near a request is to this session. Many conversations begin with the same words of the user: that both
-        hold the same reply of the model tells them apart.
+        """How closely a request matches this session. Many conversations begin with the same user messages; a shared
+        reply of the model distinguishes them.
         """
         command, reading = await self.read_turn(request)
         nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.speaker)
@@ -203,7 +203,8 @@ class Loaded:
         else:
             goes_on = is_shown or (is_at_end and not branch.replies)
         return Recognized(
-            is_ours=is_shown or shared > branch.counts[0],  # behind its first request a history holds the first reply
+            is_ours=is_shown
+            or shared > branch.counts[0],  # anything longer than its first request includes the first reply
             is_exact=is_exact,
             goes_on=goes_on,
             is_same_caller=request.credential is None
@@ -213,15 +214,15 @@ class Loaded:
         )
 
     async def _was_unanswered(self, branch: Branch) -> bool:
-        """Whether every attempt at the last turn of a branch is over, and none had a whole reply."""
+        """Whether every attempt at the last turn of a branch has ended without a complete reply."""
         return not self._is_running(branch) and not await self._replies.are_whole(branch)
 
     def _is_running(self, branch: Branch) -> bool:
-        """Whether an attempt at the last turn of a branch is under way."""
+        """Whether an attempt at the last turn of a branch is still running."""
         return any((each.branch, each.turn) == (branch.name, branch.turns) for each in self.state.running)
 
     def _chains(self, read: Transcript, base: str | None, previous: Transcript | None) -> tuple[bytes, ...]:
-        """The chain hashes of the messages, without a look at each of those that the last body of ``base`` has too."""
+        """The chain hashes of the messages, reusing those shared with the last body of ``base``."""
         shared = read.count_shared(previous) if previous is not None else 0
         known = self.state.branches[base].chains[:shared] if base is not None else ()
         return known + _shorten(each.chain for each in read.messages[len(known) :])
@@ -229,7 +230,7 @@ class Loaded:
     async def _command(
         self,
         request: ArrivedRequest,
-        heard: ClientHeaders,
+        client_headers: ClientHeaders,
         caller: Caller,
         reading: TranscriptReading,
         chains: tuple[bytes, ...],
@@ -237,14 +238,14 @@ class Loaded:
         gap: Gap | None,
     ) -> BeginTurn:
         read = reading.transcript
-        heard = _storable(heard)
-        echo, echoed_attempt = await self._echo(caller.lane, chains, heard, read)
+        client_headers = _storable(client_headers)
+        echo, echoed_attempt = await self._echo(caller.lane, chains, client_headers, read)
         return BeginTurn(
             at=request.at,
             tenant=self.identity.tenant,
             external_id=self.identity.external_id,
             salt=self.state.salt or self._new_salt(),
-            speaker=heard,
+            speaker=client_headers,
             caller=caller,
             chains=chains,
             base=base,
@@ -262,8 +263,8 @@ class Loaded:
         )
 
     async def _find_known(self, credential: bytes | None, caller: Caller, read: Transcript) -> frozenset[str] | None:
-        """The branches that whoever begins with a summary is known to know: those in which the same credential spoke,
-        and those whose summary, in the words of our record, it holds.
+        """The branches that a client which begins with a summary is known to know: those where it used the same
+        credential, and those whose recorded summary its request contains.
         """
         if credential is None or caller.kind is not RequestKind.SUCCESSOR:
             return None
@@ -278,11 +279,11 @@ class Loaded:
         return frozenset(known)
 
     async def _echo(
-        self, lane: str, chains: tuple[bytes, ...], heard: ClientHeaders, read: Transcript
+        self, lane: str, chains: tuple[bytes, ...], client_headers: ClientHeaders, read: Transcript
     ) -> tuple[Echo | None, int | None]:
-        nearest = nearest_branch(self.state, lane, chains, heard)
+        nearest = nearest_branch(self.state, lane, chains, client_headers)
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
-            return None, None  # it does not go on from there
+            return None, None  # the request does not continue that branch
         return await self._replies.find_echo(nearest[0], read)
 
 
@@ -290,17 +291,17 @@ def _shorten(chains: Iterable[bytes]) -> tuple[bytes, ...]:
     return tuple(chain[:CHAIN_BYTES] for chain in chains)
 
 
-def _storable(heard: ClientHeaders) -> ClientHeaders:
+def _storable(client_headers: ClientHeaders) -> ClientHeaders:
     return attrs.evolve(
-        heard,
-        external_id=sanitize.optional_text(heard.external_id),
-        parent_external_id=sanitize.optional_text(heard.parent_external_id),
-        agent_id=sanitize.optional_text(heard.agent_id),
-        parent_agent_id=sanitize.optional_text(heard.parent_agent_id),
+        client_headers,
+        external_id=sanitize.optional_text(client_headers.external_id),
+        parent_external_id=sanitize.optional_text(client_headers.parent_external_id),
+        agent_id=sanitize.optional_text(client_headers.agent_id),
+        parent_agent_id=sanitize.optional_text(client_headers.parent_agent_id),
     )
 
 
 def _count_places(session: Session, events: Sequence[Event]) -> int:
-    """Of how many blocks it is to be known whether they are in an object, before these events and with them."""
+    """An upper bound on the number of blocks that these events make the fold check for membership in an object."""
     held = max((len(shown.known.owned) for shown in session.memory.branches.values()), default=0)
     return held + sum(len(event.places) for event in events if isinstance(event, ObjectCreated))

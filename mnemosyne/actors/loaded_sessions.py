@@ -1,4 +1,4 @@
-"""The awake sessions of a registry as a helper model serves them: the summaries that they want
+"""The loaded sessions of a registry as a helper model serves them: their wanted summaries
 (``summarizing.WaitingSummaries``) and the questions of their turns (``composing.WaitingQuestions``).
 """
 
@@ -19,7 +19,7 @@ from mnemosyne.errors import ActorStopped, VersionConflict
 
 
 class LoadedSessions:
-    """See WaitingSummaries and WaitingQuestions. A summary reaches its session as a command to its actor, who alone
+    """See WaitingSummaries and WaitingQuestions. A summary is sent to the session's actor as a command: only the actor
     decides and appends.
     """
 
@@ -32,14 +32,16 @@ class LoadedSessions:
         return await self._registry.summaries.take()
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        return await self._say(identity, made)
+        return await self._send(identity, made)
 
     async def flush(self, identity: Identity) -> None:
-        """Wait until the deferred work of a session is done and durable. Raises ActorStopped where it sleeps."""
-        await self._say(identity, CompleteDeferred())
+        """Wait until the deferred work of a session is done and durable. Raises ActorStopped if the session is not
+        loaded.
+        """
+        await self._send(identity, CompleteDeferred())
 
-    async def _say(self, identity: Identity, message: SummaryMade | CompleteDeferred) -> bool:
-        """Give a session a message; whether an append came of it, which is durable then."""
+    async def _send(self, identity: Identity, message: SummaryMade | CompleteDeferred) -> bool:
+        """Send a message to a session's actor; return whether it led to an append, which is durable then."""
         actor, asked = self._registry.ask_behind(identity, message)
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())
@@ -58,7 +60,7 @@ class LoadedSessions:
 
     @contextmanager
     def _discarding(self, identity: Identity, actor: SessionActor) -> Iterator[None]:
-        """Let go of an actor whose state turns out not to be the log's: the next one reads it again."""
+        """Discard an actor whose state turns out to differ from the log; the next one reads the log again."""
         try:
             yield
         except (VersionConflict, ActorStopped):

@@ -1,6 +1,6 @@
-"""How tasks that own state are talked to: ask and wait for the answer, over a bounded channel.
+"""Mailboxes for tasks that own state: a caller posts a message over a bounded channel and waits for the answer.
 
-What is in the mailbox is handled one by one, in the order in which it came.
+Messages are handled one by one, in order.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 @attrs.define(eq=False)
 class Ask(Generic[Message, Answer]):
-    """A message and the place for its answer. The first answer counts; whatever is said later changes nothing."""
+    """A message and its future answer. Only the first answer counts."""
 
     message: Message
     _answered: trio.Event = attrs.field(factory=trio.Event)
@@ -25,19 +25,19 @@ class Ask(Generic[Message, Answer]):
     _error: Exception | None = None
 
     def answer(self, value: Answer) -> None:
-        """Give the answer. The asker may have left; then nobody reads it."""
+        """Set the answer. The caller may have stopped waiting."""
         if not self._answered.is_set():
             self._answer = value
             self._answered.set()
 
     def refuse(self, error: Exception) -> None:
-        """Let the asker's call raise ``error``."""
+        """Make the caller's ``wait`` raise ``error``."""
         if not self._answered.is_set():
             self._error = release_frames(error)
             self._answered.set()
 
     async def wait(self) -> Answer:
-        """The answer, once it is there."""
+        """Wait for the answer and return it."""
         await self._answered.wait()
         if self._error is not None:
             raise copy_error(self._error)
@@ -45,7 +45,7 @@ class Ask(Generic[Message, Answer]):
 
 
 class Mailbox(Generic[Message, Answer]):
-    """A bounded queue of questions. Whoever owns it takes the ``next`` one and answers it."""
+    """A bounded message queue. Its owner takes the ``next`` message and answers it."""
 
     def __init__(self, size: int) -> None:
         self._send, self._receive = trio.open_memory_channel[Ask[Message, Answer]](size)
@@ -53,11 +53,11 @@ class Mailbox(Generic[Message, Answer]):
 
     @property
     def waiting(self) -> int:
-        """How many questions wait to be looked at."""
+        """Number of waiting messages."""
         return self._receive.statistics().current_buffer_used
 
     def post(self, message: Message) -> Ask[Message, Answer]:
-        """Put a question without waiting for room. Raises trio.WouldBlock if the mailbox is full, ActorStopped."""
+        """Post a message without waiting for room. Raises trio.WouldBlock if the mailbox is full, and ActorStopped."""
         asked = Ask[Message, Answer](message)
         try:
             self._send.send_nowait(asked)
@@ -66,13 +66,13 @@ class Mailbox(Generic[Message, Answer]):
         return asked
 
     async def next(self) -> Ask[Message, Answer]:
-        """Wait for the next question. Whoever took the one before is done with it."""
+        """Wait for the next message. The one before counts as handled."""
         self._current = None
         self._current = await self._receive.receive()
         return self._current
 
     async def next_before(self, other: Callable[[], Awaitable[object]]) -> Ask[Message, Answer] | None:
-        """The next question, if there is one before ``other`` ends; whoever took the one before is done with it."""
+        """The next message; None if ``other`` ends first. The message before counts as handled."""
         self._current = None
 
         async def end(scope: trio.CancelScope) -> None:
@@ -86,7 +86,7 @@ class Mailbox(Generic[Message, Answer]):
         return self._current
 
     def close(self, error: Exception) -> None:
-        """Take no more questions, and refuse those that nobody answered."""
+        """Accept no more messages, and refuse the unanswered ones."""
         if self._current is not None:
             self._current.refuse(error)
         while True:

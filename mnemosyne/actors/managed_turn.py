@@ -1,4 +1,4 @@
-"""A turn whose rounds are ours, as far as it has got: all that its next round is made of."""
+"""A turn whose rounds the proxy composes, in its current state: everything that its next round is made of."""
 
 from collections.abc import Mapping
 
@@ -14,15 +14,17 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.transcript import Transcript
 
 MOST_ROUNDS = 12
-"""Rounds of one turn. A model that still calls memory tools alone in the last of them will not stop by itself."""
+"""Maximum number of rounds per turn. A model that still calls only memory tools in the last one will not stop on its
+own.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class ManagedTurn:
-    """A turn whose rounds are ours. ``read`` is the client's request, ``history`` what is sent for it, ``round`` the
-    number of the one that is to be sent or was sent last. ``prior`` is what was sent before it; None if nothing was.
-    ``by_prefix`` says that the provider knows a prompt by how it begins, and by no marker. ``happens`` is what happens
-    as the next round leaves, and ``contents`` what these events name.
+    """A turn whose rounds the proxy composes. ``read`` is the client's request, ``history`` the messages sent for it,
+    and ``round`` the number of the round that is sent next or was sent last. ``prior`` is the state sent before this
+    turn; None if there is none. ``by_prefix`` says that the provider caches by prefix and not by markers. ``happens``
+    are the events to record when the next round is sent, and ``contents`` are theirs.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -37,7 +39,7 @@ class ManagedTurn:
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
     def body(self, attempt: int) -> bytes:
-        """The client's request with the messages of this round, and with our tools if it is managed."""
+        """The client's request with the messages of this round, plus the memory tools if the turn is managed."""
         tools = memory_tools.tools_json(self.read.dialect) if self.mode is Mode.MANAGE else ()
         messages = self.history.next_round(attempt, memory_tools.NAMES)
         return upstream_history.body(
@@ -51,16 +53,16 @@ class ManagedTurn:
         )
 
     def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "ManagedTurn":
-        """The turn once a round of an attempt has its reply, and the hidden calls in that their results."""
+        """The turn after a round of an attempt got its reply and the results of the reply's hidden calls."""
         return attrs.evolve(self, history=self.history.add_round(attempt, round_of(reply, self.read.dialect, results)))
 
     def results(self, attempt: int) -> Mapping[str, bytes]:
-        """What the hidden calls of an attempt's last round got: the JSON of each result by the id of its call."""
+        """The results of the hidden calls in an attempt's last round: each as JSON, by the id of its call."""
         return self.history.replies[attempt][-1].results
 
     def may_lack(self, refused: Refusal) -> bool:
-        """Whether what the provider refused is in this round, the first of its attempt, and can be left out. What is
-        too long needs a plan instead.
+        """Whether this is the first round of its attempt and the refused part can be removed from it. A prompt that is
+        too long needs a new plan instead.
         """
         match refused:
             case Refusal.TOOLS:
@@ -71,8 +73,8 @@ class ManagedTurn:
                 return False
 
     def without(self, refused: Refusal) -> "ManagedTurn":
-        """The turn with another round: of the same words, in which all thinking is left out; or of the client's own, as
-        in a branch that is managed no longer.
+        """The turn with another round: the same messages without thinking, or the client's own request, as in a branch
+        that is no longer managed.
         """
         if refused is Refusal.THINKING:
             return attrs.evolve(self.next, history=upstream_history.strip(self.history))
@@ -85,5 +87,5 @@ class ManagedTurn:
 
     @property
     def next(self) -> "ManagedTurn":
-        """The turn with another round."""
+        """The turn with its next round."""
         return attrs.evolve(self, round=self.round + 1, happens=(), contents=())

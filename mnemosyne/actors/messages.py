@@ -1,8 +1,8 @@
-"""What is said to a session's actor, and what it answers.
+"""The messages to a session's actor, and its answers.
 
-A question (``Prepare``, ``Recognize``, ``FindPassages``) changes nothing. Everything else is a command: it
-says what happened, or what leaves now, and is recorded as said. So what is on record is what left, however long the
-answer took and whoever stopped waiting for it.
+A question (``Prepare``, ``Recognize``, ``FindPassages``) changes nothing. Every other message is a command: it reports
+an event or a request that is being sent, and the actor records it unchanged. So the log holds what was sent, even if
+the answer is late or the caller has stopped waiting.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Which session an actor is for. Where it is not ``is_known``, the request may go on from another one's history,
-    which could not be asked.
+    """The session of an actor. If not ``is_known``, the request may continue the history of another session that could
+    not be asked.
     """
 
     stream: UUID
@@ -45,10 +45,9 @@ class Identity:
 
 @attrs.frozen(kw_only=True)
 class ArrivedRequest:
-    """A client's request as it arrived. ``wanted`` is what it asks to be sent upstream, None if it does not say;
-    ``default`` is what a branch sends that begins with it. ``credential`` stands for what it shows to its provider, in
-    this process alone; None where all callers are taken for one. ``client`` is who it comes from, as far as
-    memory beyond sessions is concerned.
+    """A client's request as received. ``wanted`` is the mode that it asks for, None if it does not; ``default`` is the
+    mode of a branch that begins with it. ``credential`` is a digest, valid in this process, of the credentials for its
+    provider; None if all clients count as one. ``client`` is the sender as the memory beyond sessions knows it.
     """
 
     at: int
@@ -63,45 +62,45 @@ class ArrivedRequest:
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
 
     async def read(self) -> TranscriptReading:
-        """Its body, read against nothing."""
+        """The reading of its body, without a previous body."""
         return await self._alone.read(self.raw, self.lane)
 
     @cached_property
-    def heard(self) -> ClientHeaders:
-        """What the headers say, which several ask for."""
+    def client_headers(self) -> ClientHeaders:
+        """The fields of the client's headers."""
         return speaker(self.headers)
 
     def caller(self, read: Transcript) -> Caller:
-        """Who asks, and what for, by the headers and by the body, as it was read."""
-        return identify(self.heard, read, credentials.in_headers(self.headers))
+        """The client and the purpose of the request, from its headers and its parsed body."""
+        return identify(self.client_headers, read, credentials.in_headers(self.headers))
 
     @property
     def lane(self) -> str:
-        """The lane of an ordinary turn of whoever speaks, as far as the headers tell: a fork's is its parent's."""
-        return lane_of(self.dialect, self.heard.agent_id)
+        """The lane of an ordinary turn of this client, judging by the headers; a fork's is its parent's."""
+        return lane_of(self.dialect, self.client_headers.agent_id)
 
 
 Contents = tuple[tuple[bytes, bytes], ...]
 """Contents to be stored: (digest, data)."""
 
-# What leaves for the provider
+# Requests that are sent to the provider
 
 
 @attrs.frozen
 class Passthrough:
-    """The client's own bytes; ``late`` says that its session did not answer in time what else might go."""
+    """The client's own bytes. ``late``: the session's actor did not answer in time."""
 
     late: bool = False
 
 
 @attrs.frozen
 class NothingSent:
-    """Nothing: whoever asked went away before. So nothing is decided about what its conversation sends."""
+    """Nothing: the client disconnected before. So the mode of its conversation is not decided."""
 
 
 @attrs.frozen
 class Fallback:
-    """Another ``body``, which the actor did not make, and ``why``."""
+    """A ``body`` that the actor did not make, and the reason."""
 
     body: bytes = attrs.field(repr=False)
     why: str
@@ -109,8 +108,8 @@ class Fallback:
 
 @attrs.frozen(kw_only=True)
 class Proposal:
-    """The ``body`` that the actor proposed when its session had so many events (``version``). Its branch sends in
-    ``mode``. From the ``turn`` and its ``attempt`` whoever hears no more of the actor can go on.
+    """The ``body`` that the actor proposed at this ``version`` of its session, in a branch with this ``mode``. With
+    ``turn`` and ``attempt`` the caller can continue without the actor.
     """
 
     version: int
@@ -122,14 +121,14 @@ class Proposal:
 
 @attrs.frozen(kw_only=True)
 class Continuation:
-    """A ``body`` that the actor did not make: what its branch was sent last, with what is new. No plan was made for it,
-    because the actor did not say anything in time.
+    """A ``body`` that the actor did not make: the last request of its branch plus the new messages. It is unplanned,
+    because the actor did not answer in time.
     """
 
     body: bytes = attrs.field(repr=False)
 
 
-Leaving = Passthrough | NothingSent | Fallback | Proposal | Continuation
+Outgoing = Passthrough | NothingSent | Fallback | Proposal | Continuation
 
 
 # Questions and commands
@@ -137,32 +136,32 @@ Leaving = Passthrough | NothingSent | Fallback | Proposal | Continuation
 
 @attrs.frozen(kw_only=True)
 class Prepare:
-    """What would go upstream for this request? Nothing changes by the question. Answered by Upstream."""
+    """Plan the upstream request for a client's request. Changes nothing. Answered by UpstreamPlan."""
 
     request: ArrivedRequest
 
 
 @attrs.frozen(kw_only=True)
 class Recognize:
-    """Does this request belong to a history of the session, whatever its client calls it? Answered by Recognized."""
+    """Check whether a request belongs to a history of the session, under any session name. Answered by Recognized."""
 
     request: ArrivedRequest
 
 
 @attrs.frozen(kw_only=True)
 class Begin:
-    """A turn begins: this leaves for it, or has left, or would have. ``gap`` tells of turns before it that were not
-    recorded. Answered by Begun; refused as Outdated where a proposal does not hold any more.
+    """Begin a turn: ``outgoing`` is being sent for it, was sent, or would have been. ``gap`` describes unrecorded turns
+    before it. Answered by Begun; refused as Outdated if a proposal is no longer valid.
     """
 
     request: ArrivedRequest
-    outgoing: Leaving = attrs.field(factory=Passthrough)
+    outgoing: Outgoing = attrs.field(factory=Passthrough)
     gap: Gap | None = None
 
 
 @attrs.frozen(kw_only=True)
 class RoundEnd:
-    """A round's reply came whole; ``calls`` are to be answered. ``request`` is the client's body, for an actor that did
+    """A round's complete reply; ``calls`` are to be answered. ``request`` is the client's body, for an actor that did
     not begin the turn.
     """
 
@@ -173,7 +172,7 @@ class RoundEnd:
 
 @attrs.frozen(kw_only=True)
 class FindPassages:
-    """What may a helper model answer the questions of a round from? Nothing changes by it. Answered by Passages."""
+    """Find the passages for a helper model's answers to a round's questions. Changes nothing. Answered by Passages."""
 
     at: int
     address: Address
@@ -182,9 +181,9 @@ class FindPassages:
 
 @attrs.frozen(kw_only=True)
 class AnswerCalls:
-    """A round is over in which the model called memory tools alone: answer them. Answered by Upstream, with what may go
-    next. Whoever waits no longer has ``left`` and says afterwards what was ``sent`` instead: the ``tool_result`` block
-    of each call by its id. ``helped`` is what a helper model was asked for a call before, and made of it.
+    """Answer the calls of a finished round in which the model called only memory tools. Answered by UpstreamPlan, with
+    the next round. A caller that stops waiting sets ``left`` and reports later what was ``sent`` instead: the
+    ``tool_result`` block of each call by its id. ``helped`` are the helper model's answers by call.
     """
 
     at: int
@@ -198,8 +197,8 @@ class AnswerCalls:
 
 @attrs.frozen(kw_only=True)
 class Refused:
-    """The provider refused a first round for something of ours, and said so in ``reply``. Answered by Upstream, with
-    what may go instead.
+    """The provider refused a first round for something that the proxy added; ``reply`` is the refusal. Answered by
+    UpstreamPlan, with a replacement.
     """
 
     at: int
@@ -212,7 +211,7 @@ class Refused:
 
 @attrs.frozen(kw_only=True)
 class NextRound:
-    """What the last answer said may go next leaves now."""
+    """The next round, as the last answer proposed it, is being sent."""
 
     at: int
     address: Address
@@ -223,8 +222,8 @@ class NextRound:
 
 @attrs.frozen(kw_only=True)
 class Finish:
-    """The reply to a turn came whole. ``last`` is its last round, whose reply may be another than the client saw;
-    ``limits`` are what its head says of a subscription's windows.
+    """The reply to a turn is complete. ``last`` is its last round, whose reply may differ from the client's; ``limits``
+    are the subscription windows in its headers.
     """
 
     at: int
@@ -238,7 +237,7 @@ class Finish:
 
 @attrs.frozen(kw_only=True)
 class Interrupt:
-    """The reply to a turn did not come whole, or not at all."""
+    """The reply to a turn is incomplete or missing."""
 
     at: int
     address: Address
@@ -251,7 +250,7 @@ class Interrupt:
 
 @attrs.frozen
 class CompleteDeferred:
-    """Complete the session's deferred work. Answered by the ticket of the last append, None where there was none."""
+    """Complete the session's deferred work. Answered by the ticket of the last append, None if there was none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -283,8 +282,8 @@ Message = (
 
 @attrs.frozen
 class UpstreamPlan:
-    """What may go upstream in a branch of this mode. Without a ``proposal`` the client's own bytes go, or there is to
-    be no other round. ``ticket`` is the promise that what led to it becomes durable.
+    """What may be sent upstream in a branch with this mode. Without a ``proposal``, the client's own bytes are sent, or
+    no other round follows. ``ticket`` is the promise that the events behind it become durable.
     """
 
     mode: Mode
@@ -294,11 +293,11 @@ class UpstreamPlan:
 
 @attrs.frozen(order=True)
 class Recognized:
-    """How near a request is to a session; of several it belongs to the greatest. ``is_ours`` says that both hold the
-    same reply of the model; ``goes_on``, that the request goes on from the end of a branch, or tries again what nobody
-    answered there, and that nothing on record speaks against it. How many messages both begin with is ``shared``.
-    ``is_exact`` says that the last reply is shown as it was given, with the ids that no other has; ``awaits_reply``,
-    that the reply which the request may show is not on record yet.
+    """How closely a request matches a session; the greatest of several wins. ``is_ours``: both contain the same reply
+    of the model. ``goes_on``: the request continues the end of a branch, or retries its unanswered request, and no
+    recorded event contradicts that. ``shared`` is the number of messages in the common beginning. ``is_exact``: the
+    last reply is shown unchanged, with its unique ids. ``awaits_reply``: the reply that the request may show is not
+    recorded yet.
     """
 
     is_ours: bool = False
@@ -310,13 +309,13 @@ class Recognized:
 
     @property
     def is_whole(self) -> bool:
-        """Whether only a session that shares more, or shows its reply exactly, can be nearer."""
+        """Whether only a session that shares more messages, or whose reply is shown exactly, can match better."""
         return self.is_ours and self.goes_on and self.is_same_caller
 
 
 @attrs.frozen
 class Begun:
-    """Where a turn was put, and the promise that it becomes durable."""
+    """The address of a turn, and the promise that its beginning becomes durable."""
 
     address: Address
     ticket: Ticket
@@ -324,10 +323,10 @@ class Begun:
 
 @attrs.frozen
 class Passages:
-    """What a helper model may be asked, by the call; nothing where there is nothing to answer from."""
+    """The questions for a helper model, by call; none for calls without passages."""
 
     questions: Mapping[str, HelperQuestion]
 
 
 Answer = UpstreamPlan | Recognized | Begun | Passages | Ticket | None
-"""To a question what it asks for; to a command the promise of durability, None if there was nothing to record."""
+"""The requested result of a question; the promise of durability for a command, None if there was nothing to record."""

@@ -1,7 +1,7 @@
-"""What happened in turns and is not on record yet.
+"""Events of turns that are not recorded yet.
 
-An actor whose append was refused stops, and the next one knows what the log tells. Until each turn has told that one
-what the first one knew, nothing may be planned on what it knows: it does not know all that was sent.
+An actor whose append was refused stops, and the next one knows only the log. Until each turn has reported to the new
+actor what it reported to the old one, nothing may be planned: the new actor does not know every request that was sent.
 """
 
 from collections.abc import Iterator
@@ -12,24 +12,24 @@ import trio
 
 
 class TurnReport:
-    """What one turn has to tell, and the actor that heard all of it; None where there was nothing to hear."""
+    """The unrecorded events of one turn, and the actor that received its reports; None if it has reported nothing."""
 
     def __init__(self) -> None:
         self.actor: object = None
         self.pending = 0
-        """How many things are not on record."""
+        """Number of unrecorded reports."""
         self._withheld = 0
         self._changed = trio.Event()
 
     def note(self, actor: object) -> None:
-        """An actor is told, which hears everything in turn."""
+        """Record the actor that receives this turn's reports, in order."""
         self.actor = actor
         self.wake()
 
     @contextmanager
     def withholding(self) -> Iterator[None]:
-        """While in the block something left, or came back, of which nobody hears before what came first is on record;
-        whatever else is told meanwhile.
+        """While in the block, a request was sent, or a reply received, that the turn withholds until earlier events are
+        recorded; other reports are sent meanwhile.
         """
         self._withheld += 1
         try:
@@ -39,28 +39,28 @@ class TurnReport:
             self.wake()
 
     def is_unseen_by(self, actor: object) -> bool:
-        """Whether there is something that this actor does not hear."""
+        """Whether an event of the turn is unknown to this actor."""
         return self._withheld > 0 or self.actor not in (None, actor)
 
     def wake(self) -> None:
-        """Something changed."""
+        """Wake the waiters: the report changed."""
         self._changed.set()
         self._changed = trio.Event()
 
     async def change(self) -> None:
-        """Wait until an actor was told, or something is on record."""
+        """Wait until the turn reports to an actor, or a report is recorded."""
         await self._changed.wait()
 
 
 class PendingReports:
-    """The turns of each session that have something to tell."""
+    """The turns of each session with unrecorded events."""
 
     def __init__(self) -> None:
         self._of: dict[UUID, set[TurnReport]] = {}
 
     @contextmanager
     def report(self, stream: UUID, report: TurnReport) -> Iterator[None]:
-        """While in the block something of a turn of the session is not on record."""
+        """While in the block, an event of a turn of the session is unrecorded."""
         of = self._of.setdefault(stream, set())
         of.add(report)
         report.pending += 1
@@ -75,5 +75,5 @@ class PendingReports:
             report.wake()
 
     def find_unseen(self, stream: UUID, actor: object) -> list[TurnReport]:
-        """What is not on record, and not told to this actor."""
+        """The reports that are not recorded and unknown to this actor."""
         return [each for each in self._of.get(stream, ()) if each.is_unseen_by(actor)]

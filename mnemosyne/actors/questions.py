@@ -1,6 +1,6 @@
-"""Questions that turns put to a helper model. Asking it is another process's work: here they wait to be taken.
+"""Questions of turns to a helper model. Another process asks the model; the questions wait here until it takes them.
 
-A turn waits for so long and no longer; whether anybody listens is known sooner.
+A turn waits for a limited time, and for a shorter one until a worker takes its question.
 """
 
 from itertools import count
@@ -22,7 +22,7 @@ class _Waiting:
 
 
 class HelperQuestions:
-    """Those of one process, in the order in which they were put."""
+    """The questions of one process, in order of arrival."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -30,7 +30,7 @@ class HelperQuestions:
         self._some = trio.Event()
 
     async def ask(self, question: HelperQuestion, patience: Patience) -> HelperAnswer | None:
-        """What a helper makes of a question; None where nobody was asked, or no answer comes in time."""
+        """A helper's answer to a question; None if no worker takes it or the answer is late."""
         number, waiting = next(self._numbers), _Waiting(question)
         self._waiting[number] = waiting
         self._some.set()
@@ -45,7 +45,7 @@ class HelperQuestions:
         return waiting.answer
 
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        """Wait for a question that nobody has taken, and take it: its number, and what is asked."""
+        """Wait for a new question and take it. Returns its number and the question."""
         while True:
             for number, waiting in self._waiting.items():
                 if not waiting.taken.is_set():
@@ -55,7 +55,7 @@ class HelperQuestions:
             await self._some.wait()
 
     def answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        """Hand over what became of a question; whether its turn still waited, and will record what it cost."""
+        """Deliver the answer to a question; return whether its turn still waits and will record the cost."""
         waiting = self._waiting.get(number)
         if waiting is None:
             return False

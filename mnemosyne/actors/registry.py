@@ -1,4 +1,4 @@
-"""Which sessions are awake: finds the actor of a session or starts it, forgets a failed one, retires an idle one."""
+"""The registry of loaded sessions: finds or starts the actor of a session, drops a failed one, retires an idle one."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,30 +28,30 @@ from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
-"""After how long a session that nobody asks sleeps."""
+"""Idle time after which a session is unloaded."""
 
 BYTES_HELD = 16 * 1024 * 1024
-"""How many bytes of bodies the awake sessions may hold before those that pause sleep sooner."""
+"""Size in bytes of all cached bodies above which paused sessions are unloaded sooner."""
 
 PAUSE_SECONDS = 60
-"""For so long a session may pause whatever it holds."""
+"""Pause after which a session may be unloaded to free memory."""
 
 SWEEP_SECONDS = 15
-"""Between looks for sessions that should sleep."""
+"""Interval between checks for idle sessions."""
 
 
 @attrs.define
 class _LoadedActor:
     actor: SessionActor
     last_used: float
-    as_it_came: set[str] = attrs.field(factory=set)
-    """The lanes of which something left as it came while the actor still reads the log: it waits in the mailbox."""
+    passthrough_lanes: set[str] = attrs.field(factory=set)
+    """The lanes with a passthrough request that waits in the mailbox while the actor reads the log."""
     is_late: bool = False
-    """Whether somebody waited in vain for it."""
+    """Whether a caller timed out waiting for it."""
 
 
 class SessionRegistry:
-    """The awake sessions of this process. ``run`` retires idle ones; actors live in ``nursery``."""
+    """The loaded sessions of this process. ``run`` retires idle ones; actors live in ``nursery``."""
 
     def __init__(
         self,
@@ -73,33 +73,33 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
-        self._librarian = knowledge_source
+        self._knowledge_source = knowledge_source
         self.settings = settings
         self.patience = patience
         self.questions = questions
-        """What turns ask a helper model; None where there is none."""
+        """The questions of turns to a helper model; None if there is no helper."""
         self.summaries = SummaryQueue() if questions is not None else None
-        """The summaries that sessions want from a helper model; None where there is none."""
+        """The summaries that sessions want from a helper model; None if there is no helper."""
         self.callers = KnownCredentials()
-        """Who has spoken in which branch."""
+        """The credentials used in each branch."""
         self.retired = 0
-        """How many actors were let go of, because nobody asked them any more."""
+        """Number of idle actors that were retired."""
         self._awake: dict[UUID, _LoadedActor] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.turns_lost = 0
-        """How many turns went through that are not recorded, or not whole."""
+        """Number of turns that are not recorded, or incompletely."""
         self.reports = PendingReports()
-        """What turns have still to tell."""
+        """Reports of turns that are not recorded yet."""
 
     @property
     def awake(self) -> int:
-        """How many actors there are."""
+        """Number of actors."""
         return len(self._awake)
 
     def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
-        """Put a question to a session's actor, started if need be; return both.
+        """Post a message to a session's actor, which is started if necessary; return both.
 
-        Raises LogUnavailable if too much waits there already: the database has been away for long.
+        Raises LogUnavailable if too many messages wait there: the database has been unavailable for long.
         """
         awake = self._awake.get(identity.stream) or self._start(identity)
         awake.last_used = trio.current_time()
@@ -110,22 +110,22 @@ class SessionRegistry:
             return _post(identity, self._start(identity).actor, message)
 
     def ask_behind(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
-        """The same for work behind the turns, which wakes no session and keeps none awake: what a session still owes
-        when it sleeps is done when somebody talks to it again. Also raises ActorStopped, if it sleeps.
+        """The same for background work, which neither loads a session nor keeps it loaded: an unloaded session does its
+        deferred work when it is loaded again. Also raises ActorStopped if the session is not loaded.
         """
         awake = self._awake.get(identity.stream)
         if awake is None:
-            raise ActorStopped(f"session {identity.stream} sleeps")
+            raise ActorStopped(f"session {identity.stream} is not loaded")
         return _post(identity, awake.actor, message)
 
     @property
     def database_patience(self) -> float:
-        """Seconds that a request waits for the database at present."""
+        """Seconds that a request currently waits for the database."""
         return self.patience.for_database(self._journal.commit_seconds)
 
     def patience_with(self, stream: UUID, loaded: float) -> float:
-        """The seconds to wait for a session's actor: ``loaded`` where it has read the log; else what that takes, but
-        not again and again, as the database may be away for long. A slow database adds what it takes beyond the usual.
+        """Seconds to wait for a session's actor: ``loaded`` if it has read the log; otherwise the time for reading it,
+        but only once, as the database may be unavailable for long. A slow database adds to the usual time.
         """
         awake = self._awake.get(stream)
         if awake is not None and awake.actor.loaded:
@@ -135,37 +135,37 @@ class SessionRegistry:
         return seconds + self.database_patience - self.patience.database
 
     def note_late(self, stream: UUID) -> None:
-        """Somebody waited for a session's actor in vain."""
+        """Record that a caller timed out waiting for a session's actor."""
         if (awake := self._awake.get(stream)) is not None:
             awake.is_late = True
 
     def mode_of(self, stream: UUID, lane: str) -> Mode | None:
-        """What a lane of a session sends upstream, as its actor knows or has still to hear; None if no actor does.
-        Another process may have begun a lane that this one's actor does not know.
+        """The mode of a lane, as the session's actor knows it or will from its mailbox; None if no actor does. Another
+        process may have begun a lane that this actor does not know.
         """
         awake = self._awake.get(stream)
         if awake is None:
             return None
         if awake.actor.loaded:
             return lane_modes(awake.actor.state).get(lane)
-        return Mode.OBSERVE if lane in awake.as_it_came else None
+        return Mode.OBSERVE if lane in awake.passthrough_lanes else None
 
     def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
-        """The window of a model that its provider stated in a session; None if it did not, or no actor is awake."""
+        """The window of a model that its provider stated in a session; None if there is none, or no actor is loaded."""
         awake = self._awake.get(stream)
         return awake.actor.state.find_stated_window(model) if awake is not None and awake.actor.loaded else None
 
-    async def going_on(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
-        """What a managed conversation was sent last, with what is new in a request; None where no actor knows that. It
-        is not waited for.
+    async def continue_last(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
+        """The last request of a managed conversation plus the new messages of a request, without waiting; None if no
+        actor knows it.
         """
         awake = self._awake.get(stream)
         if awake is None or self.reports.find_unseen(stream, awake.actor):
             return None
-        return await awake.actor.going_on(request)
+        return await awake.actor.continue_last(request)
 
     async def catch_up(self, stream: UUID) -> None:
-        """Wait until a session's actor, or the log, was told what an actor before it knew."""
+        """Wait until a session's actor, or the log, has every report that an earlier actor received."""
         while missing := self.reports.find_unseen(stream, self._actor_of(stream)):
             await missing[0].change()
 
@@ -174,62 +174,64 @@ class SessionRegistry:
         return awake.actor if awake is not None else None
 
     def has_lane(self, stream: UUID, lane: str) -> bool:
-        """Whether a session's actor knows of a branch of this lane, or has still to hear of it."""
+        """Whether a session's actor knows a branch of this lane, or will from its mailbox."""
         awake = self._awake.get(stream)
         if awake is None:
             return False
-        return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.as_it_came)
+        return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.passthrough_lanes)
 
     async def note_passthrough(self, stream: UUID, request: ArrivedRequest) -> None:
-        """A request leaves as it came, which a session's actor is told, and may not hear yet."""
+        """Record that a request is passed through, as an actor that is still loading does not know it yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
             read = (await request.read()).transcript
-            awake.as_it_came.add(request.caller(read).lane)
+            awake.passthrough_lanes.add(request.caller(read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
-        """Stop a session's actor, if it is still this one; the next question starts another, which reads the log."""
+        """Stop this actor of a session, if it is still the current one; the next message starts another, which reads
+        the log.
+        """
         awake = self._awake.get(stream)
         if awake is not None and awake.actor is actor:
             actor.stop()
             del self._awake[stream]
 
     def use(self, settings: ServerSettings) -> None:
-        """Decide with these settings from now on."""
+        """Use these settings for decisions from now on."""
         if settings != self.settings:
             self.settings = settings
             for stream, awake in tuple(self._awake.items()):
                 self.discard(stream, awake.actor)
 
     def note_gap(self, stream: UUID, gap: Gap) -> None:
-        """Turns went through without a record; the next one that is recorded will say so."""
+        """Record that turns went unrecorded; the next recorded turn reports the gap."""
         known = self._gaps.get(stream)
         gaps = (gap,) if known is None else (known, gap)
         first = min(gaps, key=lambda each: each.since)
         self._gaps[stream] = attrs.evolve(first, turns=sum(each.turns for each in gaps))
 
     def take_gap(self, stream: UUID) -> Gap | None:
-        """The turns that went through unrecorded, to be recorded now."""
+        """Remove and return the gap to record now."""
         return self._gaps.pop(stream, None)
 
     async def run(self) -> None:
-        """Retire actors that nobody has asked anything for long."""
+        """Retire idle actors."""
         while True:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
 
     def _retire_idle(self, now: float) -> None:
-        # Not in the loop above, which would hold the last one of them while it sleeps.
+        # In a function of its own: the loop above would hold a reference to the last one while it sleeps.
         for stream, awake in self._find_idle(now):
             self.discard(stream, awake.actor)
             self.retired += 1
 
     def _find_idle(self, now: float) -> Iterator[tuple[UUID, _LoadedActor]]:
-        """Those that nobody has asked for long, and while too much is held, those that nobody has asked for longest."""
+        """Idle actors, and while the cached bodies exceed the limit, the least recently used ones."""
         held = sum(awake.actor.bytes_held for awake in self._awake.values())
         for stream, awake in sorted(self._awake.items(), key=lambda each: each[1].last_used):
             idle = now - awake.last_used
-            # Even if a turn is under way: its end wakes the session again; and one whose server was killed, never.
+            # Even with a running turn: its end loads the session again, and a turn whose server was killed never ends.
             too_long = idle > IDLE_SECONDS
             pauses = idle > PAUSE_SECONDS and not awake.actor.state.running
             if too_long or (pauses and held > BYTES_HELD):
@@ -248,14 +250,18 @@ class SessionRegistry:
             summaries=self.summaries,
             outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
             callers=self.callers,
-            knowledge_source=self._librarian,
+            knowledge_source=self._knowledge_source,
         )
         awake = self._awake[identity.stream] = _LoadedActor(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)
         return awake
 
     def _select_knowledge(self, identity: Identity) -> SelectKnowledge | None:
-        return partial(self._librarian.select_knowledge, identity.tenant) if self._librarian is not None else None
+        return (
+            partial(self._knowledge_source.select_knowledge, identity.tenant)
+            if self._knowledge_source is not None
+            else None
+        )
 
     async def _live(self, stream: UUID, actor: SessionActor) -> None:
         await actor.run()
@@ -267,4 +273,4 @@ def _post(identity: Identity, actor: SessionActor, message: Message) -> tuple[Se
         return actor, actor.mailbox.post(message)
     except trio.WouldBlock:
         waiting = actor.mailbox.waiting
-        raise LogUnavailable(f"session {identity.stream}: {waiting} commands wait already") from None
+        raise LogUnavailable(f"session {identity.stream}: {waiting} commands are already waiting") from None

@@ -1,7 +1,7 @@
-"""The rounds of a session's managed branches: what goes upstream instead of the client's own bytes, round by round.
+"""The rounds of a session's managed branches: the requests sent upstream instead of the client's own bytes.
 
-What is proposed changes nothing. What leaves is recorded before anything of the reply reaches the client, and the
-upstream history goes on from there.
+A proposal changes nothing. A request is recorded before any of its reply reaches the client, and the upstream history
+continues from the recorded request.
 """
 
 from collections.abc import Mapping
@@ -66,13 +66,13 @@ from mnemosyne.domain.wire.transcript import ANY_NUMBER, Transcript
 from mnemosyne.errors import MnemosyneError
 
 MOST_ANSWERED = 5
-"""Rounds of one turn whose calls of memory tools are answered; those of later ones are told to go on without."""
+"""Maximum number of rounds per turn whose memory calls are answered; later calls are refused."""
 
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """What a request leads to beyond the ``events`` with which its turn begins: ``more`` events with the ``contents``
-    that they name, and a ``turn`` of ours; None where the client's own bytes go. ``noted`` is what this stood on.
+    """The plan for a request: the ``events`` that begin its turn, ``more`` events with their ``contents``, and the
+    managed ``turn``; None if the client's own bytes are sent. ``noted`` are the decision inputs.
     """
 
     mode: Mode
@@ -86,8 +86,8 @@ class Planned:
 
 @attrs.frozen(kw_only=True)
 class RoundOver:
-    """What happens as a round ends, and the ``contents`` that this names. ``turn`` is how its turn stands once that is
-    accepted; nothing happens where there is none. ``more`` says whether another round may follow.
+    """The events at the end of a round and their ``contents``. ``turn`` is the turn's state after they are accepted; if
+    it is None, nothing happens. ``more`` says whether another round may follow.
     """
 
     events: tuple[Event, ...] = ()
@@ -98,16 +98,14 @@ class RoundOver:
 
 NOTHING = RoundOver()
 
-_GONE_ON_WITH = MANAGEABLE | {BranchKind.FORK}
+_CONTINUABLE = MANAGEABLE | {BranchKind.FORK}
 
-TOLD = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR})
-"""Branches that are told of what is known beyond sessions; an agent gets what it needs from who calls it."""
+RECEIVING_KNOWLEDGE = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR})
+"""Branches that get entries of the memory beyond sessions; an agent gets its context from its caller."""
 
 
 class ManagedRounds:
-    """Those of one session. What begins is decided with these ``settings``, what is under way with those that it began
-    with.
-    """
+    """The managed rounds of one session. New turns use these ``settings``, running turns those that they began with."""
 
     def __init__(self, loaded: Loaded, outside: ActorServices, settings: ServerSettings) -> None:
         self._loaded = loaded
@@ -125,8 +123,8 @@ class ManagedRounds:
     # The first round
 
     async def plan(self, opening: Opening, client: MemoryClient) -> Planned:
-        """What goes upstream first for a client. Raises LogFailed and ContentForgotten, and MnemosyneError where there
-        is nothing that the model takes.
+        """Plan the first upstream request for a client's request. Raises LogFailed and ContentForgotten, and
+        MnemosyneError if no request would fit the model.
         """
         self._outside.begin()
         mode, command = rounds.choose_mode(opening, self._settings)
@@ -136,15 +134,15 @@ class ManagedRounds:
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more, contents = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
-            history, told = await self._insert_knowledge(opening, history, client)
-            more += told
+            history, recorded = await self._insert_knowledge(opening, history, client)
+            more += recorded
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
         planned = await self._plan_turn(opening, mode, history, happened, prior, hour=hour, tool_budget=budget)
         return attrs.evolve(planned, contents=(*contents, *planned.contents) if opening.is_last else planned.contents)
 
     async def _join(self, opening: Opening) -> Planned | None:
-        """What goes upstream where the memory tools come into a conversation that waited for them."""
+        """The plan that adds the memory tools to a conversation that was waiting for them."""
         late = late_tools.find(opening, self._settings)
         if late is None:
             return None
@@ -180,7 +178,7 @@ class ManagedRounds:
         hour: bool,
         tool_budget: int | None,
     ) -> Planned:
-        """The turn that this history begins, with the objects that a person asked to see again."""
+        """The turn that this history begins, including the objects that a person asked to see again."""
         contents: Contents = ()
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
@@ -211,7 +209,7 @@ class ManagedRounds:
     def _answer_rereads(
         self, opening: Opening, history: UpstreamHistory, happened: tuple[Event, ...]
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
-        """The history with evicted content where the client refers to its own copy, and what happens with that."""
+        """The history with evicted content restored where the client refers to its own copy, and the events of that."""
         if not opening.is_last or opening.began.attempt > 1 or opening.branch.kind is BranchKind.COMPACTION:
             return history, ()
         after = self._loaded.preview((*opening.events, *happened))
@@ -220,14 +218,14 @@ class ManagedRounds:
     async def _insert_knowledge(
         self, opening: Opening, history: UpstreamHistory, client: MemoryClient
     ) -> tuple[UpstreamHistory, tuple[Event, ...]]:
-        """The history of a conversation that begins, with what is known beyond sessions behind its first prompt."""
-        if opening.branch.kind not in TOLD or opening.began.turn > 1:
+        """The history of a new conversation with a memory block behind its first prompt."""
+        if opening.branch.kind not in RECEIVING_KNOWLEDGE or opening.began.turn > 1:
             return history, ()
         read = opening.read
         prompt = find_prompt(read)
         if (
             prompt is None or read.fields.has_output_format
-        ):  # a title is asked for by a schema, whatever tools come along
+        ):  # a request for a title has an output schema, and may have tools, too
             return history, ()
         (number, typed), folder = prompt, project_of_transcript(read)
         block = await self._outside.select_knowledge(client, folder, typed, len(read.raw), opening.at)
@@ -247,14 +245,16 @@ class ManagedRounds:
         )
         return attrs.evolve(history, messages=messages), decide(command, opening.session)
 
-    async def going_on(self, request: ArrivedRequest) -> ManagedTurn | None:
-        """A turn of a managed branch that goes on from what is in memory of it, and nothing planned; None where the
-        request does not simply go on. Nobody is waited for, whatever the actor is doing.
+    async def continue_last(self, request: ArrivedRequest) -> ManagedTurn | None:
+        """A turn that continues a managed branch from memory, without a plan and without waiting for the actor; None if
+        the request does not simply continue it.
         """
         spoken = [
             each
             for each in self._state.branches.values()
-            if each.header_lane == request.lane and each.kind in _GONE_ON_WITH and not is_another(request.heard, each)
+            if each.header_lane == request.lane
+            and each.kind in _CONTINUABLE
+            and not is_another(request.client_headers, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
         asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
@@ -268,7 +268,7 @@ class ManagedRounds:
         if not kept == len(before.messages) < len(read.messages):
             return None
         if not (prior.history.replies or epochs.may_drop_thinking(read)):
-            return None  # the last reply is not on record yet, and its thinking must not be left out
+            return None  # the last reply is not recorded yet, and its thinking must be kept
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
         return ManagedTurn(
             read=read,
@@ -280,8 +280,8 @@ class ManagedRounds:
             prior=prior,
         )
 
-    async def as_it_was(self, opening: Opening) -> Planned | None:
-        """A turn that goes on from what was sent before, and nothing planned; None where the request would not."""
+    async def plan_continuation(self, opening: Opening) -> Planned | None:
+        """A turn that continues the last upstream request without a plan; None if the request does not continue it."""
         mode, command = rounds.choose_mode(opening, self._settings)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
@@ -306,8 +306,8 @@ class ManagedRounds:
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
     ) -> tuple[UpstreamHistory, bool, tuple[Event, ...], Contents]:
-        """The history that goes, whether system prompt and tools are held for an hour, what happens with it, and the
-        contents that this names.
+        """The history to send, whether system prompt and tools use the one-hour cache, and the events with their
+        contents.
         """
         wire = opening.branch.wire
         hour = mode is Mode.MANAGE and wire is not None and wire.hour
@@ -322,7 +322,7 @@ class ManagedRounds:
                 self._make_request(opening, prior.history), opening.session, epochs.no_longer_fits()
             )
             if rewritten is None:
-                raise MnemosyneError("what was sent last cannot be rendered, and all that the client says is too long")
+                raise MnemosyneError("the last upstream request cannot be rendered, and the client's own is too long")
         else:
             rewritten = None
         noted = decide(note, opening.session) if note is not None else ()
@@ -333,8 +333,8 @@ class ManagedRounds:
         return rounds.go_on_unplanned(opening, prior.history, mode, switched=switched), hour, noted, ()
 
     async def _rewrite(self, opening: Opening, asked: PendingRequest) -> tuple[Rewritten | None, NoteFilled | None]:
-        """The epoch that a request of a managed branch begins with a rewrite, if it does, and what is to be said where
-        it fills its window all the same.
+        """The epoch that a request of a managed branch begins, if any, and the note to record if it fills its window
+        nevertheless.
         """
         if opening.went_back:
             may_drop = epochs.may_drop_thinking(opening.read)
@@ -346,7 +346,7 @@ class ManagedRounds:
     def _make_request(
         self, opening: Opening, prior: UpstreamHistory, history: UpstreamHistory | None = None
     ) -> PendingRequest:
-        """What the planner is asked of; without a ``history``, the one that goes on from the ``prior`` one."""
+        """The request for the planner. ``history`` defaults to the one that continues ``prior``."""
         if history is None:
             history = prior if opening.went_back else rounds.go_on(opening, prior, Mode.MANAGE)
         return PendingRequest(
@@ -362,20 +362,20 @@ class ManagedRounds:
         )
 
     def _goes_by_prefix(self, branch: Branch, read: Transcript) -> bool:
-        """Whether the provider knows a prompt by how it begins, and this one begins with what changes."""
+        """Whether the provider caches by prefix, and the prompt begins with a part that changes."""
         return (
             begins_with_billing(read)
             and rounds.find_tariff(branch.speaker, read, self._settings).caching is Caching.PREFIX
         )
 
     def hold(self, address: Address, turn: ManagedTurn) -> None:
-        """Keep how a turn of ours stands, once what led to it is accepted."""
+        """Keep the state of a managed turn after its events are accepted."""
         self._turns[address] = turn
 
     # Later rounds
 
     async def find_passages(self, message: FindPassages) -> Mapping[str, HelperQuestion]:
-        """What a helper model may answer the questions of a round from, by the call."""
+        """The questions of a round with the passages for a helper model, by call."""
         address, end = message.address, message.round
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
@@ -384,7 +384,9 @@ class ManagedRounds:
         return await self._tools.find_passages(self._state, address, end.calls, message.at, self._sum_spent(address))
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
-        """What happens as a round ends, its hidden calls answered. Nothing where whoever asked went on without."""
+        """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without
+        them.
+        """
         address, end, at = message.address, message.round, message.at
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
@@ -403,7 +405,9 @@ class ManagedRounds:
         return attrs.evolve(over, turn=over.turn.next, more=True)
 
     async def refuse(self, message: Refused) -> RoundOver:
-        """What happens as a first round is refused for something of ours; another may follow without."""
+        """The end of a first round that the provider refused for something the proxy added; another round may follow
+        without that.
+        """
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
@@ -421,8 +425,8 @@ class ManagedRounds:
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
 
     async def _refuse_length(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> RoundOver:
-        """What happens as a managed first round is refused as longer than its model's window, where the table has a
-        larger one; another round may follow that fits.
+        """The end of a managed first round that the provider refused because it exceeds a window smaller than the
+        table's; a smaller round may follow.
         """
         error, model = find_stated(end.reply.body, turn.read.dialect), turn.read.fields.model
         if error is None or turn.round > 1 or turn.mode is not Mode.MANAGE or error.window >= model_of(model).window:
@@ -440,8 +444,8 @@ class ManagedRounds:
     async def _fit(
         self, address: Address, turn: ManagedTurn, stated: WindowStated, session: Session
     ) -> ManagedTurn | None:
-        """The turn with another round, of the size that its model takes; None if there is none, or its branch does not
-        go on from it.
+        """The turn with another round that fits its model's window; None if none fits, or the branch does not continue
+        from it.
         """
         branch = session.branches[address.branch]
         if branch.kind is BranchKind.COMPACTION or address.turn != branch.turns:
@@ -471,9 +475,7 @@ class ManagedRounds:
         )
 
     async def finish(self, address: Address, last: RoundEnd, at: int) -> RoundOver:
-        """What happens as the last round of a turn is over. Its hidden calls, if it has any, are answered with the next
-        request.
-        """
+        """The end of a turn's last round. Its hidden calls, if any, are answered with the next request."""
         self._outside.begin()
         turn = await self.turn_of(address, last.request)
         if turn is None:
@@ -481,8 +483,8 @@ class ManagedRounds:
         return self._finish(address, turn, last, await self._answers(address, turn, last, at), at)
 
     async def turn_of(self, address: Address, request: bytes) -> ManagedTurn | None:
-        """A turn under way, if need be as the log tells of it: when another process wrote to the session, the actor
-        that began the turn is gone. None if nothing of ours went upstream for it, or another turn followed.
+        """A running turn, rebuilt from the log if necessary: when another process writes to the session, the actor that
+        began the turn is discarded. None if the proxy sent no request of its own for it, or another turn followed.
         """
         known = self._turns.get(address)
         branch = self._state.branches[address.branch]
@@ -514,11 +516,11 @@ class ManagedRounds:
         return turn
 
     def under_way(self, address: Address) -> ManagedTurn | None:
-        """A turn of ours that this actor knows."""
+        """A managed turn that this actor knows."""
         return self._turns.get(address)
 
     def bypass(self, opening: Opening) -> ManagedTurn:
-        """A turn whose client's own bytes were refused: the first of a history of ours, without thinking."""
+        """A turn whose original request was refused: it begins a history without thinking."""
         history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
         return ManagedTurn(
             read=opening.read,
@@ -531,7 +533,7 @@ class ManagedRounds:
         )
 
     def over(self, address: Address) -> None:
-        """A turn is over, however it ended."""
+        """Drop a turn that has ended."""
         turn = self._turns.pop(address, None)
         if turn is not None:
             self._loaded.histories.end_turn(self._state.branches[address.branch], address.turn, turn.history)
@@ -563,7 +565,7 @@ class ManagedRounds:
         return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
 
     def _finish(self, address: Address, turn: ManagedTurn, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
-        """What happens at a round's end; the turn's history holds the round then."""
+        """The end of a round; the returned turn's history includes it."""
         reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
         contents += answers.contents
         answered: list[Answered] = []
@@ -597,7 +599,7 @@ class ManagedRounds:
     def _note_helpers(
         self, address: Address, round_: int, end: RoundEnd, helped: Mapping[str, HelperAnswer], at: int
     ) -> tuple[Event, ...]:
-        """What a helper model was asked for the calls of a round."""
+        """Record the helper model's answers to the calls of a round."""
         events: tuple[Event, ...] = ()
         for call in (each for each in end.calls if each.id in helped):
             asked = memory_tools.parse(call.name, call.input_json)
@@ -614,21 +616,21 @@ class ManagedRounds:
         return events
 
     def _record_inputs(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
-        """That it stood on what was noted."""
+        """Record the decision inputs of a round."""
         command = RecordInputs(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
         return decision_inputs.decide(command, self._state.taken)
 
-    # What leaves
+    # Sending
 
     async def outgoing(
         self, address: Address, turn: ManagedTurn, body: bytes, state: Session, at: int, known: set[bytes]
     ) -> tuple[tuple[Event, ...], Contents, Transcript]:
-        """What happens as a round leaves with this body from a session that stands so, the contents that this names
-        which are not ``known``, and the reading of the body.
+        """The events of sending this body as a round, given the session's state, the contents not yet ``known``, and
+        the reading of the body.
         """
         branch, prior = state.branches[address.branch], turn.prior
         if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
-            prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent since
+            prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent meanwhile
         before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
         reading = await read_in_thread(body, before, lane=branch.lane, known=known, most=ANY_NUMBER)
         sent = reading.transcript
@@ -646,7 +648,7 @@ class ManagedRounds:
         return decide(command, state), reading.contents, sent
 
     def go_on(self, address: Address, turn: ManagedTurn, sent: Transcript) -> None:
-        """A round is on record; its branch goes on from there, unless it was an earlier turn's."""
+        """Continue the branch from a recorded round, unless the round belongs to an earlier turn."""
         branch = self._state.branches[address.branch]
         if branch.wire is not None and branch.wire.body_version == self._state.version:
             prior = self._loaded.histories.keep_sent(branch, turn.history, sent)
@@ -654,6 +656,6 @@ class ManagedRounds:
 
 
 def _begin(opening: Opening) -> UpstreamHistory:
-    """What goes of a history of which nothing of ours went before."""
+    """The history of a conversation for which the proxy has sent nothing of its own before."""
     keeps_thinking = not epochs.may_drop_thinking(opening.read)
     return upstream_history.first(opening.client(), keep_thinking=keeps_thinking, dialect=opening.read.dialect)

@@ -1,8 +1,8 @@
-"""One task per session: gather, decide, append, answer; one message at a time.
+"""One task per session: collect inputs, decide, append, answer; one message at a time.
 
-The actor alone knows where its session is. The state evolves as soon as the events are queued, so that several turns
-can be under way; should the queued events turn out not to fit the stream (another process wrote to it), the actor is
-discarded and the next one reads the log again.
+Only the actor knows the current state of its session. The state evolves as soon as events are queued, so that several
+turns can run at once. If queued events turn out to conflict with the stream, because another process wrote to it, the
+actor is discarded and the next one reads the log again.
 """
 
 import logging
@@ -34,10 +34,10 @@ from mnemosyne.actors.messages import (
     Finish,
     Identity,
     Interrupt,
-    Leaving,
     Message,
     NextRound,
     NothingSent,
+    Outgoing,
     Passages,
     Passthrough,
     Prepare,
@@ -92,18 +92,18 @@ from mnemosyne.errors import (
 log = logging.getLogger(__name__)
 
 WAITING = 64
-"""Messages that may wait for one actor. Beyond that, turns go through unrecorded, as a gap."""
+"""Size of an actor's mailbox. Beyond that, turns go unrecorded, as a gap."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between attempts to load a session while the database is away."""
 
 STOPPED = ActorStopped("the session's actor has stopped.")
-OURS = MnemosyneError("an error of ours; see the server's log")
+INTERNAL_ERROR = MnemosyneError("an internal error; see the server's log")
 
 
 @attrs.frozen(kw_only=True)
 class _Gathered:
-    """A request, read and placed, and what it would lead to."""
+    """A parsed request, its branch and its plan."""
 
     version: int
     reading: TranscriptReading
@@ -112,7 +112,7 @@ class _Gathered:
 
 
 class SessionActor:
-    """Owns one session. ``run`` is its task; ``mailbox`` is how others talk to it."""
+    """Owns one session. ``run`` is its task; other tasks send messages to ``mailbox``."""
 
     def __init__(
         self,
@@ -133,18 +133,18 @@ class SessionActor:
         self.identity = identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self.loaded = False
-        """Whether ``state`` is what the log tells."""
+        """Whether ``state`` has been read from the log."""
         self._log = event_log
         self._journal = journal
         self._settings = settings
         self._memory = memory or Loaded(identity, contents, event_log, new_salt, callers)
         self.rounds = ManagedRounds(self._memory, outside, settings)
-        """What is sent for its managed turns."""
+        """The rounds of its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)
         self._deferred = DeferredWork(self._memory, texts, settings)
         self._summaries = summaries
         self._wanted: set[str] = set()
-        """The objects of which a summary was requested."""
+        """Objects whose summary was requested."""
         self._clients = SessionClients(identity, knowledge_source)
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
@@ -153,32 +153,32 @@ class SessionActor:
 
     @property
     def state(self) -> Session:
-        """The session as its events so far tell it."""
+        """The session folded from its events so far."""
         return self._memory.state
 
     @property
     def bytes_held(self) -> int:
-        """How much memory the bodies take that it holds."""
+        """Size of the bodies in memory."""
         held = {id(raw): raw for raw in (*self._memory.list_held(), *self._deferred.list_held())}
         return sum(map(len, held.values()))
 
-    async def going_on(self, request: ArrivedRequest) -> Proposal | None:
-        """What was sent last on the request's branch, with what is new in it, whatever else this actor is doing; None
-        where it does not know all of that.
+    async def continue_last(self, request: ArrivedRequest) -> Proposal | None:
+        """The last request on this branch plus the new messages, while the actor is busy with anything else; None if it
+        is not known.
         """
         version = self.state.version
-        turn = await self.rounds.going_on(request) if self.loaded else None
+        turn = await self.rounds.continue_last(request) if self.loaded else None
         if turn is None:
             return None
         return Proposal(version=version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
 
     def stop(self) -> None:
-        """Take no more messages. Whoever still waits is told to ask the next actor."""
+        """Stop. Waiting callers get ActorStopped and may ask the next actor."""
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Load the session, then handle messages until stopped. A bug stops this actor alone."""
-        ending: MnemosyneError = OURS
+        """Load the session, then handle messages until stopped. An unexpected error ends only this actor."""
+        ending: MnemosyneError = INTERNAL_ERROR
         try:
             with self._scope:
                 await self._load()
@@ -210,8 +210,8 @@ class SessionActor:
         self.loaded = True
 
     async def _next_before_record(self) -> Ask[Message, Answer] | None:
-        """The next message, if it comes before what was queued last is on record. A client waits for that record, and
-        nobody for what is owed.
+        """The next message, if it arrives before the last append is settled. Durability comes first: a client waits for
+        it, and deferred work must not block it.
         """
         last = self._last
         if last is None or last.settled:
@@ -230,11 +230,11 @@ class SessionActor:
         except MnemosyneError as error:
             asked.refuse(error)
         except Exception:
-            asked.refuse(OURS)  # others who wait may ask the next actor, but this question would stop that, too
+            asked.refuse(INTERNAL_ERROR)  # callers may ask the next actor; this message would crash that one, too
             raise
 
     async def do(self, message: Message) -> Answer:
-        """What a message leads to: what happens is queued, and the state tells of it."""
+        """Handle a message: queue its events, update the state and return the answer."""
         match message:
             case Prepare():
                 return await self._prepare(message.request)
@@ -264,7 +264,7 @@ class SessionActor:
     # A turn begins
 
     async def _gather(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[TranscriptReading, Opening]:
-        """Read a request against the session's bodies, and say what it leads to."""
+        """Parse a request against the session's bodies and decide how its turn opens."""
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
         after = self._memory.preview(events)
@@ -279,7 +279,7 @@ class SessionActor:
         )
 
     async def _prepare(self, request: ArrivedRequest) -> UpstreamPlan:
-        """What would go upstream; whatever fails there, the client's own body may go."""
+        """Plan the upstream request. On any error, the caller may send the client's own body."""
         try:
             gathered = await self._plan(request)
             if gathered.planned.turn is None and rounds.may_be_managed_elsewhere(gathered.opening):
@@ -287,11 +287,11 @@ class SessionActor:
         except VersionConflict:
             raise
         except MnemosyneError as error:
-            log.warning("the upstream history of session %s cannot be had: %s", self.identity.stream, error)
+            log.warning("the upstream history of session %s cannot be built: %s", self.identity.stream, error)
             raise
         except Exception:
-            log.exception("a request of session %s goes on without its upstream history", self.identity.stream)
-            raise OURS from None
+            log.exception("planning a request of session %s failed", self.identity.stream)
+            raise INTERNAL_ERROR from None
         planned = gathered.planned
         self._gathered = {request.correlation_id: gathered}
         if planned.turn is None:
@@ -306,7 +306,9 @@ class SessionActor:
         return UpstreamPlan(planned.mode, proposal)
 
     async def _recognize(self, request: ArrivedRequest) -> Recognized:
-        """How near a request is to the session; it is a stranger only if nobody else wrote what it goes on from."""
+        """How closely a request matches the session. Before it answers that the request is foreign, the actor checks
+        that no other process wrote to the session.
+        """
         found = await self._memory.recognize(request)
         if not found.is_ours:
             await self._stop_if_outdated()
@@ -317,39 +319,39 @@ class SessionActor:
             case Proposal():
                 return await self._begin_as_proposed(message, message.outgoing)
             case Passthrough() | NothingSent():
-                return await self._begin_without_us(message, None)
+                return await self._begin_unplanned(message, None)
             case Fallback():
-                return await self._begin_without_us(message, message.outgoing)
+                return await self._begin_unplanned(message, message.outgoing)
             case Continuation():
-                return await self._begin_going_on(message, message.outgoing)
+                return await self._begin_continuation(message, message.outgoing)
             case _:
                 assert_never(message.outgoing)
 
     async def _begin_as_proposed(self, message: Begin, proposal: Proposal) -> Begun:
         gathered = self._find_gathered(message) or await self._plan(message.request, message.gap)
         if gathered.planned.turn is None or gathered.planned.body != proposal.body:
-            raise Outdated("the session went on meanwhile; what goes upstream is to be decided anew.")
+            raise Outdated("the session changed meanwhile; plan the upstream request again.")
         return await self._begin_planned(message, gathered.reading, gathered.opening, gathered.planned)
 
     def _find_gathered(self, message: Begin) -> _Gathered | None:
-        """What was gathered when a request was asked about, if nothing happened since."""
+        """The plan made for this request by ``Prepare``, if nothing happened since."""
         gathered = self._gathered.pop(message.request.correlation_id, None)
         if gathered is None or gathered.version != self.state.version or message.gap is not None:
             return None
         return gathered
 
-    async def _begin_going_on(self, message: Begin, outgoing: Continuation) -> Begun:
-        """A turn for which nothing was planned. Where the session has gone on meanwhile, its branch does not."""
+    async def _begin_continuation(self, message: Begin, outgoing: Continuation) -> Begun:
+        """Begin an unplanned turn. If the session changed meanwhile, its branch does not continue from it."""
         reading, opening = await self._gather(message.request, message.gap)
-        planned = await self.rounds.as_it_was(opening)
+        planned = await self.rounds.plan_continuation(opening)
         if planned is None or planned.body != outgoing.body:
-            return await self._begin_without_us(message, Fallback(outgoing.body, rounds.NO_ANSWER))
-        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_ground(outgoing)))
+            return await self._begin_unplanned(message, Fallback(outgoing.body, rounds.NO_ANSWER))
+        return await self._begin_planned(message, reading, opening, attrs.evolve(planned, noted=_inputs_of(outgoing)))
 
     async def _begin_planned(
         self, message: Begin, reading: TranscriptReading, opening: Opening, planned: Planned
     ) -> Begun:
-        """A turn for which a body of ours leaves, from which its branch goes on."""
+        """Begin a turn with a body of the proxy's, from which its branch continues."""
         began, turn = opening.began, planned.turn
         assert turn is not None
         address = Address(began.branch, began.turn, began.attempt)
@@ -370,8 +372,8 @@ class SessionActor:
         self._keep_sent(address, sent)
         return Begun(address, ticket)
 
-    async def _begin_without_us(self, message: Begin, fallback: Fallback | None) -> Begun:
-        """A turn for which the client's own body leaves, or another that the actor did not make."""
+    async def _begin_unplanned(self, message: Begin, fallback: Fallback | None) -> Begun:
+        """Begin a turn with the client's own body, or one that the actor did not make."""
         request = message.request
         gathered = self._find_gathered(message)
         if gathered is not None:
@@ -381,18 +383,18 @@ class SessionActor:
         began = opening.began
         address = Address(began.branch, began.turn, began.attempt)
         version = self.state.version + len(opening.events)
-        left: tuple[Event, ...] = ()
+        fallback_events: tuple[Event, ...] = ()
         contents: Contents = ()
-        is_read = opening.read.opaque is None  # else no history can go on from it
+        is_read = opening.read.opaque is None  # otherwise no history can continue from it
         if fallback is not None and opening.branch.mode is Mode.OBSERVE and opening.is_last and is_read:
             return await self._begin_bypassed(message, reading, opening, fallback)
         if fallback is not None:
-            left, contents = await self._fallback(address, version, opening, fallback)
-        left_something = not isinstance(message.outgoing, NothingSent)
-        mode = rounds.mode_without_us(opening, self._settings) if left_something else None
+            fallback_events, contents = await self._fallback(address, version, opening, fallback)
+        was_sent = not isinstance(message.outgoing, NothingSent)
+        mode = rounds.mode_without_us(opening, self._settings) if was_sent else None
         modes = decide(mode, opening.session) if mode is not None else ()
-        noted = _ground(message.outgoing, waits=opening.branch.late)
-        more = (*self._record_inputs(opening, noted), *modes, *left)
+        noted = _inputs_of(message.outgoing, waits=opening.branch.late)
+        more = (*self._record_inputs(opening, noted), *modes, *fallback_events)
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
@@ -404,7 +406,7 @@ class SessionActor:
     async def _begin_bypassed(
         self, message: Begin, reading: TranscriptReading, opening: Opening, fallback: Fallback
     ) -> Begun:
-        """A turn of a branch that was only observed, for which something else left: it goes on from there."""
+        """Begin a turn of an observed branch for which a fallback was sent; the branch continues from that."""
         command = SetMode(at=opening.at, branch=opening.branch.name, mode=Mode.BYPASS, why=fallback.why)
         planned = Planned(
             mode=Mode.BYPASS,
@@ -412,12 +414,12 @@ class SessionActor:
             more=decide(command, opening.session),
             turn=self.rounds.bypass(opening),
             body=fallback.body,
-            noted=_ground(message.outgoing),
+            noted=_inputs_of(message.outgoing),
         )
         return await self._begin_planned(message, reading, opening, planned)
 
     def _record_inputs(self, opening: Opening, noted: InputsSoFar) -> tuple[Event, ...]:
-        """What it stands on that goes upstream for a request; nothing where only its own bytes were asked for."""
+        """The decision inputs to record for an upstream request; none if only the client's own bytes were asked for."""
         if noted == InputsSoFar() and not rounds.stands_on_settings(opening):
             return ()
         began, before = opening.began, opening.session.taken
@@ -438,9 +440,9 @@ class SessionActor:
     async def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
     ) -> tuple[tuple[Event, ...], Contents]:
-        """What is recorded of a body that is neither the client's own (event ``version``) nor an upstream history."""
+        """Record a body that is neither the client's own (event ``version``) nor an upstream history."""
         read = attrs.evolve(opening.read, recipe=opening.branch.body)
-        own = opening.is_last  # else the client's own body is not at hand to build on
+        own = opening.is_last  # otherwise the client's own body is not available as a base
         before, known = read if own else None, self._memory.known
         reading = await read_in_thread(fallback.body, before, lane=opening.branch.lane, known=known)
         sent = reading.transcript
@@ -457,13 +459,13 @@ class SessionActor:
         return decide(command, opening.session), reading.contents
 
     def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
-        """Keep the client's body, which the event of a version recorded, and from whom it came."""
+        """Keep the client's body, which the event with this version recorded, and report its client."""
         self._memory.hold(began, read, request.credential)
         self._clients.observe(request.client)
         self._deferred.keep_sent(version, read)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:
-        """Keep a body that the last event recorded."""
+        """Keep the body that the last event recorded."""
         turn = self.rounds.under_way(address)
         if turn is not None:
             self.rounds.go_on(address, turn, sent)
@@ -474,7 +476,7 @@ class SessionActor:
     async def _answer(self, message: AnswerCalls) -> UpstreamPlan:
         over = await self.rounds.answer(message)
         if over.turn is None:
-            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
+            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not running.")
         return await self._round_over(message, over)
 
     async def _refuse(self, message: Refused) -> UpstreamPlan:
@@ -503,7 +505,7 @@ class SessionActor:
     async def _next_round(self, message: NextRound) -> Ticket | None:
         turn = await self.rounds.turn_of(message.address, message.request)
         if turn is None:
-            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not under way.")
+            raise NotFound(f"turn {message.address.turn} of branch {message.address.branch} is not running.")
         if turn.body(message.address.attempt) != message.body:
             raise Outdated("another process had just written to the session; the round cannot be recorded as proposed.")
         before = self._memory.preview(turn.happens)
@@ -519,7 +521,7 @@ class SessionActor:
     # A turn ends
 
     async def _finish(self, message: Finish) -> Ticket | None:
-        # Without memory tools a turn has one round, and that is what the client sees.
+        # A turn without memory tools has one round, which is the client's.
         last = message.last or (RoundEnd(reply=message.reply) if message.status == 200 else None)
         over = NOTHING if last is None else await self.rounds.finish(message.address, last, message.at)
         reply, more = stored_reply.store(message.reply.body, self._memory.known)
@@ -556,7 +558,7 @@ class SessionActor:
         digest = message.command.text
         contents = () if digest in self._memory.known else ((digest, message.data),)
         decided = ((events, Summarize.__name__),)
-        # The worker waits for it, and makes the next ones meanwhile: they become durable together.
+        # The worker waits for this while it makes the next ones: they become durable in one batch.
         return await self._append_all(decided, message.correlation_id, contents, may_wait=True)
 
     # Appending
@@ -577,8 +579,8 @@ class SessionActor:
         *,
         may_wait: bool = False,
     ) -> Ticket:
-        """Queue what happened, each group of events under the name of the command that led to it, and let the state
-        evolve at once. What nobody waits for may wait for company.
+        """Queue events, grouped by the command that caused them, and evolve the state at once. ``may_wait``: no caller
+        waits, so the append may be batched with others.
         """
         await self._stop_if_refused()
         self._correlation = correlation_id
@@ -594,7 +596,7 @@ class SessionActor:
         return self._last
 
     def _request_summaries(self, branch: str, ticket: Ticket) -> None:
-        """Ask the helper model, if there is one, for the L2 of what a rewrite shows at L1."""
+        """Request from the helper model, if there is one, the L2 of objects that a rewrite shows at L1."""
         if self._summaries is None:
             return
         known = self.state.memory
@@ -608,8 +610,8 @@ class SessionActor:
                 self._summaries.put(SummaryRequest(self.identity, deferred), ticket)
 
     async def _stop_if_outdated(self) -> None:
-        """Stop where another process has written to the session, and raise VersionConflict. What is recorded before it
-        leaves finds that out by itself; what leaves as it came does not.
+        """Stop and raise VersionConflict if another process has written to the session. An append would detect that
+        itself; a passthrough request is not appended before it is sent.
         """
         if self._last is not None:
             await _wait_for_outcome(self._last)
@@ -619,8 +621,8 @@ class SessionActor:
             raise VersionConflict("another process has written to the session")
 
     async def _stop_if_refused(self) -> None:
-        """Stop where the last append failed, for whatever reason, and raise VersionConflict: the state tells of what
-        never happened, and another writer may have brought the stream to the very version that an append would expect.
+        """Stop and raise VersionConflict if the last append failed for any reason: the state includes events that never
+        happened, and another writer may have advanced the stream to exactly the version that the next append expects.
         """
         if self._last is not None and self._last.settled:
             try:
@@ -631,14 +633,14 @@ class SessionActor:
 
 
 async def _wait_for_outcome(ticket: Ticket) -> None:
-    """Whatever it is: who asked for the append is told, and the next message finds out."""
+    """Wait until an append is settled, and ignore its outcome: its caller gets it, and so does the next message."""
     with suppress(LogFailed):
         await ticket.durable()
 
 
-def _ground(outgoing: Leaving, *, waits: bool = False) -> InputsSoFar:
-    """What is noted of that which leaves, where the actor did not plan it. ``waits``: its branch might have begun to be
-    managed with it.
+def _inputs_of(outgoing: Outgoing, *, waits: bool = False) -> InputsSoFar:
+    """The decision inputs of a request that the actor did not plan. ``waits``: its branch could have become managed
+    with it.
     """
     match outgoing:
         case Continuation():

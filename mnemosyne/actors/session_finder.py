@@ -1,4 +1,4 @@
-"""Which session a request belongs to, and what is known of it without asking the session."""
+"""Finds the session of a request, and what is known about it without asking its actor."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,10 +25,10 @@ from mnemosyne.errors import ActorStopped, LogFailed, LogUnavailable, MnemosyneE
 log = logging.getLogger(__name__)
 
 ROOTS_HELD = 4096
-"""Of how many names that clients give to sessions it is remembered to which session they belong."""
+"""Number of client session names whose session is cached."""
 
 UNDECIDED_SECONDS = 0.5
-"""How long the end of a reply is waited for that tells which of several sessions a request goes on with."""
+"""Time limit for the end of a reply that decides between several sessions that a request may continue."""
 
 LOOK_AGAIN_SECONDS = 0.02
 
@@ -37,7 +37,7 @@ Found = TypeVar("Found")
 
 @attrs.frozen
 class SessionFinder:
-    """Finds the sessions of one tenant: in memory, and else in the directory."""
+    """Finds the sessions of one tenant, in memory and then in the directory."""
 
     registry: SessionRegistry
     directory: Directory
@@ -45,61 +45,64 @@ class SessionFinder:
     _unnamed: UnnamedSessions = attrs.field(factory=UnnamedSessions, init=False)
     _roots: Lru[str, str] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
     _off: Lru[str, int | None] = attrs.field(factory=lambda: Lru(1), init=False)
-    """The last word of the tenant's operator that was heard."""
+    """The last known setting of the tenant's operator."""
     _unsettled: Lru[tuple[str, str], bool] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
-    """The names, and their lanes, of which something is recorded while nobody can say whose history they go on from."""
+    """The names and lanes with recorded requests whose origin is undecided."""
 
     async def identity_of(self, request: ArrivedRequest) -> Identity:
-        """The session that a request belongs to; of one whose origin cannot be known now, that of its own name."""
-        heard, called = request.heard, request.heard.external_id
-        if called is None:
+        """The session that a request belongs to. If its origin cannot be determined now, the session with the request's
+        own name.
+        """
+        headers, client_name = request.client_headers, request.client_headers.external_id
+        if client_name is None:
             nearest = self._unnamed.find_nearest(request.raw)
-            near = read_in_thread(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
-            read = (await near).transcript
-            called = request.caller(read).external_id
-            if called is None:
+            reading = read_in_thread(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
+            read = (await reading).transcript
+            client_name = request.caller(read).external_id
+            if client_name is None:
                 return await self._identify_by_history(request, read)
-        external_id = sanitize.text(called)
+        external_id = sanitize.text(client_name)
         root = self._roots.get(external_id)
         if root is None:
             try:
-                root = await self._root_of(external_id, heard, request)
+                root = await self._root_of(external_id, headers, request)
             except LogFailed as error:
-                log.info("the origin of session %s is not known now: %s", external_id, error)
-                return await self._of_unknown_origin(external_id, heard, request)
-        if heard.agent_id is not None:
-            self._roots.put(heard.agent_id, root)
+                log.info("the origin of session %s cannot be determined now: %s", external_id, error)
+                return await self._identify_without_origin(external_id, headers, request)
+        if headers.agent_id is not None:
+            self._roots.put(headers.agent_id, root)
         return self._name(root)
 
     def _name(self, external_id: str, *, known: bool = True) -> Identity:
         stream = stream_of(self.tenant, external_id)
         return Identity(stream=stream, tenant=self.tenant, external_id=external_id, is_known=known)
 
-    async def _of_unknown_origin(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> Identity:
-        """The session of that name; known where it has the lane by its own account, or the request holds nothing that
-        the model said. Else what is recorded now does not settle where it came from: the next request has that looked
-        up again.
+    async def _identify_without_origin(
+        self, external_id: str, headers: ClientHeaders, request: ArrivedRequest
+    ) -> Identity:
+        """The session with that name. It is known if it has the lane already, or the request contains no reply of the
+        model. Otherwise its origin stays undecided: the next request looks it up again.
         """
         own = self._name(external_id, known=False)
         if not self.registry.has_lane(own.stream, request.lane):
-            await self._says(own, request)  # once it has answered, it has read the log
+            await self._recognize_safely(own, request)  # its answer means that it has read the log
         if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, request.lane):
             return self._name(external_id)
         self._unsettled.put((external_id, request.lane), True)
         return own
 
-    async def _root_of(self, external_id: str, heard: ClientHeaders, request: ArrivedRequest) -> str:
-        """The session that was called first, where sub-agents nest: an agent's session is named by the one that called
-        it, which may itself be an agent's. Of a history that goes on under another name, the session that it left.
-        Raises LogFailed where that cannot be known now.
+    async def _root_of(self, external_id: str, headers: ClientHeaders, request: ArrivedRequest) -> str:
+        """The root session of nested sub-agents: an agent's session is named by its caller, which may be an agent
+        itself. If a history continues under another name, the session that it came from. Raises LogFailed if that
+        cannot be determined now.
         """
         stream = stream_of(self.tenant, external_id)
         is_settled = self._unsettled.get((external_id, request.lane)) is None
-        begins = heard.agent_id is None and b'"assistant"' not in request.raw
+        begins = headers.agent_id is None and b'"assistant"' not in request.raw
         if begins or (is_settled and self.registry.has_lane(stream, request.lane)):
             return external_id
         root = await self._ask_directory(lambda: self.directory.root_of(self.tenant, external_id))
-        if root is None and heard.agent_id is None:
+        if root is None and headers.agent_id is None:
             modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
             is_own = is_settled and request.lane in modes
             root = external_id if is_own else await self._find_renamed(request)
@@ -107,35 +110,37 @@ class SessionFinder:
         return self._roots.put(external_id, root) if root is not None else external_id
 
     async def _find_renamed(self, request: ArrivedRequest) -> str | None:
-        """The managed session whose history a request goes on from under another name; None where there is none.
-        Raises LogFailed where one does not say.
+        """The managed session whose history a request continues under another name; None if there is none. Raises
+        LogFailed if one of them does not answer.
         """
         read = (await request.read()).transcript
         chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
-        silent: list[str] = []
+        unanswered: list[str] = []
         for each in await self._ask_directory(lambda: self.directory.find_managed(self.tenant, chains)):
-            said = await self._says(self._name(each), request)
-            if said is not None and said.is_ours:
+            recognized = await self._recognize_safely(self._name(each), request)
+            if recognized is not None and recognized.is_ours:
                 return each
-            if said is None:
-                silent.append(each)
-        if silent:
-            raise LogUnavailable(f"it may go on with {', '.join(silent)}")
+            if recognized is None:
+                unanswered.append(each)
+        if unanswered:
+            raise LogUnavailable(f"the request may continue {', '.join(unanswered)}, which did not answer")
         return None
 
-    async def _says(self, identity: Identity, request: ArrivedRequest) -> Recognized | None:
-        """How near a session says that a request is to it; None where it does not say in time."""
+    async def _recognize_safely(self, identity: Identity, request: ArrivedRequest) -> Recognized | None:
+        """A session's own answer to how closely it matches a request; None if it is late or fails."""
         with trio.move_on_after(self.registry.patience_with(identity.stream, self.registry.patience.loading)):
             try:
                 return await self._ask_session(identity, request)
             except MnemosyneError as error:
-                log.warning("session %s does not say whether it is gone on with: %s", identity.external_id, error)
+                log.warning(
+                    "session %s does not answer whether a request continues it: %s", identity.external_id, error
+                )
                 return None
         self.registry.note_late(identity.stream)
         return None
 
     async def _ask_session(self, identity: Identity, request: ArrivedRequest) -> Recognized:
-        """What a session says, once its actor knows all that another process wrote."""
+        """A session's answer, from an actor that knows every event that another process wrote."""
         while True:
             actor, asked = self.registry.ask(identity, Recognize(request=request))
             try:
@@ -149,7 +154,7 @@ class SessionFinder:
     # Sessions that their clients do not name
 
     async def _identify_by_history(self, request: ArrivedRequest, read: Transcript) -> Identity:
-        """The session whose history a request goes on from; else one that begins with it."""
+        """The session whose history a request continues; otherwise a new one that begins with it."""
         own = _make_name(request, read)
         if not read.messages:
             return self._name(own)
@@ -158,22 +163,24 @@ class SessionFinder:
         try:
             found = await self._find_begun(request, chains) if begins else await self._find_gone_on(request, chains)
         except LogFailed as error:
-            log.info("whose history goes on is not known now: %s", error)
-            return await self._of_unknown_origin(next(self._unnamed.find_before(chains), own), request.heard, request)
+            log.info("the session of a request cannot be determined now: %s", error)
+            return await self._identify_without_origin(
+                next(self._unnamed.find_before(chains), own), request.client_headers, request
+            )
         self._unnamed.note(found or own, read, chains[-1])
         return self._name(found or own)
 
     async def _find_begun(self, request: ArrivedRequest, chains: Sequence[bytes]) -> str | None:
-        """The session in which the same caller has said this last, and was not answered."""
+        """The session in which the same client sent this message last and got no reply."""
         for each in islice(self._unnamed.find_before(chains[-1:]), 1):
-            said = await self._says(self._name(each), request)
-            if said is not None and said.goes_on and said.is_same_caller:
+            recognized = await self._recognize_safely(self._name(each), request)
+            if recognized is not None and recognized.goes_on and recognized.is_same_caller:
                 return each
         return None
 
     async def _find_gone_on(self, request: ArrivedRequest, chains: Sequence[bytes]) -> str | None:
-        """The session of those without names whose history a request goes on from; else a managed one's, whatever its
-        client calls it. Raises LogFailed where one does not say, and no other says yes.
+        """The unnamed session whose history a request continues; otherwise a managed one of any name. Raises LogFailed
+        if one of them does not answer and no other matches.
         """
         held = list(self._unnamed.find_before(chains))
         best = await self._find_nearest(request, held)
@@ -184,11 +191,11 @@ class SessionFinder:
         return best[1] if best is not None else await self._find_renamed(request)
 
     async def _find_nearest(self, request: ArrivedRequest, names: Sequence[str]) -> tuple[Recognized, str] | None:
-        """The one of several sessions that a request is nearest to; None where it is none's. Raises LogFailed where one
-        does not say, and no other is gone on with.
+        """The session that matches a request best; None if none does. Raises LogFailed if one does not answer and the
+        request continues no other.
 
-        A client may go on before the reply that it shows is on record. Where that reply would tell which of several
-        it goes on with, it is waited for.
+        A client may continue before the reply that it shows is recorded. If that reply would decide between several
+        sessions, this waits for it.
         """
         patience = trio.current_time() + UNDECIDED_SECONDS
         while True:
@@ -200,70 +207,70 @@ class SessionFinder:
     async def _compare(
         self, request: ArrivedRequest, names: Sequence[str]
     ) -> tuple[tuple[Recognized, str] | None, bool]:
-        """The nearest of several sessions, of which the first share most, and whether no reply that is under way can
-        make another the nearest.
+        """The best match of several sessions, ordered by their shared messages, and whether no running reply can change
+        that.
         """
-        near: list[tuple[Recognized, str]] = []
-        silent = False
+        matches: list[tuple[Recognized, str]] = []
+        unanswered = False
         for each in names:
-            said = await self._says(self._name(each), request)
-            silent = silent or said is None
-            if said is None or not (said.is_ours or (said.goes_on and said.is_same_caller)):
+            recognized = await self._recognize_safely(self._name(each), request)
+            unanswered = unanswered or recognized is None
+            if recognized is None or not (recognized.is_ours or (recognized.goes_on and recognized.is_same_caller)):
                 continue
-            if any(before.is_whole and before.shared > said.shared for before, _ in near):
+            if any(before.is_whole and before.shared > recognized.shared for before, _ in matches):
                 break
-            near.append((said, each))
-            if said.is_whole and said.is_exact:
-                return near[-1], True
-        if silent and not any(said.goes_on for said, _ in near):
-            raise LogUnavailable("it may go on with a session that does not say so in time")
-        is_decided = len(near) < 2 or not any(said.awaits_reply for said, _ in near)
-        return max(near, key=itemgetter(0), default=None), is_decided
+            matches.append((recognized, each))
+            if recognized.is_whole and recognized.is_exact:
+                return matches[-1], True
+        if unanswered and not any(recognized.goes_on for recognized, _ in matches):
+            raise LogUnavailable("the request may continue a session that did not answer in time")
+        is_decided = len(matches) < 2 or not any(recognized.awaits_reply for recognized, _ in matches)
+        return max(matches, key=itemgetter(0), default=None), is_decided
 
     async def off_since(self) -> int | None:
-        """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so. Where that cannot
-        be known now, the last answer stands; without any, nobody has said so to this server.
+        """The time, in µs of UTC, since which the operator has switched managing off; None if it is on. If that cannot
+        be read now, the last known answer; None without any.
         """
         try:
             return self._off.put(self.tenant, await self._ask_directory(lambda: self.directory.off_since(self.tenant)))
         except LogFailed as error:
-            log.info("the operator's word is not known now: %s", error)
+            log.info("the operator's switch cannot be read now: %s", error)
             return self._off.get(self.tenant)
 
     async def mode_of(self, identity: Identity, request: ArrivedRequest) -> Mode | None:
-        """What the lane of a request sends upstream, and as long as an agent has none whose request holds something
-        that the model said, whatever one of the session's sends: it may be a fork. None where that cannot be known now.
+        """The mode of a request's lane. For an agent without a lane whose request contains a reply of the model, the
+        strongest mode in the session: it may be a fork. None if that cannot be determined now.
         """
         if not identity.is_known:
             return None
         known = self.registry.mode_of(identity.stream, request.lane)
         if known is not None:
             return known
-        modes = await self._patiently(lambda: self.directory.modes_of(identity.stream))
+        modes = await self._try_directory(lambda: self.directory.modes_of(identity.stream))
         if modes is None:
             return None
-        # A body that was not read may hold anything.
-        may_fork = request.heard.agent_id is not None and (b'"assistant"' in request.raw or not request.raw)
+        # A body that was not read may contain anything.
+        may_fork = request.client_headers.agent_id is not None and (b'"assistant"' in request.raw or not request.raw)
         return modes.get(request.lane, strongest(modes.values()) if may_fork else Mode.OBSERVE)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
-        """What the directory says; None where it does not, or not in time."""
+    async def _try_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
+        """The directory's answer; None if it fails or is late."""
         try:
             return await self._ask_directory(ask)
         except LogFailed as error:
-            log.info("the directory of sessions cannot be asked: %s", error)
+            log.info("the directory of sessions cannot be read: %s", error)
         return None
 
     async def _ask_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found:
-        """What the directory says. Raises LogFailed where it does not, or not in time."""
+        """The directory's answer. Raises LogFailed if it fails or is late."""
         with trio.move_on_after(self.registry.database_patience):
             return await ask()
-        raise LogUnavailable("the directory of sessions does not answer in time")
+        raise LogUnavailable("the directory of sessions did not answer in time")
 
 
 def _make_name(request: ArrivedRequest, read: Transcript) -> str:
-    """A name for the session that begins with a request: of the first message, and of the request itself, because
-    others may begin with the same words. What has no messages is known by its bytes.
+    """A name for the session that begins with a request: made of the first message and of the request itself, because
+    other sessions may begin with the same message. A body without messages is named by its hash.
     """
     if not read.messages:
         return f"body:{read.sha256.hex()[:32]}"

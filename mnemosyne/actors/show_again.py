@@ -1,6 +1,6 @@
-"""Shows objects again that a person asked for, in the next request of their branch.
+"""Restores objects that a person asked for, in the next request of their branch.
 
-The request waits ``Patience.restores`` for their contents. What is not there by then comes with a later request.
+The request waits ``Patience.restores`` for their contents. Late contents are shown in a later request.
 """
 
 import logging
@@ -38,8 +38,8 @@ class ShowAgain:
     async def restore(
         self, session: Session, began: TurnBegan, read: Transcript, history: UpstreamHistory, *, strict: bool
     ) -> ShownAgain:
-        """The history with the requested objects, and their restores; the history as it is and no restores if there
-        are none, the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
+        """The history with the requested objects and their restores. Unchanged, without restores, if there are none,
+        the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
         """
         unchanged = ShownAgain(history=history)
         branch = session.branches[began.branch]
@@ -51,7 +51,7 @@ class ShowAgain:
             return unchanged
         restores = await self._read_in_time(granted, session.memory, began.at)
         if not restores:
-            log.info("turn %d of branch %s goes on without the objects to show again", began.turn, began.branch)
+            log.info("turn %d of branch %s continues without the objects to restore", began.turn, began.branch)
             return unchanged
         return show_again.show_again(history, place, restores, session, began, strict=strict)
 
@@ -71,7 +71,7 @@ class ShowAgain:
         return [each for each in restores if each is not None]
 
     async def _read_one(self, granted: GrantedRestore, known: Memory, at: int) -> PendingRestore | None:
-        """A restore with its text; an L1 without a rendition is made now. None if no L1 can be made of the object."""
+        """A restore with its text. An L1 without a rendition is made now; None if the object can have no L1."""
         if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
             form = await self._texts.extract(granted.object.id, known, at)
             return None if form is None else PendingRestore(granted=granted, text=form.text, form=form)

@@ -1,6 +1,6 @@
-"""Has a helper model summarize what a rewrite shows at L1, for the L2 of a later rewrite.
+"""Has a helper model summarize objects that a rewrite shows at L1, for the L2 of a later rewrite.
 
-What a model says is data: it is checked (``renditions.accept``) before anything is made of it.
+The model's answer is data: it is checked (``renditions.accept``) before it is used.
 """
 
 import logging
@@ -38,27 +38,27 @@ from mnemosyne.errors import MnemosyneError
 log = logging.getLogger(__name__)
 
 LONGEST_FOR_A_MODEL = 300_000
-"""Characters; a longer text is not summarized: no answer about it would be worth its price."""
+"""Maximum length in characters of a text to summarize: a summary of a longer one is not worth its price."""
 
 AT_ONCE = 2
-"""Summaries that are written at a time."""
+"""Number of concurrent summaries."""
 
 ANSWER_SECONDS = 60.0
-"""How long a model may take for one answer."""
+"""Time limit for one answer."""
 
 PAUSES = (1.0, 4.0)
 """Seconds before the second and the third attempt."""
 
 
 class WaitingSummaries(Protocol):
-    """The summaries that sessions want from a helper model, wherever the sessions are."""
+    """The summaries that sessions want from a helper model, in this process or another."""
 
     async def wait_for_summary(self) -> SummaryRequest:
-        """Wait for a request, and take it; all that the summary is made of is durable."""
+        """Wait for a request and take it; everything that the summary is made of is durable."""
         ...
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        """Report a summary back; whether it is on record now."""
+        """Report a summary to its session; return whether it is recorded."""
         ...
 
 
@@ -85,7 +85,7 @@ class Summarizer:
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
     async def run(self, sessions: WaitingSummaries) -> None:
-        """Write the requested summaries until cancelled. Nothing that fails here ends it."""
+        """Write the requested summaries until cancelled. A failed summary does not end the loop."""
         async with trio.open_nursery() as nursery:
             while True:
                 await self._slots.acquire()
@@ -97,7 +97,7 @@ class Summarizer:
         try:
             written = await self._read_and_write(identity, deferred)
             if written is not None:
-                await self._tell(sessions, identity, deferred, written)
+                await self._report(sessions, identity, deferred, written)
         except (MnemosyneError, ValueError) as error:
             log.info("object %s of session %s is not summarized: %s", deferred.object, identity.stream, error)
         except Exception:
@@ -105,7 +105,7 @@ class Summarizer:
         finally:
             self._slots.release()
 
-    async def _tell(
+    async def _report(
         self, sessions: WaitingSummaries, identity: Identity, deferred: DeferredSummary, written: Written
     ) -> None:
         command, data = written.command(deferred, self._now()), written.text.encode()
@@ -131,7 +131,7 @@ class Summarizer:
     async def write(
         self, deferred: DeferredSummary, parts: tuple[TextPart, ...], detailed: str | None
     ) -> Written | None:
-        """What the model makes of a text with these parts, whose L1 is ``detailed``; None where that cannot be used.
+        """The model's summary of a text with these parts, whose L1 is ``detailed``; None if it cannot be used.
 
         The cost of a summary stays reserved in the budget until it is recorded.
         """
@@ -162,7 +162,7 @@ class Summarizer:
 
 
 def _read(request: RenditionRequest, said: str) -> ProposedRendition | None:
-    """What a model said, if it may stand for its source."""
+    """The model's answer as a rendition; None if it is rejected."""
     try:
         candidate = parse_candidate(said)
     except UnusableAnswer:
@@ -173,6 +173,6 @@ def _read(request: RenditionRequest, said: str) -> ProposedRendition | None:
         verdict = accept(request, candidate)
     if isinstance(verdict, Accepted):
         return candidate
-    # Not the reason itself: it may quote what somebody's file says.
-    log.debug("an answer of the helper is not used")
+    # Do not log the reason: it may quote file contents.
+    log.debug("the helper's answer was rejected")
     return None

@@ -1,6 +1,6 @@
 """The summaries that the sessions of this process want from a helper model, in a queue that never blocks a session.
 
-A lost request costs nothing but the summary: the next rewrite asks again from a process that has not asked before.
+Losing a request only loses the summary: the next rewrite requests it again from another process.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from mnemosyne.domain.ports import Ticket
 from mnemosyne.errors import LogFailed
 
 MOST = 1_024
-"""Requests that wait at most; beyond that the oldest one is dropped."""
+"""Maximum number of waiting requests; beyond that, the oldest one is dropped."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class SummaryQueue:
         self._some = trio.Event()
 
     def put(self, request: SummaryRequest, ticket: Ticket) -> None:
-        """Add a request. The ``ticket`` promises that all that it is made of becomes durable."""
+        """Add a request. The ``ticket`` promises that the summary's source becomes durable."""
         self._waiting[request.identity.stream, request.deferred.object] = request, ticket
         if len(self._waiting) > MOST:
             self._waiting.popitem(last=False)

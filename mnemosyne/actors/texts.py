@@ -1,6 +1,6 @@
-"""The words of a session's objects: which of them say most about a query, and what they say.
+"""The texts of a session's objects: search and reading.
 
-What the index of objects does not have yet, or all where it does not answer, is compared here.
+Objects that the index does not have yet, or all if it does not answer, are searched here.
 """
 
 import logging
@@ -27,26 +27,26 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 MOST_COMPARED = 2_000_000
-"""Bytes of objects, the newest, whose words are compared where the index does not: that takes a second of a thread, and
-as long as it takes on a machine that is busy. An answer is bounded by its work; time bounds only what others owe us.
+"""Size in bytes of the newest objects whose words are compared here instead of by the index: that takes a second of a
+thread, and longer on a busy machine. The work bounds an answer; time limits bound only external services.
 """
 
 LARGE = 100_000
-"""Bytes of content from which on reading it is worth a thread."""
+"""Size in bytes above which content is read in a thread."""
 
 
 class ObjectTexts:
-    """Those of one session."""
+    """The object texts of one session."""
 
     def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._bodies = bodies
         self._outside = outside
 
-    # Where objects say something
+    # Search
 
     async def find_places(self, query: str, among: Mapping[str, MemoryObject], in_order: Iterable[str]) -> list[Where]:
-        """Passages of some objects that say most about a query, best first. ``in_order`` are the ids of these, and of
-        others, in the order in which they were made.
+        """The passages of some objects that match a query best, best first. ``in_order`` are the ids of these and other
+        objects, in order of creation.
         """
         newest_first = [among[key] for key in reversed([*in_order]) if key in among]
         searched = [each.id for each in newest_first if is_searched(each)]
@@ -57,7 +57,7 @@ class ObjectTexts:
         by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
         if not found.missing:
             return by_index
-        # The index takes objects in as they were made, so it is the newest that it does not have yet.
+        # The index adds objects in order of creation, so it is the newest ones that are missing.
         unknown = [among[key] for key in searched[: found.missing]]
         pairs = zip_longest(by_index, await self._compare(query, unknown))
         return [each for pair in pairs for each in pair if each is not None]
@@ -66,16 +66,14 @@ class ObjectTexts:
         quotable = await self._quotable(newest_first, MOST_COMPARED)
         return await in_thread(lambda: quotable.places(query))
 
-    # What objects say
+    # Reading
 
     async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
-        """The texts of what ``read`` tells."""
+        """The texts of objects, with ``read``'s size limit."""
         return Quotable({key: join(parts) for key, parts in (await self.read(objects, most)).items()})
 
     async def read(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
-        """What objects say, as many of them as have no more than ``most`` bytes together; what cannot be read says
-        nothing.
-        """
+        """The texts of objects, as many as have at most ``most`` bytes together; unreadable objects are omitted."""
         chosen: list[MemoryObject] = []
         for each in objects:
             if each.size <= most:
@@ -85,7 +83,7 @@ class ObjectTexts:
         return await in_thread(lambda: _parts(chosen, contents))
 
     async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
-        """The content of each object that can be read, read at once. Raises TooSlowError."""
+        """The content of each readable object, in one read. Raises TooSlowError."""
         with trio.fail_after(self._outside.patience.contents):
             try:
                 found = await self._bodies.read_all_stored(each.content for each in objects)
@@ -94,12 +92,12 @@ class ObjectTexts:
                 if len(objects) == 1:
                     log.info("object %s is not quoted: %s", objects[0].id, type(error).__name__)
                     return {}
-        half = len(objects) // 2  # one of them is not there: find it
+        half = len(objects) // 2  # one of them is missing: find it
         return {**await self._contents(objects[:half]), **await self._contents(objects[half:])}
 
     async def read_at(self, each: MemoryObject, fidelity: Fidelity) -> tuple[str, tuple[Attachment, ...]]:
-        """What an object says at a fidelity, and the images and documents that belong to it. Raises TooSlowError,
-        ContentForgotten, LogFailed.
+        """An object's text at a fidelity, and its images and documents. Raises TooSlowError, ContentForgotten,
+        LogFailed.
         """
         if not each.places:
             return each.stub, ()
@@ -110,7 +108,7 @@ class ObjectTexts:
         return _in_full(content) if len(content) < LARGE else await in_thread(lambda: _in_full(content))
 
     async def extract(self, object_id: str, known: Memory, at: int) -> Extract | None:
-        """The L1 of an object that has none yet; None if it cannot have one. Raises TooSlowError, ContentForgotten,
+        """The L1 of an object that has none yet; None if it can have none. Raises TooSlowError, ContentForgotten,
         LogFailed.
         """
         each = known.objects[object_id]
@@ -124,7 +122,7 @@ def _in_full(content: bytes) -> tuple[str, tuple[Attachment, ...]]:
 
 
 def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:
-    """What objects say, as far as it can be read."""
+    """The texts of objects, without unreadable ones."""
     said: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
@@ -136,5 +134,5 @@ def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> di
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Do work that takes time while others are served."""
+    """Do slow work in a thread."""
     return await trio.to_thread.run_sync(work)

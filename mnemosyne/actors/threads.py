@@ -1,6 +1,6 @@
-"""Work on content, done beside the loop where it takes long: while one session's request is read, others are served.
+"""Work on content in threads where it is slow: while one session's request is parsed, others are served.
 
-Such work is pure, so nothing waits for it once nobody wants its result.
+Such work is pure, so it is abandoned when its caller is cancelled.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -15,15 +15,15 @@ from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, Transcript
 from mnemosyne.steps import Steps
 
 LARGE = 1 << 16
-"""Bytes from which on content is worked on in a thread. A message may have a block for every 30 of them, and each takes
-20 µs.
+"""Size in bytes above which content is processed in a thread. A message may have a block for every 30 bytes, and each
+takes 20 µs.
 """
 
 HUGE = 1 << 20
-"""Bytes from which on even what is quick with most bodies is done in a thread."""
+"""Size in bytes above which even work that is fast for most bodies is done in a thread."""
 
 SLICE_SECONDS = 0.002
-"""How long a piece of work that is done in slices keeps the loop, but for a step that takes longer."""
+"""Length of a slice, unless a single step takes longer."""
 
 Made = TypeVar("Made")
 
@@ -31,13 +31,13 @@ _slices: RunVar[trio.Lock] = RunVar("slices")
 
 
 async def run_in_thread(work: Callable[[], Made], *, in_thread: bool) -> Made:
-    """What the work makes; without a thread it is there at once, and no other task comes between."""
+    """The result of the work. Without a thread, no other task runs in between."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
 
 
 async def make_in_slices(steps: Steps[Made]) -> Made:
-    """What the steps make. Others have their turn between two slices, and of all that is done so in this process one
-    slice is at a time: sixteen sessions that begin at once keep the loop no longer than one.
+    """The result of the steps. Other tasks run between slices, and one slice runs at a time in this process: sixteen
+    sessions that begin at once delay the loop no longer than one.
     """
     while True:
         async with _one_slice():
@@ -75,14 +75,14 @@ async def read_in_thread(
 
 
 class ReadAlone:
-    """A body read against nothing, once for all who ask: several do of a session's first request."""
+    """A body parsed without a previous one, once for all callers: several need it for a session's first request."""
 
     def __init__(self) -> None:
         self._reading: TranscriptReading | None = None
         self._lock = trio.Lock()
 
     async def read(self, raw: bytes, lane: str) -> TranscriptReading:
-        """The reading of a body, which is the same each time."""
+        """The reading of a body, cached."""
         if not is_much(raw):
             self._reading = self._reading or transcript.read(raw, lane=lane)
             return self._reading
@@ -92,7 +92,7 @@ class ReadAlone:
 
 
 def is_much(raw: bytes, previous: Transcript | None = None) -> bool:
-    """Whether so much of a body is to be read that it takes long: what the previous one has as well is not read."""
+    """Whether parsing a body is slow, not counting the parts that it shares with the previous one."""
     if len(raw) < LARGE:
         return False
     if previous is None or previous.opaque is not None:

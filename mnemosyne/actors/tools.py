@@ -1,8 +1,8 @@
-"""Answers the calls of memory tools from what the session remembers. Nothing here asks a model; what one was asked
-before, and said, is told with the words that it rests on.
+"""Answers the calls of memory tools from the session's objects. It asks no model; a helper model's earlier answer is
+given with the quotes that support it.
 
-A result is words of the session's own objects; it is recorded with the round that asked for it, and sent again to the
-byte for ever. What was restored stands in that result, at the end of the window, and nowhere else.
+A result consists of the session's own text; it is recorded with the round that called for it, and sent unchanged for
+ever. A restored object appears only in that result, at the end of the window.
 """
 
 import logging
@@ -60,18 +60,17 @@ from mnemosyne.errors import ContentForgotten, LogFailed
 log = logging.getLogger(__name__)
 
 MOST_QUOTED = 32_000_000
-"""Bytes of objects that one answer quotes from: as much as the provider takes in one request."""
+"""Size limit in bytes of the objects that one answer quotes: as much as the provider accepts in one request."""
 
 
 NOT_HELPED: Mapping[str, HelperAnswer] = {}
-"""What a round has whose questions no helper was asked."""
+"""Helper answers of a round for which no helper was asked."""
 
 
 @attrs.frozen(kw_only=True)
 class Answers:
-    """The result of each call by its id (``Dialect.write_result``), what answering changed, with the contents that this
-    names, and what the model has had back in its turn by then. ``helped`` is what was told of a helper's answers, by
-    the call.
+    """The result of each call by its id (``Dialect.write_result``), the events with their contents, and the amount that
+    the model has recalled in its turn so far. ``helped`` are the helper's answers as used, by call.
     """
 
     results: Mapping[str, bytes] = attrs.field(factory=dict)
@@ -83,7 +82,7 @@ class Answers:
 
 @attrs.frozen
 class _Shown:
-    """What an object says, with the images and documents that belong to it."""
+    """An object's text with its images and documents."""
 
     text: str
     attached: Sequence[Block]
@@ -92,9 +91,9 @@ class _Shown:
 class FromMemory:
     """Answers from a session's objects."""
 
-    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
-        self._texts = ObjectTexts(bodies, outside)
-        self._outside = outside
+    def __init__(self, bodies: Bodies, unindexed: ActorServices) -> None:
+        self._texts = ObjectTexts(bodies, unindexed)
+        self._outside = unindexed
 
     async def answer(
         self,
@@ -109,19 +108,19 @@ class FromMemory:
         strict: bool = False,
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
     ) -> Answers:
-        """Answer the calls of one round, each in view of those before it. None fails: what cannot be done, or not be
-        read in time, is said.
+        """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
+        call is impossible or its content cannot be read in time.
 
-        ``spent`` is what the model has had back in this turn so far. ``room`` is how many tokens the prompt may still
-        grow by; None where that is not known. ``tools`` is the array of the client's own, where some of them are paged.
-        ``strict`` says that the model is told to keep to the records. ``helped`` is what a helper model made of
-        questions before, by their calls.
+        ``spent`` is the amount that the model has recalled in this turn so far. ``room`` is the number of tokens by
+        which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
+        them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
+        answers by call.
         """
         dialect = dialect_of(state.branches[address.branch].lane)
-        asking = _Asking(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
+        context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
         results: dict[str, bytes] = {}
         for call in calls:
-            said = await self._say_safely(call, asking)
+            said = await self._answer_safely(call, context)
             refused = isinstance(said, RefusedCall)
             text = said if isinstance(said, str) else said.text
             if strict and call.name in RECALLING and not refused:
@@ -130,228 +129,232 @@ class FromMemory:
             results[call.id] = dialect.write_result(call.id, text, refused, attached)
         return Answers(
             results=results,
-            events=tuple(asking.events),
-            spent=asking.spent,
-            helped=asking.helped,
-            contents=tuple(asking.contents),
+            events=tuple(context.events),
+            spent=context.spent,
+            helped=context.helped,
+            contents=tuple(context.contents),
         )
 
     async def find_passages(
         self, state: Session, address: Address, calls: Sequence[HiddenCall], at: int, spent: Spent
     ) -> Mapping[str, HelperQuestion]:
-        """What a helper model may answer the questions among some calls from, by their ids; none where nothing is
-        found. Nothing changes by it.
+        """The passages from which a helper model may answer the questions among some calls, by call id; none for
+        questions without passages. Changes nothing.
         """
-        asking = _Asking(state, address, at, spent)
+        context = _CallContext(state, address, at, spent)
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
-            if isinstance(asked, MemoryQuery) and not asking.lacks_nothing:
-                quotes = await self._find_safely(call, asked, asking)
+            if isinstance(asked, MemoryQuery) and not context.lacks_nothing:
+                quotes = await self._find_safely(call, asked, context)
                 if quotes:
-                    found[call.id] = question_for(asked.question, [quote for quote, _ in quotes], asking.memory.objects)
+                    found[call.id] = question_for(
+                        asked.question, [quote for quote, _ in quotes], context.memory.objects
+                    )
         return found
 
-    async def _find_safely(self, call: HiddenCall, asked: MemoryQuery, asking: "_Asking") -> list[tuple[Quote, int]]:
+    async def _find_safely(
+        self, call: HiddenCall, asked: MemoryQuery, context: "_CallContext"
+    ) -> list[tuple[Quote, int]]:
         try:
-            return await self._outside.call_in_time(call.id, lambda: self._quote(asked, PASSAGE_TOKENS, asking)) or []
+            return await self._outside.call_in_time(call.id, lambda: self._quote(asked, PASSAGE_TOKENS, context)) or []
         except (ContentForgotten, LogFailed) as error:
-            log.info("a helper is not asked for a call of %s: %s", call.name, error)
+            log.info("no helper is asked for a call of %s: %s", call.name, error)
             return []
 
-    async def _say_safely(self, call: HiddenCall, asking: "_Asking") -> str | _Shown | RefusedCall:
+    async def _answer_safely(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
         try:
-            said = await self._outside.call_in_time(call.id, lambda: self._say(call, asking))
+            said = await self._outside.call_in_time(call.id, lambda: self._answer_call(call, context))
         except (ContentForgotten, LogFailed) as error:
-            log.warning("a call of %s got no answer: %s", call.name, error)
+            log.warning("a call of %s was not answered: %s", call.name, error)
             return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
         except Exception:
-            log.exception("a call of %s got no answer", call.name)
+            log.exception("a call of %s was not answered", call.name)
             return RefusedCall(memory_results.NOT_NOW)
         if said is None:
             seconds = self._outside.patience.contents
-            log.warning("a call of %s got no answer: the log takes longer than %g s", call.name, seconds)
+            log.warning("a call of %s was not answered: the log took longer than %g s", call.name, seconds)
             return RefusedCall(memory_results.NOT_NOW)
         return said
 
-    async def _say(self, call: HiddenCall, asking: "_Asking") -> str | _Shown | RefusedCall:
+    async def _answer_call(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
         asked = parse(call.name, call.input_json)
-        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and asking.lacks_nothing:
+        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and context.lacks_nothing:
             return memory_results.ALL_SHOWN
         match asked:
             case RefusedCall():
                 return asked
             case MemoryQuery():
-                return await self._query(call.id, asked, asking)
+                return await self._query(call.id, asked, context)
             case MemoryRestore():
-                return await self._restore(asked, asking)
+                return await self._restore(asked, context)
             case MemoryRelease():
-                return self._release(asked, asking)
+                return self._release(asked, context)
             case MemorySearch():
-                return await self._search(asked, asking)
+                return await self._search(asked, context)
             case MemoryTool():
-                return self._definition(asked, asking)
+                return self._definition(asked, context)
             case _:
                 assert_never(asked)
 
-    async def _query(self, id_: str, call: MemoryQuery, asking: "_Asking") -> str | RefusedCall:
-        most = memory_calls.answer_tokens(call, asking.spent, asking.limits)
+    async def _query(self, id_: str, call: MemoryQuery, context: "_CallContext") -> str | RefusedCall:
+        most = memory_calls.answer_tokens(call, context.spent, context.limits)
         if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
-        sentences, quotes = await self._quote_helper(id_, most, asking)
-        quotes = quotes or await self._quote(call, most, asking)
+        sentences, quotes = await self._quote_helper(id_, most, context)
+        quotes = quotes or await self._quote(call, most, context)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in cited)
         if cited:
-            asking.spent = asking.spent.after(tokens)
-        asking.add(
+            context.spent = context.spent.after(tokens)
+        context.add(
             memory_calls.answer(
-                asking.memory,
-                asking.branch,
+                context.memory,
+                context.branch,
                 call,
                 cited,
-                asking.eviction_turns,
-                at=asking.at,
-                turn=asking.turn,
+                context.eviction_turns,
+                at=context.at,
+                turn=context.turn,
                 latency=_microseconds(began),
             )
         )
-        among, _ = self._scope(call, asking)
-        outside = object_search.count_unindexed(among.values())
+        among, _ = self._scope(call, context)
+        unindexed = object_search.count_unindexed(among.values())
         told = [quote for quote, _ in quotes]
         return memory_results.answer_text(
-            told, asking.memory, asking.branch, tokens, asking.spent, asking.limits, outside, sentences
+            told, context.memory, context.branch, tokens, context.spent, context.limits, unindexed, sentences
         )
 
-    async def _quote(self, call: MemoryQuery, most: int, asking: "_Asking") -> list[tuple[Quote, int]]:
-        """Quotes that answer a question, each with its tokens, together at most so many."""
-        among, words = self._scope(call, asking)
-        alone = call.scope is not None and len(among) == 1  # what is named is quoted, however far off
-        texts = await self._texts_for(words, among, asking, alone=alone)
+    async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
+        """Quotes that answer a question, each with its tokens, in total at most ``most``."""
+        among, words = self._scope(call, context)
+        alone = call.scope is not None and len(among) == 1  # a named object is quoted however poor the match
+        texts = await self._texts_for(words, among, context, alone=alone)
         least = 0.0 if alone else LEAST_HELD
-        return await in_thread(lambda: answers(words, texts, most, asking.tokens, least))
+        return await in_thread(lambda: answers(words, texts, most, context.tokens, least))
 
     async def _quote_helper(
-        self, id_: str, most: int, asking: "_Asking"
+        self, id_: str, most: int, context: "_CallContext"
     ) -> tuple[Sequence[str], list[tuple[Quote, int]]]:
-        """The sentences of a helper's answer to a call whose bytes are there, as many as there is room for, and the
-        quotes of these bytes, each with the tokens of both. None where it has none.
+        """The sentences of a helper's answer to a call whose quoted bytes still exist, as many as fit, and the quotes
+        of these bytes, each with its tokens. Empty if there is no answer.
         """
-        helped = asking.helped.get(id_)
+        helped = context.helped.get(id_)
         if helped is None or not helped.sentences:
             return (), []
-        among = asking.own
+        among = context.own
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
         said = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
         texts = {key: join(parts) for key, parts in said.items()}
-        told = quote_sentences(helped.sentences, texts, most, asking.tokens)
+        told = quote_sentences(helped.sentences, texts, most, context.tokens)
         kept = tuple(sentence for sentence, _, _ in told)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
         why = None if kept else "what it quotes has no room, or is there no longer"
-        asking.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
+        context.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
         return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in told]
 
     async def _texts_for(
-        self, words: str, among: Mapping[str, MemoryObject], asking: "_Asking", *, alone: bool
+        self, words: str, among: Mapping[str, MemoryObject], context: "_CallContext", *, alone: bool
     ) -> list[SearchedText]:
-        """What is compared with a question; where an object stands ``alone``, that whatever is asked."""
-        found = await self._texts.find_places(words, among, asking.memory.objects)
-        ids = list(among) if alone else await in_thread(lambda: may_answer(words, found, asking.in_order(among)))
+        """The texts to compare with a question; an object that is ``alone`` is included for any question."""
+        found = await self._texts.find_places(words, among, context.memory.objects)
+        ids = list(among) if alone else await in_thread(lambda: may_answer(words, found, context.in_order(among)))
         said = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
-        return list_texts(said, found, among, asking.sees)
+        return list_texts(said, found, among, context.sees)
 
-    def _scope(self, call: MemoryQuery, asking: "_Asking") -> tuple[Mapping[str, MemoryObject], str]:
-        """Where to look, and for which words."""
-        among = asking.own
+    def _scope(self, call: MemoryQuery, context: "_CallContext") -> tuple[Mapping[str, MemoryObject], str]:
+        """The objects to search, and the words to search for."""
+        among = context.own
         if call.scope is None:
             return among, call.question
-        meant = {key for key in {**among, **asking.episodes} if MARK + key in call.scope or key == call.scope}
-        meant.update(part for key in meant & asking.episodes.keys() for part in parts_of(asking.episodes[key]))
+        meant = {key for key in {**among, **context.episodes} if MARK + key in call.scope or key == call.scope}
+        meant.update(part for key in meant & context.episodes.keys() for part in parts_of(context.episodes[key]))
         named = {key: each for key, each in among.items() if key in meant}
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
-    async def _restore(self, call: MemoryRestore, asking: "_Asking") -> str | _Shown | RefusedCall:
-        granted = self._grant(call, asking.memory, asking)
+    async def _restore(self, call: MemoryRestore, context: "_CallContext") -> str | _Shown | RefusedCall:
+        granted = self._grant(call, context.memory, context)
         if isinstance(granted, RefusedCall):
             return granted
         began = trio.current_time()
         form: Extract | None = None
         if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
-            form = await self._texts.extract(granted.object.id, asking.memory, asking.at)
+            form = await self._texts.extract(granted.object.id, context.memory, context.at)
             if form is None:
                 call = attrs.evolve(call, target=Fidelity.FULL)
-            known = asking.memory if form is None else decide_all((form.command,), asking.memory)[1]
-            granted = self._grant(call, known, asking)
+            known = context.memory if form is None else decide_all((form.command,), context.memory)[1]
+            granted = self._grant(call, known, context)
             if isinstance(granted, RefusedCall):
                 return granted
         content, attached = (form.text, ()) if form else await self._texts.read_at(granted.object, granted.after)
-        if attached and not asking.attaches:
+        if attached and not context.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
-        sizes = [asking.measure(each.block) for each in attached]
-        restore = granted.within(asking.spent, asking.limits, sizes, call.part)
+        sizes = [context.measure(each.block) for each in attached]
+        restore = granted.within(context.spent, context.limits, sizes, call.part)
         if isinstance(restore, RefusedCall):
             return restore
-        asking.spent = asking.spent.after(restore.tokens)
+        context.spent = context.spent.after(restore.tokens)
         if form is not None:
-            asking.add(decide_all((form.command,), asking.memory)[0])
-            asking.contents.append(form.content)
+            context.add(decide_all((form.command,), context.memory)[0])
+            context.contents.append(form.content)
         events = restore.events(
-            asking.memory,
-            at=asking.at,
-            branch=asking.branch,
-            turn=asking.turn,
-            left=asking.eviction_turns.find_turn(asking.branch, restore.object.id),
+            context.memory,
+            at=context.at,
+            branch=context.branch,
+            turn=context.turn,
+            left=context.eviction_turns.find_turn(context.branch, restore.object.id),
             latency=_microseconds(began),
         )
-        asking.add(events)
+        context.add(events)
         if restore.part is not None:
             attached = attached[restore.part - 1 : restore.part]
             content = attached[0].name
         text = memory_results.render_restored(
             restore,
-            asking.memory,
-            asking.turn,
+            context.memory,
+            context.turn,
             content,
-            asking.spent,
-            asking.limits,
-            find_related(restore.object, asking.memory, asking.branch),
+            context.spent,
+            context.limits,
+            find_related(restore.object, context.memory, context.branch),
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
 
     @staticmethod
-    def _grant(call: MemoryRestore, memory: Memory, asking: "_Asking") -> GrantedRestore | RefusedCall:
+    def _grant(call: MemoryRestore, memory: Memory, context: "_CallContext") -> GrantedRestore | RefusedCall:
         return memory_calls.grant_restore(
-            memory, asking.branch, call, asking.spent, asking.limits, scales=asking.scales
+            memory, context.branch, call, context.spent, context.limits, scales=context.scales
         )
 
-    def _release(self, call: MemoryRelease, asking: "_Asking") -> str:
-        release = memory_calls.release(asking.memory, asking.branch, asking.now, call)
-        asking.add(release.events(asking.memory, at=asking.at, branch=asking.branch, turn=asking.turn))
-        return memory_results.render_released(release, asking.scales)
+    def _release(self, call: MemoryRelease, context: "_CallContext") -> str:
+        release = memory_calls.release(context.memory, context.branch, context.now, call)
+        context.add(release.events(context.memory, at=context.at, branch=context.branch, turn=context.turn))
+        return memory_results.render_released(release, context.scales)
 
-    def _definition(self, call: MemoryTool, asking: "_Asking") -> str | RefusedCall:
-        found = memory_calls.definition(tool_paging.definitions(asking.tools), call, asking.spent, asking.limits)
+    def _definition(self, call: MemoryTool, context: "_CallContext") -> str | RefusedCall:
+        found = memory_calls.definition(tool_paging.definitions(context.tools), call, context.spent, context.limits)
         if isinstance(found, RefusedCall):
             return found
-        asking.spent = attrs.evolve(asking.spent, tokens=asking.spent.tokens + found.tokens)
-        return memory_results.definition_text(found, asking.spent, asking.limits)
+        context.spent = attrs.evolve(context.spent, tokens=context.spent.tokens + found.tokens)
+        return memory_results.definition_text(found, context.spent, context.limits)
 
-    async def _search(self, call: MemorySearch, asking: "_Asking") -> str:
-        within = {**asking.own, **asking.episodes}
+    async def _search(self, call: MemorySearch, context: "_CallContext") -> str:
+        within = {**context.own, **context.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
-        found = [where.object_id for where in await self._texts.find_places(call.query, among, asking.memory.objects)]
-        best = sources.add_named(sources.find_named(call.query, asking.in_order(among).values()), found, among)
-        shown = asking.memory.view_of(asking.branch)
+        found = [where.object_id for where in await self._texts.find_places(call.query, among, context.memory.objects)]
+        best = sources.add_named(sources.find_named(call.query, context.in_order(among).values()), found, among)
+        shown = context.memory.view_of(context.branch)
         return memory_results.search_text(
-            [MemoryHit(size_object(among[key], asking.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
+            [MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
             object_search.count_unindexed(among.values()),
         )
 
 
-class _Asking:
-    """One round of calls: each sees what those before it changed."""
+class _CallContext:
+    """One round of calls; each sees the changes of those before it."""
 
     def __init__(
         self,
@@ -384,12 +387,12 @@ class _Asking:
 
     @cached_property
     def scales(self) -> Scales:
-        """By which sizes are stated."""
+        """The scales for stated sizes."""
         return self._state.stated_scales
 
     @property
     def own(self) -> Mapping[str, MemoryObject]:
-        """The objects within the branch's reach that can be shown, and hold what they are about themselves."""
+        """The objects within the branch's reach that can be shown and hold their own content."""
         standings = self.memory.within_reach(self.branch)
         return {
             each.id: each for each, _ in standings if each.places and not each.forgotten and UNCHANGED not in each.tags
@@ -402,28 +405,28 @@ class _Asking:
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
 
     def in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
-        """Objects in the order in which they were made."""
+        """Objects in order of creation."""
         return {key: among[key] for key in self.memory.objects if key in among}
 
     @property
     def lacks_nothing(self) -> bool:
-        """Whether the model has everything before it."""
+        """Whether the model can see every object."""
         return memory_calls.is_all_shown(self.memory, self.branch)
 
     def sees(self, object_id: str) -> bool:
-        """Whether the model has it before it in full."""
+        """Whether the model can see an object in full."""
         return self.memory.view_of(self.branch).fidelity_of(object_id) is Fidelity.FULL
 
     def tokens(self, text: str) -> int:
-        """About how many tokens a text has."""
+        """Estimated number of tokens of a text."""
         return self._estimator.tokens(features_of_text(text))
 
     def measure(self, attached: Block) -> AttachedSize:
-        """An image or document with about how many tokens it has."""
+        """An image or document with its estimated number of tokens."""
         return AttachedSize(type_of(attached), self._estimator.tokens(features_of_block(attached)))
 
     def add(self, events: Sequence[ObjectEvent]) -> None:
-        """What a call changed."""
+        """Apply the events of a call."""
         for event in events:
             self.events.append(event)
             self.memory = memory.evolve(self.memory, event)

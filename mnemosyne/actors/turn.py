@@ -1,8 +1,8 @@
-"""One turn, as the relay tells of it: what may leave for it, what left, what came back.
+"""One turn, as the relay drives it: what may be sent for it, what was sent, and what came back.
 
-A turn of a conversation that is only observed waits for nobody: its request leaves as it came, and is recorded behind
-it. Of any other the session's actor says what goes upstream, and that is recorded before it leaves. Whatever fails, the
-client gets its reply; then what left is told afterwards.
+A turn of an observed conversation waits for nothing: its request is passed through and recorded in the background. For
+any other turn, the session's actor decides what is sent upstream, and that is recorded first. On any failure the client
+still gets its reply, and the turn is reported afterwards.
 """
 
 import logging
@@ -28,10 +28,10 @@ from mnemosyne.actors.messages import (
     Finish,
     Identity,
     Interrupt,
-    Leaving,
     Message,
     NextRound,
     NothingSent,
+    Outgoing,
     Passages,
     Passthrough,
     Prepare,
@@ -73,11 +73,11 @@ from mnemosyne.errors import ActorStopped, LogFailed, MnemosyneError, Outdated, 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 10
-"""How often a command is told, when each time another process has just written to the session."""
+"""Number of attempts at a command when another process keeps writing to the session."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.64
-"""Seconds before the third attempt, and at most before a further one: whoever has to read the log again before each
-attempt would else always come too late.
+"""Seconds before the third attempt, and the maximum before later ones: without the pauses, a caller that has to read
+the log before each attempt would always be too late.
 """
 
 Headers = tuple[tuple[str, str], ...]
@@ -85,22 +85,24 @@ Headers = tuple[tuple[str, str], ...]
 
 @attrs.frozen
 class Prepared:
-    """What goes upstream: ``body``, None for the client's own bytes. ``hidden`` are the tools in it that are ours."""
+    """The request to send upstream: ``body``, None for the client's own bytes. ``hidden`` are the names of the memory
+    tools in it.
+    """
 
     body: bytes | None = attrs.field(default=None, repr=False)
     hidden: frozenset[str] = frozenset()
 
 
-AS_IT_CAME = Prepared()
+PASSTHROUGH = Prepared()
 
 
 @attrs.frozen
 class TurnOpener:
-    """Opens turns. ``now`` gives µs of UTC, ``new_id`` a name for what one request sets off.
+    """Opens turns. ``now`` gives µs of UTC, ``new_id`` a correlation id.
 
-    ``of_tenant`` brings the finder of a tenant that a request may name, ``of_keys`` has those of tenants by the SHA-256
-    of a credential of theirs; ``finder`` is that of all others. ``owners`` tells the owner of memory from strangers;
-    without it all requests are the owner's.
+    ``of_tenant`` returns the finder of a tenant that a request names, ``of_keys`` has the finders of tenants by the
+    SHA-256 of their credentials; ``finder`` serves all others. ``owners`` distinguishes the owner of the memory from
+    strangers; without it all requests are the owner's.
     """
 
     registry: SessionRegistry
@@ -111,8 +113,8 @@ class TurnOpener:
     of_keys: Mapping[str, SessionFinder] = attrs.field(factory=dict)
     of_tenant: Callable[[str], SessionFinder] | None = None
     owners: MemoryOwners | None = None
-    _told: set[str] = attrs.field(factory=set, init=False)
-    """The default tenant, once it was said that requests fall to it."""
+    _warned: set[str] = attrs.field(factory=set, init=False)
+    """The default tenant, once the log has warned that requests are assigned to it."""
 
     def open_turn(
         self,
@@ -125,10 +127,10 @@ class TurnOpener:
         lease: object = None,
         lacks_room: bool = False,
     ) -> "Turn":
-        """The turn that this request begins. Nothing of it is recorded before it is told that the request left.
+        """The turn that this request begins. Nothing is recorded before ``note_sent`` or ``prepare``.
 
-        ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is that of a conversation
-        that begins. ``lease`` and ``lacks_room`` are as in http.messages_route.TurnLogs.
+        ``wanted`` is the mode that the request asks for, None if it does not; ``default`` is the mode of a new
+        conversation. ``lease`` and ``lacks_room`` are as in http.messages_route.TurnLogs.
         """
         named = self._finder_of_tenant(headers)
         client = self._find_client(headers) if named is None else OWNER
@@ -136,10 +138,14 @@ class TurnOpener:
         return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
 
     async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
-        """Whether a request may belong to a conversation that is managed, as far as its headers say."""
+        """Whether a request may belong to a managed conversation, judging by its headers."""
         request = self._make_request(headers, b"", dialect, wanted, default)
-        heard = request.heard
-        if (wanted or default) is Mode.MANAGE or heard.external_id is None or heard.agent_id is not None:
+        client_headers = request.client_headers
+        if (
+            (wanted or default) is Mode.MANAGE
+            or client_headers.external_id is None
+            or client_headers.agent_id is not None
+        ):
             return True  # an agent may be a fork of a managed conversation
         finder = self._finder_of_tenant(headers) or self.finder
         return await finder.mode_of(await finder.identity_of(request), request) is not Mode.OBSERVE
@@ -171,8 +177,8 @@ class TurnOpener:
         return self.owners.find_client(headers, speaker(headers).external_id)
 
     def _finder_of_tenant(self, headers: Headers) -> SessionFinder | None:
-        """That of the tenant whom a request names, or whose credential it shows; None where the default's is meant:
-        no session breaks for a row that is missing.
+        """The finder of the tenant that a request names, or whose credential it shows; None for the default tenant, so
+        that no session breaks because of a missing row.
         """
         named = next((value for name, value in headers if name.lower() == TENANT_HEADER), None)
         if named is not None and self.of_tenant is not None:
@@ -181,18 +187,20 @@ class TurnOpener:
             return None
         digests = map(credentials.digest, credentials.keys_in(headers))
         found = next((self.of_keys[each] for each in digests if each in self.of_keys), None)
-        if found is None and self.finder.tenant not in self._told:
-            self._told.add(self.finder.tenant)
+        if found is None and self.finder.tenant not in self._warned:
+            self._warned.add(self.finder.tenant)
             log.warning(
-                "a request shows no credential of tenant_keys, and is tenant %s's, as all like it are; "
-                "`mnemosyne config tenant-key TENANT` prints the row for a credential (this is said once)",
+                "a request without a credential of tenant_keys is assigned to tenant %s, and so are all like it; "
+                "`mnemosyne config tenant-key TENANT` prints the row for a credential (logged once)",
                 self.finder.tenant,
             )
         return found
 
 
 class Turn:
-    """One turn (http.turn_log.TurnLog). Its waiting is bounded; its recording goes on in the nursery of ``opener``."""
+    """One turn (http.turn_log.TurnLog). It waits for a bounded time; its recording continues in the nursery of
+    ``opener``.
+    """
 
     def __init__(
         self,
@@ -211,34 +219,34 @@ class Turn:
         self._patience = opener.registry.patience
         self._request = request
         self._identified: Identity | None = None
-        self._outgoing: Leaving = Passthrough()
+        self._outgoing: Outgoing = Passthrough()
         self._prepared: Prepared | None = None
-        """What leaves, once that is settled: it has left, or nothing can hold it back."""
+        """The request to send, once it is final: it was sent, or nothing can hold it back."""
         self._started = False
         self._begun = trio.Event()
         self._outdated = False
         self._address: Address | None = None
         self._last: Proposal | None = None
-        """What left last, of the actor's or made from that."""
-        self._told_rounds = trio.Event()
-        """Set while the actor has been told of all rounds that left."""
-        self._told_rounds.set()
+        """The last request sent: the actor's, or one made from it."""
+        self._rounds_reported = trio.Event()
+        """Set while all sent rounds are reported to the actor."""
+        self._rounds_reported.set()
         self._report = TurnReport()
         self._is_gap = False
-        """Whether something of it could not be recorded."""
+        """Whether a part of it could not be recorded."""
 
-    # What leaves
+    # Sending
 
     async def prepare(self) -> Prepared:
-        """What goes upstream first; the same whoever asks again."""
+        """The first upstream request; the same on every call."""
         return self._prepared or await self._prepare()
 
     async def _prepare(self) -> Prepared:
         mode = await self._find_mode()
         if mode is Mode.OBSERVE and not self._may_become_managed:
-            return self._settle(AS_IT_CAME)
+            return self._settle(PASSTHROUGH)
         if self._lacks_room:
-            return self._settle(await self._without_us(mode, rounds.NO_ROOM))
+            return self._settle(await self._prepare_fallback(mode, rounds.NO_ROOM))
         await self._apply_operator_override()
         for _ in range(ATTEMPTS):
             answer = await self._ask()
@@ -246,22 +254,24 @@ class Turn:
                 break
             if answer.proposal is None:
                 return self._settle(await self._prepare_passthrough(mode))
-            if await self._begins_with(answer.proposal):
-                return self._settle(self._with(answer.proposal))
+            if await self._record_proposal(answer.proposal):
+                return self._settle(self._prepare_proposal(answer.proposal))
         return self._settle(await self._prepare_unplanned(mode))
 
     async def preview(self) -> bytes | None:
-        """What would go upstream first, if this were to leave; None for the client's own bytes. Nothing is recorded."""
+        """The first upstream request, if this were sent; None for the client's own bytes. Nothing is recorded."""
         is_observed = await self._find_mode() is Mode.OBSERVE and not self._may_become_managed
         if is_observed or self._lacks_room:
             return None
         await self._apply_operator_override()
         answer = await self._ask()
-        proposal = await self._going_on() if answer is None else answer.proposal
+        proposal = await self._continue_last() if answer is None else answer.proposal
         return None if proposal is None else proposal.body
 
     async def replace_refused(self, refusal: Reply) -> bytes | None:
-        """What goes instead of a first request that was refused for something of ours; None if it was not."""
+        """The replacement for a first request that the provider refused for something the proxy added; None for another
+        reason.
+        """
         last = self._last
         kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools, last.turn.read.dialect)
         if last is None or kind is None:
@@ -274,15 +284,15 @@ class Turn:
                     plan = await self._upstream(asking)
             except (MnemosyneError, trio.TooSlowError) as error:
                 stream = (await self.identity()).stream
-                log.warning("what is sent instead of a refused request of session %s is not planned: %s", stream, error)
+                log.warning("the replacement of a refused request of session %s is not planned: %s", stream, error)
             else:
                 if plan.ticket is not None:
-                    return await self._goes(plan, asking)
+                    return await self._accept_plan(plan, asking)
         return self._replace_alone(kind, refusal, last)
 
     def _replace_alone(self, kind: Refusal, refusal: Reply, last: Proposal) -> bytes | None:
-        """The same where the session's actor does not know what left: another process had written to the session, and
-        what it wrote is why the provider refused. The actor is told when it listens again.
+        """The same without the session's actor, which does not know the refused request: another process had written to
+        the session, and that is why the provider refused. The actor gets the report later.
         """
         if not last.turn.may_lack(kind):
             return None
@@ -293,8 +303,8 @@ class Turn:
         return body
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
-        """What goes upstream once these calls are answered; None if there is to be no other round. Calls that nobody
-        answers in time are told to go on.
+        """The upstream request after these calls are answered; None if no other round follows. Calls that are not
+        answered in time get a result that says so.
         """
         end = RoundEnd(reply=reply, calls=calls, request=self._request.raw)
         asking: AnswerCalls | None = None
@@ -302,22 +312,22 @@ class Turn:
         try:
             with trio.fail_after(self._patience.answers):
                 await self._begun.wait()
-                await self._told_rounds.wait()
+                await self._rounds_reported.wait()
                 if self._address is None:
-                    return self._without_memory(end)
+                    return self._refuse_calls(end)
                 helped = await self._ask_helper(end, self._address)
                 asking = attrs.evolve(self._answer_calls(end, self._address), helped=helped)
                 plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
             stream = (await self.identity()).stream
-            log.warning("calls of memory tools in session %s got no answer: %s", stream, error)
+            log.warning("calls of memory tools in session %s were not answered: %s", stream, error)
             if asking is not None:
                 asking.left.set()
-            return self._without_memory(end, helped)
-        return await self._goes(plan, asking)
+            return self._refuse_calls(end, helped)
+        return await self._accept_plan(plan, asking)
 
     async def _ask_helper(self, end: RoundEnd, address: Address) -> Mapping[str, HelperAnswer]:
-        """What a helper model makes of a round's questions, by the call, where there is one and it answers in time. The
+        """A helper model's answers to a round's questions, by call, if there is a helper and it answers in time. The
         session's actor does not wait for it.
         """
         questions = self._registry.questions
@@ -325,7 +335,7 @@ class Turn:
             return {}
         helped: dict[str, HelperAnswer] = {}
         try:
-            found = await self._tell(FindPassages(at=self._opener.now(), address=address, round=end), durable=False)
+            found = await self._send(FindPassages(at=self._opener.now(), address=address, round=end), durable=False)
         except MnemosyneError as error:
             log.info("a helper is not asked: %s", error)
             return helped
@@ -341,9 +351,9 @@ class Turn:
                 nursery.start_soon(ask, call, question)
         return helped
 
-    async def _goes(self, plan: UpstreamPlan, asked: AnswerCalls | Refused) -> bytes | None:
-        """The body of another round, None if there is to be none, once it is on record that it goes. From here on
-        that is what goes, whatever becomes of the record: what was ``asked`` is told again if it was not accepted.
+    async def _accept_plan(self, plan: UpstreamPlan, asked: AnswerCalls | Refused) -> bytes | None:
+        """The body of another round, None if none follows, once it is recorded as sent. From here on that body is sent
+        even if the record fails: the actor gets the ``asked`` message again if it was not accepted.
         """
         if plan.ticket is None:
             return None
@@ -353,14 +363,14 @@ class Turn:
             if isinstance(asked, AnswerCalls):
                 asked = attrs.evolve(asked, sent=proposal.turn.results(proposal.attempt))
         body = None if proposal is None else proposal.body
-        await self._patiently(
+        await self._wait_for_database(
             self._report_round(lambda address: attrs.evolve(asked, address=address), body, plan.ticket)
         )
         return body
 
-    def _without_memory(self, end: RoundEnd, helped: Mapping[str, HelperAnswer] = NOT_HELPED) -> bytes | None:
-        """The body of another round whose calls nobody answered. The actor is told of it when it listens again, and of
-        what a helper was asked and cost.
+    def _refuse_calls(self, end: RoundEnd, helped: Mapping[str, HelperAnswer] = NOT_HELPED) -> bytes | None:
+        """The body of another round whose calls got no answer. The actor gets a report later, including the helper's
+        answers and their cost.
         """
         last = self._last
         if last is None:
@@ -376,11 +386,11 @@ class Turn:
     def _report_round(
         self, ended: Callable[[Address], AnswerCalls | Refused], body: bytes | None, ticket: Ticket | None = None
     ) -> Callable[[], Awaitable[None]]:
-        """Tell that a round ended, unless that has its ticket, and that another leaves, behind all that is told by now.
-        What is returned waits until it is on record.
+        """Report the end of a round, unless its ticket exists, and the sending of another, after all earlier reports.
+        The returned function waits until both are recorded.
         """
-        earlier, done = self._told_rounds, trio.Event()
-        self._told_rounds = done
+        earlier, done = self._rounds_reported, trio.Event()
+        self._rounds_reported = done
         self._opener.nursery.start_soon(self._record_round, ended, body, ticket, earlier, done)
         return done.wait
 
@@ -414,43 +424,43 @@ class Turn:
             if not told:
                 self._note_gap((await self.identity()).stream, "a round that the client does not see")
 
-    def _with(self, proposal: Proposal) -> Prepared:
+    def _prepare_proposal(self, proposal: Proposal) -> Prepared:
         self._last = proposal
         return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
 
     async def _prepare_passthrough(self, mode: Mode | None) -> Prepared:
-        """The client's own body, which its branch sends; of a conversation that is managed elsewhere, what is too much
-        to be read goes without the thinking that was signed there.
+        """The client's own body, as its branch sends. In a conversation that was managed elsewhere, a body with too
+        many values to parse is sent without thinking, which may have been signed there.
         """
         if mode in (Mode.MANAGE, Mode.BYPASS) and await self._is_too_much():
-            return await self._without_us(mode, TOO_MANY_VALUES)
-        return AS_IT_CAME
+            return await self._prepare_fallback(mode, TOO_MANY_VALUES)
+        return PASSTHROUGH
 
     async def _is_too_much(self) -> bool:
-        """Whether the client's body has more values than are read."""
+        """Whether the client's body has too many values to parse."""
         raw = self._request.raw
         return await run_in_thread(lambda: has_too_many_values(raw), in_thread=is_much(raw))
 
     async def _prepare_unplanned(self, mode: Mode | None) -> Prepared:
-        """What goes where the actor did not say anything: what was sent last, with what is new, which loses nothing and
-        costs nothing; the next request is planned. Where that is not known, the client's own body.
+        """The request without a plan of the actor: the last request plus the new messages, which loses and costs
+        nothing; the next request is planned. If that is not known, the client's own body.
         """
-        going_on = await self._going_on()
+        continuation = await self._continue_last()
         stream = (await self.identity()).stream
-        if going_on is None:
-            log.warning("a turn of session %s goes on without its upstream history", stream)
-            return await self._without_us(mode)
-        log.warning("a turn of session %s goes on as it was sent before, and nothing is planned for it", stream)
-        self._outgoing = Continuation(body=going_on.body)
-        return self._with(going_on)
+        if continuation is None:
+            log.warning("a turn of session %s is sent without its upstream history", stream)
+            return await self._prepare_fallback(mode)
+        log.warning("a turn of session %s continues its last request without a plan", stream)
+        self._outgoing = Continuation(body=continuation.body)
+        return self._prepare_proposal(continuation)
 
-    async def _going_on(self) -> Proposal | None:
-        """What was sent last, with what is new, as far as that is known at once."""
+    async def _continue_last(self) -> Proposal | None:
+        """The last request plus the new messages, if known without waiting."""
         stream = (await self.identity()).stream
         try:
-            return await self._registry.going_on(stream, self._request)
+            return await self._registry.continue_last(stream, self._request)
         except Exception:
-            log.exception("what session %s was sent last cannot be gone on with", stream)
+            log.exception("the last request of session %s cannot be continued", stream)
             return None
 
     def _settle(self, prepared: Prepared) -> Prepared:
@@ -462,19 +472,19 @@ class Turn:
         return (self._request.wanted or self._request.default) is Mode.MANAGE
 
     async def identity(self) -> Identity:
-        """The session that it belongs to."""
+        """The session of this turn."""
         if self._identified is None:
             self._identified = await self._finder.identity_of(self._request)
         return self._identified
 
     @property
     def address(self) -> Address | None:
-        """Where it is recorded; None while that is not known, or it is not."""
+        """The recorded address; None while it is unknown, or if the turn is not recorded."""
         return self._address
 
     async def _find_mode(self) -> Mode | None:
-        """What the conversation sends upstream, as far as that is known; one that begins is observed so far. It may
-        begin with what a managed one began with, too, which is to be asked where its actor is not asked anyway.
+        """The mode of the conversation, as far as it is known; a new one counts as observed. A new request may also
+        repeat the beginning of a managed conversation, so the finder is asked unless the actor is asked anyway.
         """
         begins = b'"assistant"' not in self._request.raw
         if begins and self._may_become_managed:
@@ -487,7 +497,7 @@ class Turn:
             self._request = attrs.evolve(self._request, wanted=Mode.BYPASS)
 
     async def _ask(self) -> UpstreamPlan | None:
-        """What the session's actor proposes; None if it does not say in time, or another's may have to be asked."""
+        """The actor's proposal; None if it is late, or another session may be the right one."""
         identity = await self.identity()
         stream = identity.stream
         if not identity.is_known:
@@ -497,30 +507,29 @@ class Turn:
                 return await self._upstream(Prepare(request=self._request))
             self._registry.note_late(stream)
             if not await self._fits_without_plan():
-                log.warning("a turn of session %s waits for its upstream history: nothing else would fit", stream)
+                log.warning("a turn of session %s waits for its plan: nothing else would fit the model", stream)
                 with trio.move_on_after(self._patience.last_resort):
                     return await self._upstream(Prepare(request=self._request))
         except MnemosyneError as error:
-            log.warning("what goes upstream in session %s cannot be had: %s", stream, error)
+            log.warning("a request of session %s could not be planned: %s", stream, error)
         return None
 
     async def _fits_without_plan(self) -> bool:
-        """Whether what goes upstream without the session's actor is not too large for the model, as far as can be told.
-        Of a model that is in no table, the configured window is all that is known; it counts for a managed conversation
-        whose actor is only busy.
+        """Whether the request without a plan fits the model, as far as is known. For a model in no table, only the
+        configured window is known; it is the limit for a managed conversation whose actor is only busy.
         """
-        going_on = await self._going_on()
+        continuation = await self._continue_last()
         stream, lane = (await self.identity()).stream, self._request.lane
         is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
-        read = await (self._request.read() if going_on is None else read_in_thread(going_on.body, lane=lane))
+        read = await (self._request.read() if continuation is None else read_in_thread(continuation.body, lane=lane))
         wanted, model = self._registry.settings.window, read.transcript.fields.model
         is_known = bool(family_of(model or ""))
         stated = self._registry.find_stated_window(stream, model)
-        most = choose_window(wanted, model, stated) if going_on is None and is_busy and not is_known else None
+        most = choose_window(wanted, model, stated) if continuation is None and is_busy and not is_known else None
         return await trio.to_thread.run_sync(lambda: rounds.fits(read.transcript, most=most, stated=stated))
 
-    async def _begins_with(self, proposal: Proposal) -> bool:
-        """Record that this leaves; whether it may. What another process has just written may have changed it."""
+    async def _record_proposal(self, proposal: Proposal) -> bool:
+        """Record that this proposal is sent; return whether it may be. Another process may have made it outdated."""
         self._outgoing = proposal
         await self.note_begun()
         if not self._outdated:
@@ -529,13 +538,13 @@ class Turn:
         return False
 
     def _reset_dispatch(self) -> None:
-        """Nothing left, and nothing was told: what leaves, and where it is recorded, is open again."""
+        """Reset the dispatch: nothing was sent or reported, so both are undecided again."""
         self._outgoing, self._outdated = Passthrough(), False
         self._started, self._begun, self._address = False, trio.Event(), None
 
-    async def _without_us(self, mode: Mode | None, why: str = rounds.NO_ANSWER) -> Prepared:
-        """The client's body: as it came where it is only observed, else without thinking, which may have been signed
-        against another history than the client's.
+    async def _prepare_fallback(self, mode: Mode | None, why: str = rounds.NO_ANSWER) -> Prepared:
+        """The client's body: unchanged if it is observed, otherwise without thinking, which may have been signed for
+        another history than the client's.
         """
         body, raw = None, self._request.raw
         if mode is not Mode.OBSERVE:
@@ -568,15 +577,15 @@ class Turn:
         )
 
     async def _upstream(self, message: Message) -> UpstreamPlan:
-        """What the actor says to it, which may not be durable yet."""
-        answer = await self._tell(message, durable=False)
+        """The actor's plan, which may not be durable yet."""
+        answer = await self._send(message, durable=False)
         assert isinstance(answer, UpstreamPlan)
         return answer
 
-    # What happened
+    # Events
 
     def note_sent(self) -> None:
-        """The request has left; recording may begin."""
+        """The request was sent; start recording."""
         if not self._started:
             self._started = True
             self._opener.nursery.start_soon(self._record_begin, self._begun)
@@ -584,14 +593,14 @@ class Turn:
     async def note_begun(self) -> None:
         """The reply begins; nothing of it has reached the client yet."""
         self.note_sent()
-        await self._patiently(self._begun.wait)
+        await self._wait_for_database(self._begun.wait)
 
     async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
-        """The reply is whole; its last bytes have not left yet."""
+        """The reply is complete; its last bytes have not been sent to the client yet."""
         await self._finish(head, reply, None)
 
     async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
-        """The reply is whole: ``reply`` to the client, ``last`` as its last round."""
+        """The reply is complete: ``reply`` as the client gets it, ``last`` as its last round."""
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
@@ -610,7 +619,7 @@ class Turn:
         )
 
     async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
-        """There is no whole reply, and there will be none."""
+        """There is no complete reply, and there will be none."""
         at = self._opener.now()
         status = head.status if head else None
         if reply is not None:
@@ -628,15 +637,15 @@ class Turn:
         )
 
     async def _without_keys(self, reply: Reply, status: int | None) -> Reply:
-        """An error as it is recorded: without the keys of its request, which it may quote."""
+        """An error reply to record: without its request's keys, which it may quote."""
         if not echoed_keys.is_error(status, reply):
             return reply
-        # Reading a long body takes its time; meanwhile others are served.
+        # Reading a long body takes time; the thread lets others be served.
         in_body = await trio.to_thread.run_sync(echoed_keys.keys_in_body, self._request.raw, self._request.dialect)
         keys = credentials.in_headers(self._request.headers) | in_body
         return echoed_keys.without(reply, keys, status=status)
 
-    # How it is recorded
+    # Recording
 
     async def _record_begin(self, begun: trio.Event) -> None:
         gap: Gap | None = None
@@ -650,26 +659,26 @@ class Turn:
             self._fall_back(stream, str(error))
         except Exception:
             log.exception("recording failed")
-            self._fall_back(stream, "an error of ours; see the server's log")
+            self._fall_back(stream, "an internal error; see the server's log")
         finally:
             if gap is not None:
                 self._registry.note_gap(stream, gap)
             begun.set()
 
     async def _report_begin(self, gap: Gap | None) -> None:
-        """Tell what leaves. A proposal that does not hold any more is decided anew, unless it has left by now: then
-        that is told.
+        """Report the request. An outdated proposal is planned again, unless it was already sent: then the report says
+        so.
         """
         outgoing = self._outgoing
         try:
-            await self._tell(Begin(request=self._request, outgoing=outgoing, gap=gap))
+            await self._send(Begin(request=self._request, outgoing=outgoing, gap=gap))
         except (Outdated, VersionConflict, ActorStopped):
             if not isinstance(outgoing, Proposal):
                 raise
             self._outdated = self._prepared is None
             if self._prepared is not None:
                 left = Fallback(outgoing.body, "another process had just written to its session")
-                await self._tell(Begin(request=self._request, outgoing=left, gap=gap))
+                await self._send(Begin(request=self._request, outgoing=left, gap=gap))
 
     def _fall_back(self, stream: UUID, reason: str) -> None:
         self._address = None
@@ -677,7 +686,7 @@ class Turn:
         self._note_gap(stream, reason)
 
     def _note_gap(self, stream: UUID, reason: str) -> None:
-        """The turn is not recorded, or not whole. It is one turn, however much of it is missing."""
+        """Record that the turn is not recorded, or incompletely. It counts once, however much is missing."""
         if not self._is_gap:
             self._is_gap = True
             self._registry.turns_lost += 1
@@ -686,24 +695,24 @@ class Turn:
     async def _record_end(self, message: Callable[[Address], Message]) -> None:
         if self._prepared is None and not self._started:
             self._outgoing = NothingSent()
-        self.note_sent()  # a request that could not leave is a turn, too
+        self.note_sent()  # a request that could not be sent is a turn, too
         done = trio.Event()
         self._opener.nursery.start_soon(self._report_end, message, done)
-        await self._patiently(done.wait)
+        await self._wait_for_database(done.wait)
 
     async def _report_end(self, message: Callable[[Address], Message], done: trio.Event) -> None:
         with self._registry.reports.report((await self.identity()).stream, self._report):
-            with nullcontext() if self._told_rounds.is_set() else self._report.withholding():
+            with nullcontext() if self._rounds_reported.is_set() else self._report.withholding():
                 await self._begun.wait()
-                await self._told_rounds.wait()
+                await self._rounds_reported.wait()
             if self._address is not None:
                 await self._report_safely(message(self._address), "the end of a turn")
         done.set()
 
     async def _report_safely(self, message: Message, what: str) -> bool:
-        """Tell it; whether it is on record."""
+        """Send a message to the actor; return whether it is recorded."""
         try:
-            await self._tell(message)
+            await self._send(message)
         except MnemosyneError as error:
             log.warning("%s of session %s is not recorded: %s", what, (await self.identity()).stream, error)
             return False
@@ -712,8 +721,10 @@ class Turn:
             return False
         return True
 
-    async def _tell(self, message: Message, *, durable: bool = True) -> Answer:
-        """The actor's answer, once it is durable; after a conflict, that of the one that has read the log again."""
+    async def _send(self, message: Message, *, durable: bool = True) -> Answer:
+        """The actor's answer, once it is durable; after a conflict, the answer of the next actor, which has read the
+        log again.
+        """
         is_proposal = isinstance(message, Begin) and isinstance(message.outgoing, Proposal)
         pauses = islice(chain((0.0,), backoff(FIRST_PAUSE, LONGEST_PAUSE)), ATTEMPTS - 1)
         while True:
@@ -721,7 +732,8 @@ class Turn:
                 return await self._report_once(message, durable=durable)
             except (VersionConflict, ActorStopped) as lost:
                 pause = next(pauses, None)
-                # What has not left is decided anew if another process wrote; the next actor is asked for the same.
+                # An unsent proposal is planned again if another process wrote; otherwise the next actor gets the same
+                # message.
                 is_outdated = is_proposal and self._prepared is None and isinstance(lost, VersionConflict)
                 if pause is None or is_outdated:
                     raise
@@ -746,15 +758,15 @@ class Turn:
             raise
         return answer
 
-    async def _patiently(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Wait, as long as the database lets one expect an outcome; it may turn out to be unreachable meanwhile."""
+    async def _wait_for_database(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Wait as long as the database can be expected to answer; it may turn out to be unreachable meanwhile."""
         began = trio.current_time()
         while (left := began + self._registry.database_patience - trio.current_time()) > 0:
             with trio.move_on_after(min(left, self._patience.database)) as scope:
                 await wait()
             if not scope.cancelled_caught:
                 return
-        log.warning("the database takes longer than %.2g s; the turn goes on", trio.current_time() - began)
+        log.warning("the database takes longer than %.2g s; the turn continues", trio.current_time() - began)
 
 
 async def _until_durable(answer: Answer) -> None:
@@ -771,7 +783,7 @@ async def _until_durable(answer: Answer) -> None:
 
 
 async def _is_durable(ticket: Ticket) -> bool:
-    """Whether an append was accepted, once that is known."""
+    """Whether an append was accepted, once it is settled."""
     try:
         await ticket.durable()
     except LogFailed:

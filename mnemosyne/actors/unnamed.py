@@ -1,5 +1,5 @@
-"""The sessions that their clients do not name, by how far their histories have come: so that a request is put to the
-one that it goes on from, and not to all that began with the same words.
+"""The sessions without a client name, by the history that they have reached, so that a request is compared with the
+session that it continues and not with all that began with the same messages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,35 +11,35 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.transcript import Transcript
 
 BYTES_HELD = 8 * 1024 * 1024
-"""How much is kept of such sessions' last bodies, to read the next one cheaply."""
+"""Size in bytes of the cached last bodies, against which the next one is parsed."""
 
 HISTORIES_HELD = 4096
-"""Of how many histories it is remembered which sessions have come so far."""
+"""Number of histories whose sessions are remembered."""
 
 EQUAL_HELD = 64
-"""How many sessions are remembered that have come as far with the same words; the newest of them."""
+"""Number of sessions remembered for one history, the newest."""
 
 
 @attrs.frozen
 class UnnamedSessions:
-    """Those of which this process has seen requests, by their names of ours."""
+    """The unnamed sessions of which this process has seen requests, by the names that the proxy gave them."""
 
     _bodies: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(BYTES_HELD, _size), init=False)
     _at: Lru[bytes, tuple[str, ...]] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
-    """By the chain of a history, those that have come so far; the newest first."""
+    """The sessions that reached a history, by its chain hash, newest first."""
     _reached: Lru[str, bytes] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
 
     def find_nearest(self, raw: bytes) -> Transcript | None:
-        """The last body that begins most like this one, of those that are held."""
+        """The cached last body that shares the longest prefix with this one."""
         return max(self._bodies.values(), key=lambda each: recipe.common_prefix(each.raw, raw), default=None)
 
     def find_before(self, chains: Sequence[bytes]) -> Iterator[str]:
-        """The sessions that have come as far as one of these histories; the longest first, and of equals the newest."""
+        """The sessions that reached one of these histories: the longest history first, then the newest session."""
         for each in reversed(chains):
             yield from self._at.get(each) or ()
 
     def note(self, name: str, read: Transcript, reached: bytes) -> None:
-        """A request of a session, whose history is ``reached``."""
+        """Record a request of a session, whose history is now ``reached``."""
         self._bodies.put(name, read)
         before = self._reached.get(name)
         if before is not None:

@@ -24,10 +24,10 @@ from mnemosyne.actors.messages import (
     Finish,
     Identity,
     Interrupt,
-    Leaving,
     Message,
     NextRound,
     NothingSent,
+    Outgoing,
     Passthrough,
     Prepare,
     Refused,
@@ -299,7 +299,7 @@ class _Judge:
 
     async def _outgoing(
         self, actor: SessionActor, decision: ReplayedDecision, request: ArrivedRequest, read: Transcript
-    ) -> Leaving:
+    ) -> Outgoing:
         """What leaves for a request: what the actor proposes, if it was asked and answered in time then."""
         events = [*_events(decision)]
         sent = next((each for each in decision.events if isinstance(each.envelope.event, RoundBegan)), None)

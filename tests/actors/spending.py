@@ -1,4 +1,4 @@
-"""What was spent, for actors whose log is in memory."""
+"""Spending for actors whose log is in memory."""
 
 import attrs
 
@@ -10,7 +10,7 @@ from mnemosyne.projections.store import Tail
 
 @attrs.frozen
 class LoggedSpending:
-    """The projection of a log, made anew for each answer (domain.session.budget.Spending)."""
+    """The projection of a log, recomputed for each answer (domain.session.budget.Spending)."""
 
     log: Tail
 
@@ -23,7 +23,7 @@ class LoggedSpending:
 
 @attrs.frozen
 class EnoughTurns:
-    """Turns that cost so much that no share of them binds, and no helper."""
+    """Turns so expensive that neither their budget share binds nor a helper's cost."""
 
     async def on_day(self, day: int) -> DaySpending:
         return DaySpending(day, turns=10**12)

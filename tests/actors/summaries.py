@@ -1,4 +1,4 @@
-"""Texts that are worth a short form, and the short forms on record, for tests."""
+"""Texts that are worth a short form, and the recorded short forms, for tests."""
 
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.session.budget import Budget
@@ -15,10 +15,10 @@ FACTS = (
 
 
 def long_text(name: str, size: int = 6_000) -> str:
-    """A text of about so many characters that is worth a summary, and about things of its own."""
+    """A text of about ``size`` characters on a topic of its own, worth a summary."""
     return "\n".join(FACTS[number % len(FACTS)].format(name, number) for number in range(size // 100))
 
 
 async def summaries(log: StoppableLog) -> list[ObjectSummarized]:
-    """The summaries on record, in order."""
+    """The recorded summaries, in order."""
     return [event for event in await events_of(log) if isinstance(event, ObjectSummarized)]

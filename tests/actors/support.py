@@ -1,4 +1,4 @@
-"""What the tests of the actors share: requests and replies, logs that can be stopped, and a client to tell it all."""
+"""Shared kit for the actors' tests: requests and replies, logs that can be stopped, and a client."""
 
 import itertools
 import json
@@ -46,11 +46,9 @@ from tests.domain.recorded import dumps
 CODEC = event_codec()
 
 PATIENT = Patience(**dict.fromkeys(attrs.fields_dict(Patience), 60.0))
-"""No request goes on without something because the machine is busy: what happens then has tests of its own."""
+"""Long limits, so that no request times out on a busy machine; the limits have their own tests."""
 SOON = JournalLimits(batch_delay=0.01, first_commit=0.0)
-"""Nothing waits for company for long, and the database is known to be fast: what is written when is a matter of the
-journal's own tests.
-"""
+"""No long batching delay, and a database known to be fast: the journal's own tests cover when it writes."""
 SECRET = "sk-canary-0123456789"
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 STREAM = stream_of("t", "s")
@@ -88,7 +86,7 @@ def reply(text: str, **members: Any) -> Reply:
 
 
 def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **members: Any) -> Begin:
-    """The message that such a request arrived."""
+    """The message for a received request."""
     body = request(*texts, **members) if raw is None else raw
     return Begin(
         request=ArrivedRequest(at=1, headers=headers(agent=agent), raw=body, correlation_id="c", dialect=MESSAGES)
@@ -96,17 +94,17 @@ def begin(*texts: str, raw: bytes | None = None, agent: str | None = None, **mem
 
 
 def finish(address: Address, text: str) -> Finish:
-    """The message that such a reply came."""
+    """The message for a complete reply."""
     return Finish(at=2, address=address, status=200, reply=reply(text), correlation_id="c")
 
 
 def interrupt(address: Address, part: Reply | None) -> Interrupt:
-    """The message that only a part of a reply came."""
+    """The message for a partial reply."""
     return Interrupt(at=2, address=address, status=None, reply=part, reason="left", correlation_id="c")
 
 
 class StoppableLog(PlainLog):
-    """A log in memory that can hang, be away, or fail."""
+    """A log in memory that can hang, be unavailable, or fail."""
 
     def __init__(self) -> None:
         super().__init__(CODEC)
@@ -117,11 +115,11 @@ class StoppableLog(PlainLog):
         self.fetched = 0
 
     def held_by(self, stream: UUID) -> Mapping[bytes, bytes]:
-        """The contents of a stream, without those that were forgotten."""
+        """The contents of a stream, without deleted ones."""
         return {digest: data for digest, data in self._contents[stream].items() if data is not None}
 
     def hang(self) -> None:
-        """Let every commit wait, until ``flowing`` is set."""
+        """Block every commit until ``flowing`` is set."""
         self.flowing = trio.Event()
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
@@ -147,7 +145,7 @@ class StoppableLog(PlainLog):
 
 
 class ProcessLog(EventLog[Any], ContentStore, Committer, Protocol):
-    """All that a process of ours needs of a log."""
+    """Everything that a server process needs of a log."""
 
 
 def salt() -> bytes:
@@ -156,23 +154,23 @@ def salt() -> bytes:
 
 @attrs.define
 class Teller:
-    """Talks to one actor directly, as the registry would."""
+    """Sends messages to one actor directly, as the registry would."""
 
     actor: SessionActor
 
     async def begin(self, *texts: str, **options: Any) -> Address:
-        """Tell of a request and wait until it is durable."""
+        """Report a request and wait until it is durable."""
         answer = await self.actor.mailbox.post(begin(*texts, **options)).wait()
         assert isinstance(answer, Begun)
         await answer.ticket.durable()
         return answer.address
 
     async def finish(self, address: Address, text: str) -> None:
-        """Tell of a reply and wait until it is durable."""
+        """Report a reply and wait until it is durable."""
         await self.tell(finish(address, text))
 
     async def tell(self, message: Finish | Interrupt) -> bool:
-        """Tell of an end; whether there was something to record."""
+        """Report an end; return whether there was something to record."""
         answer = await self.actor.mailbox.post(message).wait()
         if answer is None:
             return False
@@ -192,7 +190,7 @@ async def open_actor(log: PlainLog) -> AsyncIterator[Teller]:
 
 @attrs.define
 class Process:
-    """One process of ours on a log: its journal, its registry, and its way to record turns."""
+    """One server process on a log: its journal, its registry, and its turn opener."""
 
     registry: SessionRegistry
     journal: GroupJournal
@@ -200,7 +198,7 @@ class Process:
     turns: trio.Nursery
 
     def open(self, *texts: str, session: str = "s", agent: str | None = None, **members: Any) -> Turn:
-        """The record of a turn whose request has just left."""
+        """A turn whose request was just sent."""
         turn = self.opener.open_turn(headers(session, agent), request(*texts, **members), MESSAGES, None, Mode.OBSERVE)
         turn.note_sent()
         return turn
@@ -231,7 +229,7 @@ async def open_process(
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
 ) -> AsyncIterator[Process]:
-    """A process of ours; at the end, what is queued is written, as far as the log lets it."""
+    """A server process; at the end it writes what is queued, as far as the log permits."""
     journal = journal or GroupJournal(log, CODEC, SOON)
     clock = clock or iter(range(1, 1_000_000))
     async with trio.open_nursery() as storage:
@@ -239,7 +237,7 @@ async def open_process(
         async with trio.open_nursery() as sessions:
             knowledge_source = None
             if memory_tokens is not None:
-                knowledge_source = librarian_of(log, journal, memory_tokens, clock)
+                knowledge_source = knowledge_source_of(log, journal, memory_tokens, clock)
                 sessions.start_soon(knowledge_source.run)
             registry = SessionRegistry(
                 sessions,
@@ -277,11 +275,11 @@ async def open_process(
 
 
 WRITES = itertools.count(1)
-"""Names of writes: no two librarians of one log may share one."""
+"""Ids of writes: no two knowledge sources of one log may share one."""
 
 
-def librarian_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> KnowledgeSource:
-    """A librarian for whom every folder is the project that its name ends with."""
+def knowledge_source_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> KnowledgeSource:
+    """A knowledge source that takes the last part of a folder's name for its project."""
 
     async def find_project(folder: str) -> str:
         await trio.lowlevel.checkpoint()
@@ -301,7 +299,7 @@ async def events_of(log: EventLog[Event], stream: UUID = STREAM) -> list[Event]:
 
 
 async def rebuilt(log: EventLog[Event], contents: ContentStore, stream: UUID = STREAM) -> dict[Address, bytes]:
-    """Every request of a session rebuilt from its events, and found to be what was sent."""
+    """Every request of a session, rebuilt from its events and verified by its hash."""
     recipes = {0: Recipe()}
     bodies: dict[Address, bytes] = {}
     for version, event in enumerate(await events_of(log, stream), 1):
@@ -320,7 +318,7 @@ async def assembled(contents: ContentStore, body: Recipe, stream: UUID = STREAM)
 
 
 async def reply_text(contents: ContentStore, stored: bytes, stream: UUID = STREAM) -> str:
-    """What a stored reply of one text says."""
+    """The text of a stored reply with one text block."""
     message = json.loads(await assembled(contents, recipe.apply(Recipe(), recipe.decode(stored)), stream))
     text = message["content"][0]["text"]
     assert isinstance(text, str)
@@ -328,7 +326,7 @@ async def reply_text(contents: ContentStore, stored: bytes, stream: UUID = STREA
 
 
 def of_turns(events: Sequence[Event]) -> list[Event]:
-    """The events that tell of turns, without what is remembered of them: an append of its own, which no turn awaits."""
+    """The events of turns, without those about objects: these are appended separately, and no turn waits for them."""
     return [event for event in events if not isinstance(event, ObjectEvent | TurnAssessed | TurnAccounted)]
 
 

@@ -1,4 +1,4 @@
-"""What deciding asks of the world: it waits no longer than it may, and notes what came of it."""
+"""A decision waits for outside services no longer than its limits, and records their results as inputs."""
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
@@ -46,14 +46,14 @@ async def unreadable() -> str:
     raise LogUnavailable("it is away")
 
 
-async def test_what_comes_in_time_is_had_and_nothing_is_noted_of_it(autojump_clock: MockClock) -> None:
+async def test_timely_result_is_returned_without_a_recorded_input(autojump_clock: MockClock) -> None:
     outside = ActorServices()
     assert await outside.in_time(Awaited.SUMMARIES, 11.0, slowly) == "done"
     assert await outside.call_in_time("a", slowly) == "done"
     assert outside.noted == InputsSoFar()
 
 
-async def test_what_comes_too_late_is_noted_until_another_decision_begins(autojump_clock: MockClock) -> None:
+async def test_late_result_is_recorded_until_another_decision_begins(autojump_clock: MockClock) -> None:
     outside = ActorServices()
     assert await outside.in_time(Awaited.SUMMARIES, 5.0, slowly) is None
     assert await outside.call_in_time("a\ud800", too_slowly) is None
@@ -65,10 +65,10 @@ async def test_what_comes_too_late_is_noted_until_another_decision_begins(autoju
 
 
 @pytest.mark.parametrize("last", [too_slowly, unreadable])
-async def test_what_the_index_found_for_a_call_without_an_answer_is_not_noted(
+async def test_index_hits_are_not_recorded_for_a_call_without_an_answer(
     autojump_clock: MockClock, last: Callable[[], Awaitable[str]]
 ) -> None:
-    """A call that has no answer in a replay asks nothing there, either."""
+    """A call without an answer asks no service in a replay, either."""
     outside = ActorServices(finds)
 
     async def answer() -> str:
@@ -82,7 +82,7 @@ async def test_what_the_index_found_for_a_call_without_an_answer_is_not_noted(
 
 
 @pytest.mark.parametrize(("find", "told"), [(finds, TOLD), (hangs, NO_ANSWER), (fails, NO_ANSWER)])
-async def test_what_the_index_answers_is_noted_and_that_it_does_not(
+async def test_index_answer_or_its_absence_is_recorded(
     autojump_clock: MockClock, find: object, told: IndexFound
 ) -> None:
     outside = ActorServices(find)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ async def test_what_the_index_answers_is_noted_and_that_it_does_not(
     assert outside.noted == InputsSoFar(found=(told,))
 
 
-async def test_without_an_index_there_is_nothing_to_note() -> None:
+async def test_without_an_index_no_input_is_recorded() -> None:
     outside = ActorServices()
     assert await outside.search("what?", [], 5, 0.5) is None
     assert outside.noted == InputsSoFar()

@@ -1,4 +1,6 @@
-"""What is held of a session's bytes is a cache of the log: chosen rightly, shared with nobody, lost without loss."""
+"""An actor's cached bodies follow the log: the right one is chosen, copies are independent, and losing them loses
+nothing.
+"""
 
 import pytest
 
@@ -11,7 +13,7 @@ from tests.domain.recorded import dumps
 
 
 async def session(log: StoppableLog) -> Loaded:
-    """The session as it is on record."""
+    """The session as recorded."""
     loaded = Loaded(IDENTITY, log, log, salt)
     loaded.load(await log.read(STREAM))
     return loaded
@@ -32,7 +34,7 @@ def branches(loaded: Loaded) -> list[Branch]:
     return list(loaded.state.branches.values())
 
 
-async def test_of_several_branches_the_one_whose_body_begins_most_alike_is_the_nearest(log: StoppableLog) -> None:
+async def test_nearest_branch_has_the_longest_common_prefix(log: StoppableLog) -> None:
     loaded = await session(log)
     for texts, name in ((("ok", "one way"), "main"), (("other", "another way"), "fork-1")):
         found, body = await loaded.bodies.nearest(branches(loaded), request(LONG, *texts, "yes", "go on"))
@@ -41,7 +43,7 @@ async def test_of_several_branches_the_one_whose_body_begins_most_alike_is_the_n
         assert body.raw == request(LONG, *texts)
 
 
-async def test_a_body_that_cannot_be_had_is_none_to_build_on(log: StoppableLog) -> None:
+async def test_unreadable_body_is_no_base_for_a_request(log: StoppableLog) -> None:
     loaded = await session(log)
     log.away = True
     assert await loaded.bodies.nearest(branches(loaded), request(LONG)) == (None, None)
@@ -57,7 +59,7 @@ async def test_a_body_is_read_from_the_log_once(log: StoppableLog) -> None:
     assert body.recipe == main.body, "what is built on is what the log holds"
 
 
-async def test_what_is_tried_apart_is_not_held_here(log: StoppableLog) -> None:
+async def test_a_copy_leaves_the_original_caches_unchanged(log: StoppableLog) -> None:
     loaded = await session(log)
     apart = loaded.bodies.apart()
     apart.known.add(b"new")
@@ -66,7 +68,7 @@ async def test_what_is_tried_apart_is_not_held_here(log: StoppableLog) -> None:
     assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
 
 
-async def test_no_more_bodies_are_held_than_is_said(log: StoppableLog) -> None:
+async def test_number_of_cached_bodies_is_bounded(log: StoppableLog) -> None:
     async with open_process(log) as process:
         for number in range(BODIES_HELD + 2):
             await process.turn(f"agent {number}", agent=f"a{number}")
@@ -76,7 +78,7 @@ async def test_no_more_bodies_are_held_than_is_said(log: StoppableLog) -> None:
     assert sum(loaded.bodies.find_held(branch) is not None for branch in branches(loaded)) == BODIES_HELD
 
 
-async def test_a_reply_that_came_just_now_is_not_fetched(log: StoppableLog) -> None:
+async def test_new_reply_is_read_from_the_cache(log: StoppableLog) -> None:
     loaded = await session(log)
     data = dumps({"role": "assistant", "content": LONG})
     change, _ = stored_reply.store(data, set())
@@ -86,7 +88,7 @@ async def test_a_reply_that_came_just_now_is_not_fetched(log: StoppableLog) -> N
     assert log.fetched == 0
 
 
-async def test_what_was_forgotten_is_nowhere_held(log: StoppableLog) -> None:
+async def test_deleted_contents_are_in_no_cache(log: StoppableLog) -> None:
     loaded = await session(log)
     for branch in branches(loaded):
         await loaded.bodies.last(branch)
@@ -96,6 +98,6 @@ async def test_what_was_forgotten_is_nowhere_held(log: StoppableLog) -> None:
     assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
 
 
-async def test_a_branch_that_was_only_observed_has_no_history_of_ours(log: StoppableLog) -> None:
+async def test_observed_branch_has_no_upstream_history(log: StoppableLog) -> None:
     loaded = await session(log)
     assert [await Histories(loaded.bodies).of(branch) for branch in (*branches(loaded), None)] == [None] * 3

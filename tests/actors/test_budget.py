@@ -56,7 +56,7 @@ def budget(log: StoppableLog, a_day: int = 1_000_000, share: float = 0.05) -> He
     return HelperBudget(LoggedSpending(log), Budget(a_day, share), lambda: TODAY)
 
 
-async def test_room_is_the_share_of_the_day_s_turns_and_at_most_the_day_s_sum() -> None:
+async def test_budget_is_a_share_of_the_day_s_turns_up_to_a_daily_limit() -> None:
     log = StoppableLog()
     assert not await budget(log).reserve(1)
     await tell(log, turn(TODAY, 100), turn(TODAY - 1, 10**6), turn(TODAY + DAY, 10**6))
@@ -67,7 +67,7 @@ async def test_room_is_the_share_of_the_day_s_turns_and_at_most_the_day_s_sum() 
     assert await budget(log, a_day=0).reserve(0)
 
 
-async def test_what_any_process_has_on_record_counts_today_and_no_longer() -> None:
+async def test_recorded_spending_of_every_process_counts_for_its_day() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100), summary(TODAY - 1, 10**9), summary(TODAY, 5_000))
     mine = budget(log)
@@ -93,7 +93,7 @@ async def test_a_new_day_begins_with_nothing_spent() -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 9_000), st.integers(1, 9_000), st.sampled_from(["logged", "lost", "unspent"])))
 )
-def test_what_is_spent_never_exceeds_the_budget(requests: list[tuple[int, int, str]]) -> None:
+def test_spending_never_exceeds_the_budget(requests: list[tuple[int, int, str]]) -> None:
     async def main() -> None:
         log = StoppableLog()
         await tell(log, turn(TODAY, 100))
@@ -118,7 +118,7 @@ def test_what_is_spent_never_exceeds_the_budget(requests: list[tuple[int, int, s
     trio.run(main)
 
 
-async def test_what_is_asked_for_at_the_same_time_is_not_given_twice() -> None:
+async def test_concurrent_reservations_do_not_share_the_same_money() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100))
     mine = budget(log)
@@ -133,14 +133,14 @@ async def test_what_is_asked_for_at_the_same_time_is_not_given_twice() -> None:
     assert sorted(given) == [False, True]
 
 
-async def test_what_is_put_on_record_while_the_log_is_read_is_not_given_twice() -> None:
+async def test_spending_recorded_during_a_read_is_not_reserved_again() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100))
     mine = budget(log)
     assert await mine.reserve(15_000)
 
     class Late(LoggedSpending):
-        """Its answer is from before; when it comes, the summary is on record."""
+        """Its answer is from before; when it arrives, the summary is recorded."""
 
         async def on_day(self, day: int) -> DaySpending:
             found = await super().on_day(day)
@@ -152,7 +152,7 @@ async def test_what_is_put_on_record_while_the_log_is_read_is_not_given_twice() 
     assert not await mine.reserve(15_000)
 
 
-async def test_what_will_never_be_on_record_counts_for_its_day_alone() -> None:
+async def test_unrecorded_spending_counts_for_its_day_only() -> None:
     log = StoppableLog()
     await tell(log, turn(TODAY, 100), turn(TODAY + DAY, 100))
     now = [TODAY]

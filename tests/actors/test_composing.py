@@ -1,4 +1,4 @@
-"""Whatever becomes of a question for a helper, whoever asked is told, and what it cost is settled."""
+"""Every question for a helper gets an answer, and its cost is settled."""
 
 import json
 
@@ -27,7 +27,7 @@ GOOD = json.dumps({"sentences": [SENTENCE, {**SENTENCE, "text": "There are 30 co
 
 @attrs.define
 class Asked:
-    """Questions that wait, and what became of each."""
+    """Waiting questions and their answers."""
 
     waiting: int
     is_wanted: bool = True
@@ -61,7 +61,7 @@ async def run(composing: Composer, asked: Asked) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_holds_of_an_answer_is_told_with_what_was_dropped_and_what_it_cost() -> None:
+async def test_answer_has_its_verified_sentences_dropped_count_and_cost() -> None:
     composing, budget = composer(GOOD)
     await run(composing, asked := Asked(1))
     (answer,) = asked.told
@@ -72,7 +72,7 @@ async def test_what_holds_of_an_answer_is_told_with_what_was_dropped_and_what_it
 
 
 @pytest.mark.parametrize("said", ['{"sentences": []}', "no JSON"])
-async def test_where_nothing_is_told_it_is_said_why(said: str) -> None:
+async def test_answer_without_sentences_has_a_reason(said: str) -> None:
     composing, _ = composer(said)
     answer = await composing.compose(QUESTION)
     assert answer is not None
@@ -80,29 +80,29 @@ async def test_where_nothing_is_told_it_is_said_why(said: str) -> None:
     assert (answer.sentences, answer.nanodollars) == ((), COST)
 
 
-async def test_what_nobody_waits_for_any_more_is_spent_all_the_same() -> None:
+async def test_undelivered_answer_is_charged_to_the_budget() -> None:
     composing, budget = composer(GOOD)
     await run(composing, Asked(1, is_wanted=False))
     assert budget.reserved == 0
     assert not await budget.reserve(ENOUGH_MONEY.a_day)
 
 
-async def test_one_that_is_of_no_use_is_left_alone_and_whoever_asks_is_told_at_once() -> None:
+async def test_questions_fail_at_once_while_the_breaker_is_open() -> None:
     composing, _ = composer(*["no JSON"] * FAILURES)
     await run(composing, asked := Asked(FAILURES + AT_ONCE))
     assert asked.told.count(None) == AT_ONCE
 
 
-async def test_an_error_of_ours_is_told_as_no_answer_and_the_next_question_is_answered() -> None:
+async def test_internal_error_gives_no_answer_and_the_next_question_works() -> None:
     composing, budget = composer(ZeroDivisionError("a bug"), GOOD)
     await run(composing, asked := Asked(1))
-    assert budget.reserved == 0  # what it may have cost counts as spent, and is held back no longer
+    assert budget.reserved == 0  # its possible cost counts as spent, and is no longer reserved
     await run(composing, again := Asked(1))
     assert asked.told == [None]
     assert again.told != [None]
 
 
-async def test_where_nobody_knows_what_was_spent_nobody_is_asked() -> None:
+async def test_helper_is_not_asked_when_spending_is_unknown() -> None:
     class Away:
         async def on_day(self, day: int) -> DaySpending:
             raise LogUnavailable("away")

@@ -1,4 +1,4 @@
-"""Every turn that was billed is in the ledger, by way of the real actor, and never at a turn's cost."""
+"""The real actor enters every billed turn into the ledger, without delaying any turn."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,11 +37,11 @@ def answered(address: Address, usage: dict[str, Any], status: int = 200, error: 
 
 
 async def quiet(told: Teller) -> None:
-    """Until the actor has done what it owed: it does that before it looks at the next message."""
+    """Wait until the actor has done its deferred work: it does that before the next message."""
     await told.actor.mailbox.post(CompleteDeferred()).wait()
 
 
-async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() -> None:
+async def test_finished_turn_is_accounted_with_the_provider_s_usage() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.tell(answered(await told.begin("one " * 100), USAGE | {"cache_creation_input_tokens": 300}))
@@ -53,14 +53,14 @@ async def test_a_turn_is_entered_after_its_end_with_what_the_provider_counted() 
     assert event.shadow.prompt == 303
 
 
-async def test_of_a_conversation_that_grows_the_last_request_alone_is_held() -> None:
+async def test_only_the_last_request_of_a_growing_conversation_is_cached() -> None:
     long = "word " * 2_000
     async with open_actor(PlainLog(CODEC)) as told:
         said: list[str] = [long]
         for number in range(6):
             address = await told.begin(*said)
             last = told.actor.bytes_held
-            await told.tell(answered(address, {}, 529, "overloaded_error"))  # nothing of it is to be accounted
+            await told.tell(answered(address, {}, 529, "overloaded_error"))  # nothing to account
             await told.tell(answered(await told.begin(*said), USAGE))
             said += [f"{number}", long]
         side = await told.begin(long * 6, max_tokens=1)
@@ -70,7 +70,7 @@ async def test_of_a_conversation_that_grows_the_last_request_alone_is_held() -> 
 
 
 @pytest.mark.parametrize(("status", "error"), [(529, "overloaded_error"), (400, "invalid_request_error")])
-async def test_what_the_provider_refused_is_not_entered(status: int, error: str) -> None:
+async def test_refused_request_is_not_accounted(status: int, error: str) -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.tell(answered(await told.begin("one"), {}, status, error))
@@ -78,7 +78,7 @@ async def test_what_the_provider_refused_is_not_entered(status: int, error: str)
     assert accounted(await events_of(log)) == []
 
 
-async def test_a_reply_that_was_cut_is_entered_if_it_was_billed() -> None:
+async def test_interrupted_reply_is_accounted_if_it_was_billed() -> None:
     log = PlainLog(CODEC)
     part = Reply(b"{}", False, "msg", "m", None, {"input_tokens": 250, "output_tokens": 1}, None)
     async with open_actor(log) as told:
@@ -91,7 +91,7 @@ async def test_a_reply_that_was_cut_is_entered_if_it_was_billed() -> None:
     assert (event.attempt, event.actual.input) == (1, 250)
 
 
-async def test_side_calls_are_not_entered() -> None:
+async def test_side_calls_are_not_accounted() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         title = recorded.dumps({"model": "m", "messages": [{"role": "user", "content": "A title?"}]})
@@ -102,7 +102,7 @@ async def test_side_calls_are_not_entered() -> None:
     assert accounted(await events_of(log)) == []
 
 
-async def test_the_ledger_goes_on_where_it_was_after_a_restart() -> None:
+async def test_ledger_continues_after_a_restart() -> None:
     log = PlainLog(CODEC)
     texts = [f"{number} " + "words " * 2_000 for number in range(5)]
     for turn in (1, 2, 3):
@@ -118,7 +118,7 @@ async def test_the_ledger_goes_on_where_it_was_after_a_restart() -> None:
 
 
 class FullLog(PlainLog):
-    """A log that does not take accounts for a while: its queue is full, as when the database is away for long."""
+    """A log that refuses accounts for a while: its queue is full, as when the database is unavailable for long."""
 
     is_full = True
 
@@ -128,7 +128,7 @@ class FullLog(PlainLog):
         return super().submit(append)
 
 
-async def test_an_account_that_could_not_be_written_is_written_before_another_turn_begins() -> None:
+async def test_deferred_account_is_written_before_the_next_turn_begins() -> None:
     log = FullLog(CODEC)
     async with open_actor(log) as told:
         await told.tell(answered(await told.begin("one " * 100), USAGE))
@@ -141,11 +141,11 @@ async def test_an_account_that_could_not_be_written_is_written_before_another_tu
 
 
 def assessed(actor: SessionActor) -> int:
-    """The last turn of the main branch that was remembered."""
+    """The last turn of the main branch whose objects were made."""
     return actor.state.memory.view_of("main").measure.turn
 
 
-async def test_what_is_owed_begins_once_what_a_client_waits_for_is_on_record() -> None:
+async def test_deferred_work_starts_after_the_awaited_record_is_durable() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         log.hang()
@@ -159,7 +159,7 @@ async def test_what_is_owed_begins_once_what_a_client_waits_for_is_on_record() -
         assert assessed(actor) == 1
 
 
-async def test_what_is_owed_is_done_before_a_message_that_does_not_wait_for_the_record() -> None:
+async def test_deferred_work_runs_before_a_message_that_awaits_no_record() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         log.hang()
@@ -190,7 +190,7 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
     assert entered[0].shadow.prompt < entered[0].actual.prompt
 
 
-async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_counted() -> None:
+async def test_simulated_cache_of_an_observed_session_matches_the_provider() -> None:
     async with open_stage(
         {"replies": [*[model_says(look())] * 4, model_says(text("Done."))]}, mode=Mode.OBSERVE
     ) as stage:
@@ -204,7 +204,7 @@ async def test_in_observe_the_simulation_reads_and_writes_what_the_provider_coun
         assert (event.shadow.read > 0) is (event.actual.read > 0)
 
 
-async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_say(
+async def test_managing_stops_when_the_provider_bills_against_its_rules(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(PromptCache, "begin_reply", lambda self, lookup: None)  # it never reads what it wrote
@@ -215,4 +215,6 @@ async def test_managing_stops_where_the_provider_bills_otherwise_than_its_rules_
         assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
     assert [event.mode for event in modes] == [Mode.MANAGE, Mode.BYPASS]
     assert "times what its cache's rules let us expect" in modes[1].why
-    assert [record.levelname for record in caplog.records if "not to be managed" in record.message] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if "should no longer be managed" in record.message] == [
+        "WARNING"
+    ]

@@ -42,14 +42,14 @@ def episodes(state: Session) -> list[MemoryObject]:
 
 
 @pytest.mark.parametrize("ends", [(20,), (49,), (50,), (53, 66)])
-async def test_another_process_goes_on_with_the_same_episodes(ends: tuple[int, ...]) -> None:
+async def test_another_process_continues_the_same_episodes(ends: tuple[int, ...]) -> None:
     found = [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC)))]
     assert len(found) == 2
     assert [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC), *ends))] == found
 
 
 def with_a_stub(state: Session) -> Session:
-    """The session after something left the window: before that there is nothing to ask about."""
+    """The session after an object was evicted: before that there is nothing to ask about."""
     first = next(each for each in state.memory.objects.values() if each.places)
     left = ObjectDegraded(
         at=4,
@@ -91,7 +91,7 @@ async def test_a_question_about_an_episode_is_asked_of_its_parts() -> None:
     assert "billing_node_3" not in await ask(log, state, "memory_query", question="billing_node_3?", scope=parser.id)
 
 
-async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_it(
+async def test_other_sessions_do_not_wait_while_many_objects_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ran: list[int] = []
@@ -105,7 +105,7 @@ async def test_where_many_objects_are_remembered_other_sessions_do_not_wait_for_
     async with open_actor(PlainLog(CODEC)) as told:
         for body in BODIES[:12]:
             await told.begin(raw=body)
-            await told.begin(raw=body)  # the one before is remembered by then
+            await told.begin(raw=body)  # by then the objects of the one before are made
     loop = threading.get_ident()
     assert ran[0] == loop
     assert loop not in ran[-3:]

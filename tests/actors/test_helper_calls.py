@@ -1,4 +1,4 @@
-"""A helper model is asked for as long as it is of use, and what it may have cost is counted whatever comes of it."""
+"""A helper model is called while it is useful, and its possible cost always counts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ COST, MOST = PRICE.nanodollars(USED), PRICE.nanodollars(Tokens(input=14, output=
 
 @attrs.define
 class Model:
-    """Says what it is told to say, one thing after the other."""
+    """A model that gives the scripted answers in order."""
 
     said: list[str | Exception | None]
     name: str = "scripted"
@@ -57,13 +57,13 @@ def number(said: str) -> int | None:
     return int(said) if said.isdigit() else None
 
 
-async def test_what_is_read_comes_back_with_its_price_which_stays_reserved() -> None:
+async def test_parsed_answer_has_its_cost_which_stays_reserved() -> None:
     async with calls("12") as (helper, budget):
         assert await helper.ask(PROMPT, number) == HelperReply(12, COST)
     assert budget.reserved == COST
 
 
-async def test_what_cannot_be_read_is_said_so_in_our_words_and_costs_as_much() -> None:
+async def test_unusable_answer_has_a_reason_and_the_same_cost() -> None:
     async with calls("you owe me") as (helper, budget):
         assert await helper.ask(PROMPT, number) == HelperReply(None, COST, "its answer cannot be used")
     assert budget.reserved == COST
@@ -73,7 +73,7 @@ async def test_what_cannot_be_read_is_said_so_in_our_words_and_costs_as_much() -
     ("failure", "spent"),
     [(HelperFailed("away", again=True), COST), (HelperFailed("cut", again=True, billed=True), MOST + COST)],
 )
-async def test_an_attempt_that_failed_is_made_again_and_counts_if_it_may_have_been_billed(
+async def test_failed_attempt_is_retried_and_counts_if_possibly_billed(
     failure: HelperFailed, spent: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with calls(failure, "3") as (helper, budget):
@@ -81,19 +81,19 @@ async def test_an_attempt_that_failed_is_made_again_and_counts_if_it_may_have_be
     assert budget.reserved == spent
 
 
-async def test_one_that_takes_too_long_is_left_and_told(autojump_clock: trio.testing.MockClock) -> None:
+async def test_slow_call_is_abandoned_with_a_reason(autojump_clock: trio.testing.MockClock) -> None:
     async with calls(None) as (helper, budget):
         assert await helper.ask(PROMPT, number) == HelperReply(None, MOST, "no answer within 2 s")
     assert budget.reserved == MOST
 
 
-async def test_without_money_nobody_is_asked_and_nothing_is_reserved() -> None:
+async def test_without_budget_the_model_is_not_called_and_nothing_is_reserved() -> None:
     async with calls("3", limits=Budget(1, 1.0)) as (helper, budget):
         assert await helper.ask(PROMPT, number) == HelperReply()
     assert budget.reserved == 0
 
 
-async def test_what_was_spent_counts_where_whoever_reads_it_fails() -> None:
+async def test_cost_counts_when_parsing_the_answer_fails() -> None:
     def fail(_: str) -> None:
         raise ZeroDivisionError
 
@@ -104,7 +104,7 @@ async def test_what_was_spent_counts_where_whoever_reads_it_fails() -> None:
         assert not await budget.reserve(ENOUGH_MONEY.a_day)
 
 
-async def test_one_that_is_of_no_use_is_not_asked_for_a_while(autojump_clock: trio.testing.MockClock) -> None:
+async def test_failing_helper_is_paused(autojump_clock: trio.testing.MockClock) -> None:
     async with calls(*["x"] * FAILURES, "3") as (helper, _):
         for _ in range(FAILURES):
             assert (await helper.ask(PROMPT, number)).found is None
@@ -113,7 +113,7 @@ async def test_one_that_is_of_no_use_is_not_asked_for_a_while(autojump_clock: tr
         assert (await helper.ask(PROMPT, number)).found == 3
 
 
-async def test_a_rest_ends_and_the_next_one_is_longer(autojump_clock: trio.testing.MockClock) -> None:
+async def test_breaker_closes_and_its_next_pause_is_longer(autojump_clock: trio.testing.MockClock) -> None:
     async def resting(after: float) -> bool:
         await trio.sleep(after)
         return breaker.resting

@@ -1,4 +1,4 @@
-"""Who has spoken in which branch is known by what stands for a credential, in one process alone."""
+"""The credentials used in each branch are known by a keyed digest, in one process alone."""
 
 from mnemosyne.actors import known_credentials
 from mnemosyne.actors.known_credentials import KnownCredentials
@@ -7,7 +7,7 @@ from mnemosyne.domain.session.directory import stream_of
 ONE, OTHER = (("x-api-key", "one"),), (("x-api-key", "other"),)
 
 
-def test_the_same_credentials_have_the_same_sign_whatever_else_is_said() -> None:
+def test_same_credentials_have_the_same_digest_with_any_other_headers() -> None:
     known = KnownCredentials()
     sign = known.credential_of(ONE)
     assert known.credential_of((("Cookie", "a=b"), ("User-Agent", "x"), ("X-Api-Key", " one "))) == sign
@@ -16,12 +16,12 @@ def test_the_same_credentials_have_the_same_sign_whatever_else_is_said() -> None
     assert known.credential_of(()) == known.credential_of((("cookie", "c"),))
 
 
-def test_another_process_has_another_sign() -> None:
+def test_another_process_computes_another_digest() -> None:
     assert KnownCredentials().credential_of(ONE) != KnownCredentials().credential_of(ONE)
     assert b"one" not in KnownCredentials().credential_of(ONE)
 
 
-def test_who_spoke_is_known_for_that_branch_of_that_session() -> None:
+def test_credential_is_known_for_its_branch_of_its_session() -> None:
     known, stream = KnownCredentials(), stream_of("t", "s")
     one, other = known.credential_of(ONE), known.credential_of(OTHER)
     known.note(stream, "main", one)
@@ -32,7 +32,7 @@ def test_who_spoke_is_known_for_that_branch_of_that_session() -> None:
     assert not known.is_known(stream_of("t", "other"), "main", one)
 
 
-def test_who_was_heard_longest_ago_is_forgotten_first() -> None:
+def test_least_recent_credential_is_dropped_first() -> None:
     known, stream = KnownCredentials(), stream_of("t", "s")
     one = known.credential_of(ONE)
     for number in range(known_credentials.HELD + 1):
@@ -41,7 +41,7 @@ def test_who_was_heard_longest_ago_is_forgotten_first() -> None:
     assert known.is_known(stream, "fork-1", one)
 
 
-def test_a_stranger_is_a_credential_that_has_not_spoken_where_others_have() -> None:
+def test_credential_is_a_stranger_in_a_branch_that_only_others_used() -> None:
     known, stream = KnownCredentials(), stream_of("t", "s")
     one, other = known.credential_of(ONE), known.credential_of(OTHER)
     assert not known.is_stranger(stream, "main", other), "after a restart no credential is known"

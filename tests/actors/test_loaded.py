@@ -1,4 +1,4 @@
-"""A session that is loaded is the fold of its events, and reads the next request against what it holds of them."""
+"""A loaded session is the fold of its events, and parses the next request against its cached bodies."""
 
 import gc
 
@@ -19,7 +19,7 @@ def fresh(log: StoppableLog) -> Loaded:
 
 
 async def loaded(log: StoppableLog) -> Loaded:
-    """The session as it is on record."""
+    """The session as recorded."""
     session = fresh(log)
     session.load(await log.read(STREAM))
     return session
@@ -40,12 +40,12 @@ async def log() -> StoppableLog:
     return log
 
 
-async def test_what_is_loaded_is_the_fold_of_the_events(log: StoppableLog) -> None:
+async def test_loaded_session_is_the_fold_of_its_events(log: StoppableLog) -> None:
     assert (await loaded(log)).state == evolve_all(Session(), await events_of(log))
 
 
 @pytest.mark.parametrize("times", [1, MANY])
-async def test_events_noted_together_are_events_noted_one_by_one(log: StoppableLog, times: int) -> None:
+async def test_applying_events_together_equals_one_by_one(log: StoppableLog, times: int) -> None:
     one_by_one, together = fresh(log), fresh(log)
     events = [event for event in await events_of(log) for _ in range(times)][: times * 4]
     for event in events:
@@ -55,7 +55,7 @@ async def test_events_noted_together_are_events_noted_one_by_one(log: StoppableL
     assert together.known == one_by_one.known
 
 
-async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_none_of_it(log: StoppableLog) -> None:
+async def test_previewed_events_are_not_folded_again_and_others_are(log: StoppableLog) -> None:
     session, events = fresh(log), await events_of(log)
     planned_rewrite = session.preview(events[:2])
     assert session.state == Session()
@@ -71,7 +71,7 @@ async def test_what_was_foreseen_is_not_worked_out_again_and_what_was_not_is_non
     assert session.state == evolve_all(Session(), events)
 
 
-async def test_looking_ahead_keeps_no_state_for_each_event(log: StoppableLog) -> None:
+async def test_preview_keeps_one_state_per_call(log: StoppableLog) -> None:
     session, events = fresh(log), await events_of(log)
     before = sum(isinstance(held, Session) for held in gc.get_objects())
     session.preview([*events, *events[-1:] * 200])
@@ -79,7 +79,7 @@ async def test_looking_ahead_keeps_no_state_for_each_event(log: StoppableLog) ->
     assert sum(isinstance(held, Session) for held in gc.get_objects()) <= before + 2
 
 
-async def test_the_contents_that_events_name_are_known_and_none_after_forgetting(log: StoppableLog) -> None:
+async def test_contents_of_events_are_known_until_they_are_deleted(log: StoppableLog) -> None:
     session = await loaded(log)
     assert session.known
     assert set(await log.fetch(STREAM, sorted(session.known))) == session.known
@@ -88,7 +88,7 @@ async def test_the_contents_that_events_name_are_known_and_none_after_forgetting
     assert session.known == set()
 
 
-async def test_a_request_is_read_as_going_on_from_the_branch_of_its_own_lane(log: StoppableLog) -> None:
+async def test_request_continues_the_branch_of_its_own_lane(log: StoppableLog) -> None:
     session = await loaded(log)
     command, reading = await session.read_turn(arrived(LONG, "one", "u2", "two", "u3"))
     assert (command.base, command.echo, command.echoed_attempt) == ("main", Echo.SAME, 1)
@@ -105,7 +105,7 @@ async def test_reading_changes_nothing(log: StoppableLog) -> None:
     assert (session.state, session.known) == (before, known)
 
 
-async def test_a_history_is_its_own_where_the_model_s_words_are(log: StoppableLog) -> None:
+async def test_history_belongs_to_the_session_with_the_model_s_replies(log: StoppableLog) -> None:
     session = await loaded(log)
     assert (await session.recognize(arrived(LONG, "one", "otherwise"))).is_ours
     other = await session.recognize(arrived(LONG, "another answer", "u2"))
@@ -113,7 +113,7 @@ async def test_a_history_is_its_own_where_the_model_s_words_are(log: StoppableLo
     assert await session.recognize(arrived("Something else.")) == Recognized()
 
 
-async def test_who_goes_on_from_the_end_is_nearer_than_who_leaves_before_it(log: StoppableLog) -> None:
+async def test_continuing_the_end_matches_better_than_branching_off_before(log: StoppableLog) -> None:
     session = await loaded(log)
     leaves, goes_on = arrived(LONG, "one", "otherwise"), arrived(LONG, "one", "u2", "two", "u3")
     rewritten = arrived(LONG, "one", "u2", "another answer", "u3")
@@ -122,7 +122,7 @@ async def test_who_goes_on_from_the_end_is_nearer_than_who_leaves_before_it(log:
     assert [each.goes_on for each in found] == [False, False, True]
 
 
-async def test_what_is_tried_apart_leaves_the_session_as_it_is(log: StoppableLog) -> None:
+async def test_a_copy_leaves_the_session_unchanged(log: StoppableLog) -> None:
     session = await loaded(log)
     before, known = session.state, set(session.known)
     apart = session.apart()
@@ -132,7 +132,7 @@ async def test_what_is_tried_apart_leaves_the_session_as_it_is(log: StoppableLog
     assert session.known == known
 
 
-async def test_a_name_that_is_no_text_is_stored_as_one(log: StoppableLog) -> None:
+async def test_invalid_unicode_in_a_name_is_stored_as_valid_text(log: StoppableLog) -> None:
     named = attrs.evolve(arrived(LONG), headers=(*headers()[:1], ("X-Claude-Code-Session-Id", "a\udc80b")))
     command, _ = await fresh(log).read_turn(named)
     assert command.speaker is not None

@@ -1,4 +1,4 @@
-"""What a helper model writes is on record once its session says so."""
+"""A helper model's summary is recorded once its session reports so."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,13 +18,13 @@ from tests.actors.support import IDENTITY, Process, StoppableLog, open_process
 
 @asynccontextmanager
 async def talked(log: StoppableLog) -> AsyncIterator[tuple[Process, LoadedSessions]]:
-    """A process with one session of one long text, and what a worker sees of it."""
+    """A process with one session of one long text, and a worker's view of it."""
     async with open_process(log) as process:
         await process.turn(long_text("alpha"))
         yield process, LoadedSessions(process.registry)
 
 
-async def one_owed(process: Process) -> DeferredSummary:
+async def one_deferred(process: Process) -> DeferredSummary:
     actor, asked = process.registry.ask(IDENTITY, CompleteDeferred())
     await asked.wait()
     known = actor.state.memory
@@ -46,20 +46,20 @@ def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> Summ
     return SummaryMade(command=command, data=text, correlation_id="c")
 
 
-async def test_a_summary_is_on_record_when_that_is_said_and_the_same_once_more_is_none() -> None:
+async def test_reported_summary_is_recorded_once() -> None:
     log = StoppableLog()
     async with talked(log) as (process, sessions):
-        summary = made(await one_owed(process))
+        summary = made(await one_deferred(process))
         assert await sessions.tell(IDENTITY, summary)
         assert [each.object for each in await summaries(log)] == [summary.command.object]
         assert not await sessions.tell(IDENTITY, summary)
         assert len(await summaries(log)) == 1
 
 
-async def test_an_actor_whose_state_is_not_the_logs_is_let_go_of_and_the_next_one_knows_better() -> None:
+async def test_actor_that_conflicts_with_the_log_is_replaced() -> None:
     log = StoppableLog()
     async with talked(log) as (process, sessions), open_process(log) as other:
-        deferred = await one_owed(process)
+        deferred = await one_deferred(process)
         await other.turn(long_text("alpha"), "ok", "u2")
         assert await LoadedSessions(other.registry).tell(IDENTITY, made(deferred))
         with pytest.raises(VersionConflict):

@@ -1,4 +1,4 @@
-"""Questions are answered one by one, in order, and nobody waits for ever."""
+"""Messages are answered one by one, in order, and no caller waits for ever."""
 
 import pytest
 import trio
@@ -19,7 +19,7 @@ async def double(mailbox: Mailbox[int, int]) -> None:
             asked.answer(2 * asked.message)
 
 
-async def test_questions_are_answered_in_the_order_in_which_they_came(nursery: trio.Nursery) -> None:
+async def test_messages_are_answered_in_order(nursery: trio.Nursery) -> None:
     mailbox: Mailbox[int, int] = Mailbox(3)
     asked = [mailbox.post(number) for number in (1, 2, 3)]
     assert mailbox.waiting == 3
@@ -30,7 +30,7 @@ async def test_questions_are_answered_in_the_order_in_which_they_came(nursery: t
     nursery.cancel_scope.cancel()
 
 
-async def test_a_refusal_is_raised_anew_for_each_who_waits(nursery: trio.Nursery) -> None:
+async def test_each_waiter_gets_its_own_copy_of_an_error(nursery: trio.Nursery) -> None:
     mailbox: Mailbox[int, int] = Mailbox(3)
     nursery.start_soon(double, mailbox)
     asked = mailbox.post(-1)
@@ -43,7 +43,7 @@ async def test_a_refusal_is_raised_anew_for_each_who_waits(nursery: trio.Nursery
     nursery.cancel_scope.cancel()
 
 
-async def test_closing_refuses_what_waits_and_what_was_being_looked_at() -> None:
+async def test_closing_refuses_waiting_and_current_messages() -> None:
     mailbox: Mailbox[int, int] = Mailbox(3)
     asked = [mailbox.post(number) for number in (1, 2)]
     current = await mailbox.next()
@@ -56,7 +56,7 @@ async def test_closing_refuses_what_waits_and_what_was_being_looked_at() -> None
         mailbox.post(3)
 
 
-async def test_an_answer_that_nobody_has_looked_at_yet_survives_the_closing() -> None:
+async def test_unread_answer_survives_closing() -> None:
     mailbox: Mailbox[int, int] = Mailbox(3)
     asked = mailbox.post(1)
     current: Ask[int, int] = await mailbox.next()
@@ -65,7 +65,7 @@ async def test_an_answer_that_nobody_has_looked_at_yet_survives_the_closing() ->
     assert await asked.wait() == 2
 
 
-async def test_a_question_is_waited_for_until_something_else_ends(nursery: trio.Nursery) -> None:
+async def test_waiting_for_a_message_ends_with_the_other_task(nursery: trio.Nursery) -> None:
     mailbox, ended = Mailbox[str, str](4), trio.Event()
     found: list[object] = []
 
@@ -84,7 +84,7 @@ async def test_a_question_is_waited_for_until_something_else_ends(nursery: trio.
     assert found == [asked, None]
 
 
-async def test_closing_refuses_what_came_before_something_else_ended() -> None:
+async def test_closing_refuses_a_message_taken_before_the_other_task_ended() -> None:
     mailbox = Mailbox[str, str](4)
     asked = mailbox.post("first")
     assert await mailbox.next_before(trio.sleep_forever) is asked

@@ -1,4 +1,4 @@
-"""Each round of a turn is made of the client's request and of what its rounds before said and got."""
+"""Each round of a turn is made of the client's request, the model's earlier replies and their results."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_managed_turn_has_the_clients_tools_and_ours(turn: ManagedTurn) -> Non
     assert tools(turn.body(1)) == ["n", *(each["name"] for each in TOOLS)]
 
 
-def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: ManagedTurn) -> None:
+def test_round_contains_the_replies_and_results_of_its_own_attempt(turn: ManagedTurn) -> None:
     replied = turn.add_reply(1, REPLY, RESULTS)
     assert replied.results(1) == RESULTS
     assert [each["role"] for each in said(replied.next.body(1))] == ["user", "assistant", "user"]
@@ -52,7 +52,7 @@ def test_a_round_has_all_that_the_rounds_of_its_own_attempt_said_and_got(turn: M
     assert said(replied.body(2)) == said(turn.body(2)), "another attempt had no such round"
 
 
-def test_without_thinking_the_next_round_is_of_the_same_words(turn: ManagedTurn) -> None:
+def test_round_without_thinking_has_the_same_texts(turn: ManagedTurn) -> None:
     messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
     held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages], MESSAGES))
     assert "signed" in str(said(held.body(1)))
@@ -62,7 +62,7 @@ def test_without_thinking_the_next_round_is_of_the_same_words(turn: ManagedTurn)
     assert said(stripped.body(1))[-1]["content"] == [CALL]
 
 
-def test_without_tools_the_client_speaks_alone_in_an_epoch_of_its_own(turn: ManagedTurn) -> None:
+def test_round_without_tools_is_the_client_s_request_in_a_new_epoch(turn: ManagedTurn) -> None:
     bare = turn.add_reply(1, REPLY, RESULTS).without(Refusal.TOOLS)
     assert tools(bare.body(1)) == ["n"]
     assert said(bare.body(1)) == said(request(LONG))

@@ -1,4 +1,4 @@
-"""Managed turns as their actor is told of them: side by side, left half-way, refused, and beside another process."""
+"""Managed turns as their actor sees them: concurrent, abandoned, refused, and next to another process."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -82,7 +82,7 @@ async def told(process: Process, message: Message) -> Answer:
 
 
 async def begun(process: Process, asking: ArrivedRequest) -> Address:
-    """A turn of which the actor says what leaves."""
+    """A turn for which the actor decides what is sent."""
     proposed = await told(process, Prepare(request=asking))
     assert isinstance(proposed, UpstreamPlan)
     assert proposed.proposal is not None
@@ -92,7 +92,7 @@ async def begun(process: Process, asking: ArrivedRequest) -> Address:
 
 
 async def assert_rebuilt(log: StoppableLog) -> None:
-    """Every round on record is rebuilt to what was sent."""
+    """Every recorded round is rebuilt to what was sent."""
     recorded = await log.read(STREAM)
     history = time_travel.history_of("s", recorded)
     for each in recorded:
@@ -109,7 +109,7 @@ async def assert_rebuilt(log: StoppableLog) -> None:
     ),
     order=st.randoms(use_true_random=False),
 )
-def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be_read_again(
+def test_concurrent_turns_and_attempts_are_rebuilt_and_reloaded(
     requests: Sequence[tuple[int, int, bool]], order: Any
 ) -> None:
     async def story() -> None:
@@ -139,7 +139,7 @@ def test_turns_and_attempts_side_by_side_are_each_rebuilt_and_the_session_can_be
     trio.run(story)
 
 
-async def test_a_turn_that_was_refused_is_let_go_of() -> None:
+async def test_refused_turn_is_dropped() -> None:
     async with open_process(StoppableLog()) as process:
         address = await begun(process, arrived(LONG))
         refusal = replied(error="overloaded_error")
@@ -150,7 +150,7 @@ async def test_a_turn_that_was_refused_is_let_go_of() -> None:
         assert actor.rounds.under_way(address) is None
 
 
-async def test_what_a_turn_got_is_no_part_of_the_next_ones_reply_though_its_end_is_told_later() -> None:
+async def test_late_end_of_a_turn_does_not_change_the_next_turn_s_reply() -> None:
     log = StoppableLog()
     said = (LONG, "an answer", "and more")
     async with open_process(log) as process:
@@ -171,7 +171,7 @@ async def proposed_for(process: Process, *texts: str) -> bytes:
     return answer.proposal.body
 
 
-async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrote_to_its_session() -> None:
+async def test_end_of_a_managed_turn_is_recorded_after_another_process_wrote() -> None:
     log = StoppableLog()
     async with open_process(log) as process, open_process(log) as other:
         turn = managed(process)
@@ -184,7 +184,7 @@ async def test_the_end_of_a_managed_turn_is_recorded_though_another_process_wrot
     assert ended == {"main", "agent-1"}
 
 
-async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
+async def test_abandoned_round_is_not_recorded_as_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked, let, answer = trio.Event(), trio.Event(), FromMemory.answer
@@ -210,7 +210,7 @@ async def test_a_round_that_the_client_did_not_wait_for_is_not_recorded_as_sent(
     assert rounds == [RoundBegan, RoundFinished]
 
 
-async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observed_one(
+async def test_title_request_does_not_make_a_managed_conversation_observed(
     autojump_clock: MockClock,
 ) -> None:
     log = StoppableLog()
@@ -235,7 +235,7 @@ async def test_a_title_beside_a_managed_conversation_does_not_make_it_an_observe
     assert b"signed against" not in sent
 
 
-async def test_where_the_provider_would_miss_its_thinking_the_clients_own_body_goes_when_we_cannot_say_better(
+async def test_fallback_keeps_thinking_that_the_provider_requires(
     autojump_clock: MockClock,
 ) -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "bound to nothing"}

@@ -1,4 +1,4 @@
-"""What is said to an actor shows no conversation where it is logged, and names a session by what it is."""
+"""Messages to an actor hide the conversation when logged, and a session is identified by its stream."""
 
 import inspect
 from uuid import UUID
@@ -14,8 +14,8 @@ from tests.actors.support import IDENTITY, SECRET, headers, request
 CLASSES = [each for _, each in inspect.getmembers(messages, attrs.has) if each.__module__ == messages.__name__]
 
 
-def test_no_message_shows_what_a_conversation_holds() -> None:
-    """Bytes and replies hold what people wrote, and keys: they are left out of whatever is logged."""
+def test_repr_of_a_message_hides_the_conversation() -> None:
+    """Bytes and replies hold people's text and keys: their repr omits them."""
     shown = [
         f"{each.__name__}.{field.name}"
         for each in CLASSES
@@ -29,16 +29,16 @@ def test_no_message_shows_what_a_conversation_holds() -> None:
     assert SECRET not in repr((arrived, Fallback(SECRET.encode(), "why")))
 
 
-def test_a_session_is_the_same_whether_or_not_its_origin_could_be_asked() -> None:
+def test_session_identity_ignores_whether_its_origin_is_known() -> None:
     assert attrs.evolve(IDENTITY, is_known=False) == IDENTITY
     assert hash(attrs.evolve(IDENTITY, is_known=False)) == hash(IDENTITY)
     assert attrs.evolve(IDENTITY, stream=UUID(int=1)) != IDENTITY
     assert isinstance(IDENTITY, Identity)
 
 
-def test_headers_are_read_once_however_many_ask() -> None:
+def test_headers_are_parsed_once() -> None:
     arrived = ArrivedRequest(
         at=1, headers=headers("s", agent="a"), raw=request("u1"), correlation_id="c", dialect=MESSAGES
     )
-    assert (arrived.heard.external_id, arrived.heard.agent_id) == ("s", "a")
-    assert arrived.heard is arrived.heard
+    assert (arrived.client_headers.external_id, arrived.client_headers.agent_id) == ("s", "a")
+    assert arrived.client_headers is arrived.client_headers

@@ -1,4 +1,4 @@
-"""Who proves to be the owner of memory, and with what."""
+"""Proof of being the owner of memory."""
 
 from mnemosyne.actors.owners import MemoryClient, MemoryOwners
 from mnemosyne.memory_key import OWNER_HEADER, MemoryKey
@@ -8,14 +8,14 @@ SHOWN = (("x-api-key", "k"),)
 FINGERPRINT = KEY.fingerprint("k")
 
 
-def test_the_token_proves_it_for_its_request_alone() -> None:
+def test_token_proves_ownership_for_its_own_request_only() -> None:
     owners = MemoryOwners(KEY)
     assert owners.find_client((*SHOWN, (OWNER_HEADER, KEY.token)), None) == MemoryClient(True, FINGERPRINT)
     assert owners.find_client(SHOWN, None) == MemoryClient(False, FINGERPRINT)
     assert owners.find_client((), "s") == MemoryClient(False, None)
 
 
-def test_a_session_that_was_presented_proves_it_once() -> None:
+def test_presented_session_proves_ownership_once() -> None:
     owners = MemoryOwners(KEY)
     owners.present("s")
     assert not owners.find_client(SHOWN, "other").is_owner

@@ -1,4 +1,4 @@
-"""How long a request waits adds up to what a user is ready to bear, and each part fits into the whole that it is of."""
+"""The time limits of a request add up to what a user accepts, and each part fits into its whole."""
 
 import math
 
@@ -8,11 +8,11 @@ from mnemosyne.actors.patience import COMMITS_AWAITED, USUAL, Patience
 from mnemosyne.actors.registry import SessionRegistry
 
 
-def test_what_is_recorded_delays_a_reply_by_no_more_than_half_a_second() -> None:
+def test_recording_delays_a_reply_by_at_most_half_a_second() -> None:
     assert 2 * USUAL.database <= 0.5, "once before its first byte, once before its last frame"
 
 
-def test_the_longer_a_wait_the_worse_is_what_happens_without_it() -> None:
+def test_longer_limits_belong_to_worse_fallbacks() -> None:
     assert USUAL.database < USUAL.actor < USUAL.loading < USUAL.last_resort < USUAL.answers
 
 
@@ -24,16 +24,16 @@ def test_a_request_waits_longer_only_for_a_database_that_is_slow() -> None:
     assert USUAL.for_database(math.inf) == USUAL.database
 
 
-def test_nothing_is_waited_for_without_end_and_everything_for_a_while() -> None:
+def test_every_limit_is_positive_and_finite() -> None:
     assert all(0 < seconds < float("inf") for seconds in attrs.astuple(USUAL))
 
 
-def test_it_is_what_servers_have_where_nobody_says_otherwise() -> None:
+def test_usual_patience_is_the_default_of_servers() -> None:
     assert Patience() == USUAL
     assert (SessionRegistry.__init__.__kwdefaults__ or {})["patience"] is USUAL
 
 
-def test_a_server_that_is_told_to_waits_so_many_times_as_long_for_everything() -> None:
+def test_setting_multiplies_every_limit() -> None:
     usual, longer = attrs.astuple(USUAL), attrs.astuple(USUAL.times(60))
     assert longer == tuple(60 * seconds for seconds in usual)
     assert USUAL.times(1) == USUAL

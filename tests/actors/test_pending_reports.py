@@ -1,4 +1,4 @@
-"""What a turn has told an actor that stopped is missed until the next one hears it, or the log does."""
+"""The reports that a stopped actor received stay unseen until the next actor or the log has them."""
 
 from contextlib import ExitStack
 from uuid import UUID
@@ -11,7 +11,7 @@ from mnemosyne.actors.pending_reports import PendingReports, TurnReport
 STREAM, OTHER = UUID(int=1), UUID(int=2)
 
 
-def test_only_what_another_actor_heard_is_missed_and_only_in_its_session() -> None:
+def test_only_reports_to_another_actor_of_the_session_are_unseen() -> None:
     reports, heard, unheard = PendingReports(), TurnReport(), TurnReport()
     heard.note("first")
     with reports.report(STREAM, heard), reports.report(STREAM, unheard):
@@ -24,7 +24,7 @@ def test_only_what_another_actor_heard_is_missed_and_only_in_its_session() -> No
     assert reports.find_unseen(STREAM, "third") == []
 
 
-def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
+def test_report_stays_pending_until_the_last_event_is_recorded() -> None:
     reports, report = PendingReports(), TurnReport()
     report.note("first")
     with ExitStack() as stack:
@@ -36,7 +36,7 @@ def test_a_turn_that_tells_several_things_is_over_with_the_last() -> None:
     assert reports._of == {}
 
 
-def test_what_is_withheld_is_find_missed_all_whatever_else_is_told_meanwhile() -> None:
+def test_withheld_event_is_unseen_by_every_actor() -> None:
     reports, report = PendingReports(), TurnReport()
     report.note("first")
     with reports.report(STREAM, report):
@@ -48,7 +48,7 @@ def test_what_is_withheld_is_find_missed_all_whatever_else_is_told_meanwhile() -
         assert reports.find_unseen(STREAM, "second") == [report]
 
 
-async def test_whoever_waits_hears_that_another_actor_was_told() -> None:
+async def test_waiter_wakes_when_the_turn_reports_to_another_actor() -> None:
     report, woken = TurnReport(), trio.Event()
 
     async def wait() -> None:

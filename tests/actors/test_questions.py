@@ -1,4 +1,4 @@
-"""A question waits for a helper as long as it was told to, and not at all where nobody listens."""
+"""A question waits for a helper for a limited time, and much shorter if no worker takes it."""
 
 import pytest
 import trio
@@ -17,7 +17,7 @@ def answer_of(question: HelperQuestion) -> HelperAnswer:
     return HelperAnswer(helper=question.question)
 
 
-async def test_questions_are_taken_once_each_in_their_order_and_answers_find_theirs() -> None:
+async def test_questions_are_taken_once_in_order_and_get_their_answers() -> None:
     questions, found = HelperQuestions(), dict[str, HelperAnswer | None]()
 
     async def ask(question: HelperQuestion) -> None:
@@ -33,7 +33,7 @@ async def test_questions_are_taken_once_each_in_their_order_and_answers_find_the
     assert found == {"one?": answer_of(ONE), "two?": answer_of(TWO)}
 
 
-async def test_one_that_nobody_takes_is_given_up_soon(autojump_clock: trio.testing.MockClock) -> None:
+async def test_untaken_question_times_out_soon(autojump_clock: trio.testing.MockClock) -> None:
     questions, began = HelperQuestions(), trio.current_time()
     assert await questions.ask(ONE, USUAL) is None
     assert trio.current_time() - began == USUAL.listener
@@ -42,7 +42,7 @@ async def test_one_that_nobody_takes_is_given_up_soon(autojump_clock: trio.testi
     assert scope.cancelled_caught
 
 
-async def test_one_that_is_not_answered_in_time_is_over_and_a_late_answer_is_nobodys(
+async def test_late_answer_to_a_question_is_dropped(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     questions, numbers = HelperQuestions(), list[int]()
@@ -57,5 +57,5 @@ async def test_one_that_is_not_answered_in_time_is_over_and_a_late_answer_is_nob
 
 
 @pytest.mark.parametrize("number", [0, 7])
-async def test_an_answer_to_nothing_is_nobodys(number: int) -> None:
+async def test_answer_without_a_question_is_dropped(number: int) -> None:
     assert not HelperQuestions().answer(number, None)

@@ -1,4 +1,4 @@
-"""What real clients sent and got, told to our actors: where each request was put, and every one of them rebuilt."""
+"""Requests and replies of real clients, sent to the actors: each is placed on the expected branch and rebuilt."""
 
 import json
 from collections.abc import Iterable
@@ -46,8 +46,8 @@ EXPECTED = {
         "successor-1 on main@7: 1 2",
     ],
     "cc-unknown": ["main: 1 2"],
-    "cc-x-errmid": ["main: 1 2 3 4"],  # it goes on from what arrived
-    # It puts a notice into the first message: nothing of the history is left.
+    "cc-x-errmid": ["main: 1 2 3 4"],  # it continues from the part that arrived
+    # It puts a notice into the first message: no history is shared.
     "cc-x-stop_mismatch": ["main: 1", "main-2: 1", "main-3: 1"],
     "cc197-think": ["side-1: 1", "main: 1 2 3"],
     "oc-agent": ["side-1: 1", "main: 1 2", "agent-1 on main@1: 1 2"],
@@ -95,8 +95,8 @@ def reply_of(path: Path) -> tuple[ReplyHead, Reply]:
 
 
 def structure(events: Iterable[Event]) -> list[str]:
-    """A session for people: each branch, what it hangs on (``@``: after which turn; ``+``: sharing how many messages
-    of it) and its turns.
+    """A readable outline of a session: each branch, its origin (``@``: after which turn; ``+``: sharing how many
+    messages of it) and its turns.
     """
     branches: dict[str, list[str]] = {}
     for event in events:
@@ -111,7 +111,7 @@ def structure(events: Iterable[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("session", runs() or [pytest.param("", marks=pytest.mark.skip("no recorded inputs here"))])
-async def test_a_captured_session_has_the_branches_that_a_person_expects(session: str) -> None:
+async def test_captured_session_has_the_expected_branches(session: str) -> None:
     log = StoppableLog()
     sent = []
     async with open_process(log) as process:

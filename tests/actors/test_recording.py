@@ -1,4 +1,4 @@
-"""A turn waits for its record as long as that is right, and what was asked is never lost while the queue holds it."""
+"""A turn waits for its record for a limited time, and no queued event is lost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ from tests.actors.support import (
 )
 
 SCHEDULES = range(20)
-"""Each is another order in which trio runs what could run at the same time."""
+"""Each seed is another order in which trio schedules concurrent tasks."""
 
 
 async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_it_ends() -> None:
@@ -47,7 +47,7 @@ async def test_the_request_is_durable_when_the_reply_begins_and_the_reply_when_i
         assert finished.status == 529
 
 
-async def test_nothing_is_recorded_before_the_request_has_left() -> None:
+async def test_nothing_is_recorded_before_the_request_is_sent() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         process.opener.open_turn((), b"{}", MESSAGES)
@@ -55,7 +55,7 @@ async def test_nothing_is_recorded_before_the_request_has_left() -> None:
         assert process.registry.awake == 0
 
 
-async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
+async def test_unsent_request_is_a_turn_without_a_reply() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}", MESSAGES)
@@ -65,7 +65,7 @@ async def test_a_request_that_never_left_is_a_turn_without_a_reply() -> None:
     assert (interrupted.status, interrupted.reply, interrupted.reason) == (None, None, "no connection")
 
 
-async def test_what_arrived_of_a_reply_is_recorded() -> None:
+async def test_received_part_of_a_reply_is_recorded() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         turn = process.open("u1")
@@ -100,7 +100,7 @@ async def test_a_turn_waits_a_quarter_of_a_second_and_is_durable_later(
     await rebuilt(log, log)
 
 
-async def test_a_session_that_cannot_be_loaded_delays_nobody_and_loses_nothing(
+async def test_unloadable_session_delays_no_turn_and_loses_nothing(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = StoppableLog()
@@ -115,7 +115,7 @@ async def test_a_session_that_cannot_be_loaded_delays_nobody_and_loses_nothing(
     assert [type(event) for event in of_turns(await events_of(log))][-2:] == [TurnBegan, TurnFinished]
 
 
-async def test_a_turn_that_the_queue_cannot_hold_is_a_gap_that_the_next_one_tells(
+async def test_turn_beyond_the_queue_is_a_gap_in_the_next_turn(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     log = StoppableLog()
@@ -138,7 +138,7 @@ async def test_a_turn_that_the_queue_cannot_hold_is_a_gap_that_the_next_one_tell
     await rebuilt(log, log)
 
 
-async def test_a_gap_is_not_forgotten_when_the_mailbox_is_full(autojump_clock: trio.testing.MockClock) -> None:
+async def test_gap_survives_a_full_mailbox(autojump_clock: trio.testing.MockClock) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         log.away = True
@@ -154,7 +154,7 @@ async def test_a_gap_is_not_forgotten_when_the_mailbox_is_full(autojump_clock: t
     assert [gap.turns for gap in gaps] == [3]
 
 
-async def test_a_poisonous_turn_is_a_gap_and_the_session_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_turn_that_crashes_the_actor_is_a_gap_and_the_session_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     log = StoppableLog()
     begin = SessionActor._begin
 
@@ -189,7 +189,7 @@ async def test_a_bug_in_recording_never_reaches_the_server(monkeypatch: pytest.M
 
 
 class RefusingLog(StoppableLog):
-    """A log that refuses, once, an append that holds such an event."""
+    """A log that once refuses an append with such an event."""
 
     def __init__(self, kind: type[Event]) -> None:
         super().__init__()
@@ -198,14 +198,14 @@ class RefusingLog(StoppableLog):
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         events = [CODEC.decode(stored.topic, stored.state).event for each in batch for stored in each.events]
         if self.refuses is not None and any(isinstance(event, self.refuses) for event in events):
-            if len(batch) == 1:  # else the journal looks whose fault it is
+            if len(batch) == 1:  # otherwise the journal tries them one by one
                 self.refuses = None
             raise LogFailed("the database refused a statement")
         return await super().commit(batch)
 
 
 @pytest.mark.parametrize("kind", [ObjectCreated, TurnAccounted, TurnBegan, TurnFinished])
-async def test_an_append_that_is_refused_costs_no_later_turn_its_record(
+async def test_refused_append_does_not_affect_later_turns(
     kind: type[Event], autojump_clock: trio.testing.MockClock
 ) -> None:
     log = RefusingLog(kind)
@@ -259,7 +259,7 @@ async def test_two_processes_that_share_a_session_lose_nothing_and_record_no_gap
             agents.start_soon(converse, two, "y", "y")
     events = await events_of(log)
     began = [event for event in events if isinstance(event, TurnBegan)]
-    # An attempt may be told twice where a process died between its append and the answer; not here.
+    # An attempt may be reported twice if a process died between its append and the answer; not here.
     assert sorted(turns(events)) == sorted(
         [f"main {turn}" for turn in range(1, 7)] + [f"agent-{n} {turn}" for n in (1, 2) for turn in (1, 2, 3)]
     )
@@ -269,7 +269,7 @@ async def test_two_processes_that_share_a_session_lose_nothing_and_record_no_gap
     await rebuilt(log, log)
 
 
-async def test_a_conflict_that_never_ends_is_a_gap(
+async def test_endless_conflict_is_a_gap(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     log = StoppableLog()
@@ -277,7 +277,7 @@ async def test_a_conflict_that_never_ends_is_a_gap(
         original = SessionActor._load
 
         async def blind(actor: SessionActor) -> None:
-            """Misses what the log holds, as if another process wrote at once again."""
+            """A log that hides its last events, as if another process kept writing."""
 
         await process.turn("u1")
         process.registry.discard(STREAM, process.registry._awake[STREAM].actor)
@@ -291,7 +291,7 @@ async def test_a_conflict_that_never_ends_is_a_gap(
     assert turns(events) == ["main 1", "main 2"]
 
 
-async def test_the_end_of_a_turn_that_is_a_gap_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+async def test_end_of_an_unrecorded_turn_is_not_awaited(autojump_clock: trio.testing.MockClock) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         await process.journal.close(within=0)

@@ -1,4 +1,4 @@
-"""Sessions wake when they are asked, and sleep when nobody asks."""
+"""Sessions are loaded when they get a message and unloaded when they are idle."""
 
 import gc
 import weakref
@@ -44,7 +44,7 @@ async def test_one_actor_serves_all_turns_of_a_session() -> None:
     assert turns(await events_of(log)) == ["main 1", "main 2"]
 
 
-async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: trio.testing.MockClock) -> None:
+async def test_idle_session_is_unloaded_and_reloaded_unchanged(autojump_clock: trio.testing.MockClock) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         await process.turn("u1")
@@ -63,7 +63,7 @@ async def test_an_idle_session_sleeps_and_wakes_where_it_was(autojump_clock: tri
     await rebuilt(log, log)
 
 
-async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(
+async def test_paused_sessions_are_unloaded_sooner_above_the_memory_limit(
     mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "BYTES_HELD", 1_000_000)
@@ -86,7 +86,7 @@ async def test_sessions_that_pause_sleep_sooner_while_too_much_is_held(
     assert turns(await events_of(log, stream_of("t", "long 0"))) == ["main 1", "main 2"]
 
 
-async def test_what_a_session_held_is_gone_as_soon_as_it_sleeps(autojump_clock: trio.testing.MockClock) -> None:
+async def test_unloaded_session_frees_its_bodies_at_once(autojump_clock: trio.testing.MockClock) -> None:
     gc.disable()  # it comes rarely to a server
     try:
         async with open_process(StoppableLog()) as process:
@@ -104,13 +104,13 @@ async def test_what_a_session_held_is_gone_as_soon_as_it_sleeps(autojump_clock: 
 NAMES = ("long 0", "long 1", "long 2", "under way", "short")
 
 
-async def test_too_many_waiting_commands_are_refused() -> None:
+async def test_messages_beyond_the_mailbox_size_are_refused() -> None:
     log = StoppableLog()
     log.away = True
     async with open_process(log) as process:
         for _ in range(WAITING):
             process.registry.ask(IDENTITY, begin("u1"))
-        with pytest.raises(LogUnavailable, match=f"{WAITING} commands wait"):
+        with pytest.raises(LogUnavailable, match=f"{WAITING} commands are already wait"):
             process.registry.ask(IDENTITY, begin("u1"))
 
 
@@ -137,7 +137,7 @@ async def test_gaps_add_up_until_they_are_taken() -> None:
         assert process.registry.take_gap(STREAM) is None
 
 
-async def test_a_gap_that_comes_back_begins_where_it_began() -> None:
+async def test_returned_gap_keeps_its_start() -> None:
     async with open_process(StoppableLog()) as process:
         process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
         taken = process.registry.take_gap(STREAM)

@@ -1,4 +1,4 @@
-"""One session, its requests and replies told to its actor, its past read back from the log."""
+"""One session whose actor gets its requests and replies, and whose past is read back from the log."""
 
 import json
 from typing import Any
@@ -53,7 +53,7 @@ def last_finished(events: list[Any]) -> TurnFinished:
     return [event for event in events if isinstance(event, TurnFinished)][-1]
 
 
-async def test_a_request_that_was_asked_about_is_read_once_where_it_leaves_as_it_came(
+async def test_prepared_request_is_parsed_once_when_passed_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[ArrivedRequest] = []
@@ -90,7 +90,7 @@ async def test_turns_are_placed_recorded_and_rebuilt() -> None:
     assert (await rebuilt(log, log))[Address("main", 2, 1)] == request("u1", "a1", "u2")
 
 
-async def test_a_session_goes_on_where_a_stopped_actor_left_it() -> None:
+async def test_next_actor_continues_the_session() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.finish(await told.begin("u1"), "the answer")
@@ -122,7 +122,7 @@ async def test_the_attempt_that_the_next_request_echoes_is_found(restart: bool) 
     assert (began.echo, began.echoed_attempt) == (Echo.SAME, 2)
 
 
-async def test_the_late_reply_to_an_earlier_turn_is_not_taken_for_one_to_the_last() -> None:
+async def test_late_reply_to_an_earlier_turn_is_not_assigned_to_the_last() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         early = await told.begin("u1")
@@ -135,7 +135,7 @@ async def test_the_late_reply_to_an_earlier_turn_is_not_taken_for_one_to_the_las
     assert last_began(await events_of(log)).echo is Echo.SAME
 
 
-async def test_what_does_not_go_on_from_a_turn_is_compared_with_no_reply() -> None:
+async def test_request_that_does_not_continue_a_turn_is_compared_with_no_reply() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.finish(await told.begin("u1"), "a1")
@@ -148,7 +148,7 @@ async def test_what_does_not_go_on_from_a_turn_is_compared_with_no_reply() -> No
     assert not any(event.echo for event in events if isinstance(event, TurnBegan))
 
 
-async def test_an_agent_that_begins_while_its_parent_s_first_reply_is_under_way_is_a_fork_of_it() -> None:
+async def test_agent_begun_during_its_parent_s_first_reply_is_a_fork() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         first = await told.begin("u1")
@@ -177,7 +177,7 @@ async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_
     servers = [{"url": "u", "authorization_token": SECRET}]
     async with open_actor(log) as told:
         await told.begin("u1", mcp_servers=servers)
-    async with open_actor(log) as told:  # one that has to build on a body whose credential nobody kept
+    async with open_actor(log) as told:  # one that has to build on a body whose credential was not kept
         await told.begin("u1", "a1", "u2", mcp_servers=servers)
         await told.begin("u1", "a1", "u2", "a2", "u3", mcp_servers=[{"url": "u", "authorization_token": "*" * 20}])
     bodies = await rebuilt(log, log)
@@ -190,7 +190,7 @@ async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_
 
 
 @pytest.mark.parametrize("marked", [True, False])
-async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -> None:
+async def test_request_after_deletion_is_stored_in_full(marked: bool) -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.finish(await told.begin("u1"), "a1")
@@ -208,7 +208,7 @@ async def test_after_forgetting_a_request_is_stored_from_nothing(marked: bool) -
     assert began[2].base > 0
 
 
-async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again() -> None:
+async def test_deleted_text_is_stored_again_when_resent() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         await told.begin(LONG)
@@ -223,7 +223,7 @@ async def test_a_text_that_was_forgotten_is_stored_again_when_it_is_sent_again()
     assert await assembled(log, body) == request(LONG, "a1", "u2")
 
 
-async def test_a_turn_ends_once_whoever_says_so_first() -> None:
+async def test_turn_ends_only_once() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
         address = await told.begin("u1")
@@ -269,7 +269,7 @@ async def test_bodies_that_cannot_be_fetched_are_not_built_on() -> None:
     await rebuilt(log, log)
 
 
-async def test_an_actor_whose_events_did_not_fit_records_nothing_more_and_stops() -> None:
+async def test_actor_stops_after_a_conflicting_append() -> None:
     log = PlainLog(CODEC)
     async with open_actor(log) as stale:
         first = await stale.begin("u1")
@@ -277,7 +277,7 @@ async def test_an_actor_whose_events_did_not_fit_records_nothing_more_and_stops(
             await other.finish(first, "a1")
         with pytest.raises(VersionConflict):
             await stale.begin("u1", "a1", "u2")
-        # Its state is where the log is, but not of what the log tells: by chance the next append would fit.
+        # Its version matches the log's, but not its state: by chance the next append would fit.
         assert stale.actor.state.version == len(await events_of(log))
         for _ in range(2):
             with pytest.raises(ActorStopped):
@@ -285,7 +285,7 @@ async def test_an_actor_whose_events_did_not_fit_records_nothing_more_and_stops(
     assert turns(await events_of(log)) == ["main 1"]
 
 
-async def test_a_full_mailbox_takes_no_more_and_stopping_tells_all_who_wait() -> None:
+async def test_full_mailbox_refuses_and_stopping_answers_every_waiter() -> None:
     log = StoppableLog()
     log.away = True
     async with open_actor(log) as told:
@@ -298,31 +298,31 @@ async def test_a_full_mailbox_takes_no_more_and_stopping_tells_all_who_wait() ->
                 await each.wait()
 
 
-async def test_a_bug_in_reading_the_log_stops_the_actor_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_in_reading_the_log_stops_only_the_actor(caplog: pytest.LogCaptureFixture) -> None:
     log = StoppableLog()
     log.poisoned = ZeroDivisionError("a bug")
     async with open_actor(log) as told:
-        with pytest.raises(MnemosyneError, match="an error of ours"):
+        with pytest.raises(MnemosyneError, match="an internal error"):
             await told.begin("u1")
         with pytest.raises(ActorStopped):
             await told.begin("u1")
     assert "failed; the next request starts another" in caplog.text
 
 
-async def test_a_bug_is_told_to_the_one_who_met_it_and_the_others_may_ask_the_next_actor() -> None:
+async def test_bug_refuses_its_message_and_lets_others_ask_the_next_actor() -> None:
     log = StoppableLog()
     async with open_actor(log) as told:
         address = await told.begin("u1")
         log.poisoned = ZeroDivisionError("a bug")
         told.actor._memory.bodies._held.clear()
         asked = [told.actor.mailbox.post(message) for message in (begin("u1"), finish(address, "a1"))]
-        with pytest.raises(MnemosyneError, match="an error of ours"):
+        with pytest.raises(MnemosyneError, match="an internal error"):
             await asked[0].wait()
         with pytest.raises(ActorStopped):
             await asked[1].wait()
 
 
-async def test_a_log_that_cannot_be_read_says_why_to_those_who_wait() -> None:
+async def test_unreadable_log_gives_waiters_the_reason() -> None:
     log = StoppableLog()
     log.poisoned = UnknownEvent("the log holds session.started.v9")
     async with open_actor(log) as told:
@@ -330,7 +330,7 @@ async def test_a_log_that_cannot_be_read_says_why_to_those_who_wait() -> None:
             await told.begin("u1")
 
 
-async def test_a_full_queue_is_told_and_leaves_the_session_as_it_was() -> None:
+async def test_full_queue_is_reported_and_leaves_the_session_unchanged() -> None:
     log = StoppableLog()
     async with open_actor(log) as told:
         await told.begin("u1")

@@ -1,4 +1,4 @@
-"""A request is put to the session that it belongs to, whatever name it comes under, and whoever answers in time."""
+"""A request goes to the session that it belongs to, under any name and however slowly sessions answer."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ from tests.actors.support import (
 from tests.domain.recorded import dumps
 
 
-async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
+async def test_nested_sub_agents_belong_to_the_root_session() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child"), ("deeper", "grandchild")):
@@ -41,7 +41,7 @@ async def test_sub_agents_that_nest_belong_to_the_root_session() -> None:
         assert await root_of(process, "another", None) == "another"
 
 
-async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> None:
+async def test_restarted_server_reads_the_agents_parents_from_the_log() -> None:
     log = StoppableLog()
     for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
         async with open_process(log) as process:
@@ -50,7 +50,7 @@ async def test_a_server_started_anew_knows_from_the_log_who_called_whom() -> Non
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
-async def test_what_the_operator_said_last_stands_while_the_directory_does_not_answer(
+async def test_last_operator_switch_applies_while_the_directory_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_process(StoppableLog(), patience=attrs.evolve(PATIENT, database=0.0)) as process:
@@ -91,14 +91,14 @@ async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
-async def test_a_history_that_goes_on_under_another_name_belongs_to_the_managed_session_that_it_left() -> None:
+async def test_history_under_another_name_belongs_to_its_managed_session() -> None:
     async with open_process(StoppableLog()) as process:
         await manage(process, LONG)
         assert await named(process, "fork", LONG, "Yes.", "go on") == IDENTITY
         assert (await named(process, "other", "Something else.", "No.", "go on")).external_id == "other"
 
 
-async def test_one_that_may_go_on_from_another_s_history_is_not_settled_while_nobody_can_say() -> None:
+async def test_origin_stays_undecided_while_the_candidates_do_not_answer() -> None:
     log = StoppableLog()
     async with open_process(log, patience=attrs.evolve(PATIENT, database=0.0, loading=0.0)) as process:
         log.away = True
@@ -107,7 +107,7 @@ async def test_one_that_may_go_on_from_another_s_history_is_not_settled_while_no
         log.away = False
 
 
-async def test_of_two_that_said_the_same_words_the_one_with_the_calls_own_id_is_gone_on_with() -> None:
+async def test_call_id_decides_between_two_sessions_with_equal_texts() -> None:
     async with open_process(StoppableLog()) as process:
         programs = [await begun(process, "look") for _ in range(2)]
         for number, turn in enumerate(programs):
@@ -117,7 +117,7 @@ async def test_of_two_that_said_the_same_words_the_one_with_the_calls_own_id_is_
             assert await owner_of(process, shown(f"toolu_{number}")) == (await turn.identity()).stream
 
 
-async def test_one_that_goes_on_before_its_reply_is_on_record_is_not_given_to_another_who_said_the_same() -> None:
+async def test_early_continuation_is_not_assigned_to_a_session_with_equal_texts() -> None:
     async with open_process(StoppableLog()) as process:
         first, second = [await begun(process, "look") for _ in range(2)]
         said = called("toolu_0")
@@ -140,7 +140,7 @@ LOOK: dict[str, Any] = {"type": "tool_use", "name": "look", "input": {"at": "x"}
 
 
 async def begun(process: Process, text: str) -> Turn:
-    """A turn of a program that names no session, sent and not answered."""
+    """A turn without a session name, sent and not answered."""
     turn = process.opener.open_turn(NAMELESS, request(text), MESSAGES)
     await turn.prepare()
     turn.note_sent()
@@ -149,7 +149,7 @@ async def begun(process: Process, text: str) -> Turn:
 
 
 def called(call: str) -> Reply:
-    """A reply that calls a tool in words that others use, too."""
+    """A reply that calls a tool in common words."""
     message = {"id": "msg", "content": [{"type": "text", "text": "I look."}, {**LOOK, "id": call}]}
     return attrs.evolve(reply("I look."), body=dumps(message), stop_reason="tool_use")
 

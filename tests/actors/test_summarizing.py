@@ -1,4 +1,4 @@
-"""A helper model's summary is recorded only if it holds; whatever else the model does, nothing is."""
+"""A helper model's summary is recorded only if it passes the checks."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 SOURCE = long_text("alpha")
 PARTS = (TextPart(Voice.ASSISTANT, SOURCE),)
 GOOD = "\n".join(SOURCE.splitlines()[:12])
-"""Of its own lines, as a model that quotes would answer."""
+"""A summary made of the text's own lines, as from a model that quotes."""
 
 PRICE = in_force().prices["claude-haiku-5-5"]
 PAID = "0.1/0.5"
@@ -60,7 +60,7 @@ def summary(text: str, **members: object) -> str:
 
 
 def budget_of(limits: Budget = ENOUGH_MONEY) -> HelperBudget:
-    """A budget whose share does not bind, because the share's own test does not belong here."""
+    """A budget whose share does not bind; the share has its own test."""
     return HelperBudget(EnoughTurns(), limits, lambda: 1)
 
 
@@ -80,13 +80,13 @@ async def open_summarizer(
 
 
 async def written(helper: str, text: str) -> tuple[Written | None, HelperBudget]:
-    """The summary that comes of an answer of this text, and the budget then."""
+    """The summary made from an answer with this text, and the budget afterwards."""
     async with open_summarizer(helper, lambda path, _: says(path, text)) as (_, summarizer, budget):
         return await summarizer.write(deferred(), PARTS, None), budget
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_a_summary_that_holds_is_recorded_with_its_writer_its_losses_and_its_price(helper: str) -> None:
+async def test_accepted_summary_is_recorded_with_helper_losses_and_cost(helper: str) -> None:
     made, _ = await written(helper, summary(GOOD, dropped=["the later lines"]))
     assert made is not None
     assert made.text == GOOD
@@ -120,7 +120,7 @@ async def test_a_summary_that_holds_is_recorded_with_its_writer_its_losses_and_i
         pytest.param(summary("The parser fails because the section is missing."), id="loses nearly all"),
     ],
 )
-async def test_an_answer_that_does_not_hold_is_not_recorded_and_still_paid(helper: str, answer: str) -> None:
+async def test_rejected_answer_is_charged_and_not_recorded(helper: str, answer: str) -> None:
     made, budget = await written(helper, answer)
     assert made is None
     assert not await budget.reserve(ENOUGH_MONEY.a_day)
@@ -128,14 +128,14 @@ async def test_an_answer_that_does_not_hold_is_not_recorded_and_still_paid(helpe
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_half_a_surrogate_pair_in_an_answer_does_no_harm(helper: str) -> None:
+async def test_lone_surrogate_in_an_answer_is_replaced(helper: str) -> None:
     made, _ = await written(helper, summary(GOOD + "\ud83d"))
     assert made is not None
     made.text.encode()
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_a_helper_that_is_down_is_tried_again_and_costs_nothing(helper: str) -> None:
+async def test_unavailable_helper_is_retried_at_no_cost(helper: str) -> None:
     async with open_summarizer(helper, lambda *_: (503, b"{}")) as (endpoint, summarizer, budget):
         assert await summarizer.write(deferred(), PARTS, None) is None
         assert len(endpoint.requests) == 3
@@ -151,28 +151,28 @@ async def test_a_slow_helper_is_abandoned_and_counts_as_billed(helper: str) -> N
         assert not await budget.reserve(ENOUGH_MONEY.a_day - spent)
 
 
-async def test_a_useless_helper_is_left_alone_for_a_while() -> None:
+async def test_useless_helper_is_paused() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, "garbage")) as (endpoint, summarizer, _):
         for _ in range(FAILURES + 3):
             assert await summarizer.write(deferred(), PARTS, None) is None
         assert len(endpoint.requests) == FAILURES
 
 
-async def test_without_money_no_helper_is_asked() -> None:
+async def test_helper_is_not_called_without_budget() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD)), limits=Budget(1, 1.0)) as opened:
         endpoint, summarizer, _ = opened
         assert await summarizer.write(deferred(), PARTS, None) is None
         assert endpoint.requests == []
 
 
-async def test_a_text_of_blanks_has_no_summary() -> None:
+async def test_blank_text_has_no_summary() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD))) as (endpoint, summarizer, _):
         assert await summarizer.write(deferred(" \n" * 2_000), (TextPart(Voice.RESULT, " \n" * 2_000),), None) is None
         assert endpoint.requests == []
 
 
-async def test_an_l2_has_lost_what_its_l1_lost_though_it_is_made_of_the_full_content() -> None:
-    """Measured and declared: a text that the L1 lacks is none that the ladder keeps, whatever the L2 holds."""
+async def test_l2_losses_include_those_of_its_l1() -> None:
+    """Measured and declared losses add up: the ladder does not keep a text that the L1 lacks, even if the L2 has it."""
     text = "\n".join(SOURCE.splitlines()[:3])
     async with open_summarizer("openai", lambda path, _: says(path, summary(text))) as (_, summarizer, _budget):
         l2 = attrs.evolve(deferred(), fidelity=Fidelity.COMPACT, lost=Losses(dropped=("the middle",)))

@@ -1,4 +1,4 @@
-"""Whose a request is, by the credential that it shows: nobody reaches another tenant's sessions with their own key."""
+"""A request's credential decides its tenant: a key never reaches another tenant's sessions."""
 
 import logging
 from pathlib import Path
@@ -59,19 +59,19 @@ def test_a_request_reaches_no_session_but_those_of_its_key_s_tenant(asked: list[
     trio.run(ask)
 
 
-async def test_that_a_row_is_missing_is_said_once_without_the_credential(caplog: pytest.LogCaptureFixture) -> None:
+async def test_missing_tenant_row_is_logged_once_without_the_credential(caplog: pytest.LogCaptureFixture) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         for opener, times in ((process.opener, 0), (opener_of(log, process.opener), 1)):
             with caplog.at_level(logging.DEBUG):
                 for _ in range(2):
                     opener.open_turn((("x-api-key", "nobody-s"),), request("Hello"), MESSAGES)
-            assert caplog.text.count("shows no credential of tenant_keys, and is tenant t's") == times
+            assert caplog.text.count("without a credential of tenant_keys is assigned to tenant t") == times
     assert "nobody-s" not in caplog.text
     assert digest("nobody-s") not in caplog.text
 
 
-def test_rows_come_as_a_table_or_as_text_and_are_handed_on(tmp_path: Path) -> None:
+def test_rows_are_read_from_a_table_or_text(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'[tenant_keys]\n{SHA} = "red"\n')
     told = load({}, {"HOME": str(tmp_path)}, config_file=file).tenant_keys
@@ -82,7 +82,7 @@ def test_rows_come_as_a_table_or_as_text_and_are_handed_on(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "rows", ["my-secret=red", f"{SHA}", f"{SHA}=a b", f"{SHA.upper()}=red", f"{SHA}=red,{SHA}=blue", "red=my-secret"]
 )
-def test_rows_that_cannot_be_used_are_refused_and_not_shown(rows: str, tmp_path: Path) -> None:
+def test_invalid_rows_are_refused_without_showing_them(rows: str, tmp_path: Path) -> None:
     for options, environ in (({"tenant_keys": rows}, {}), ({}, {"MNEMOSYNE_TENANT_KEYS": rows})):
         with pytest.raises((BadConfiguration, BadOption), match=r"tenant_keys = \*\*\* ") as refused:
             load(options, {"HOME": str(tmp_path), **environ})
@@ -90,7 +90,7 @@ def test_rows_that_cannot_be_used_are_refused_and_not_shown(rows: str, tmp_path:
         assert SHA not in str(refused.value).lower()
 
 
-async def test_a_request_is_of_the_tenant_that_it_names_before_it_is_of_its_key_s() -> None:
+async def test_named_tenant_takes_precedence_over_the_key_s() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         opener = opener_of(log, process.opener)

@@ -1,6 +1,6 @@
-"""What takes long with a request is done beside the loop, and nobody else waits for it.
+"""Slow work on a request runs in a thread, and other sessions do not wait for it.
 
-Counted, not timed: where each body is laid out, and whether another session gets its turn meanwhile.
+Counted, not timed: the thread of each body layout, and whether another session runs meanwhile.
 """
 
 import threading
@@ -36,7 +36,7 @@ HOSTILE = {
 
 @pytest.fixture
 def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes were looked at each time that a body was laid out on the thread of the loop."""
+    """The number of bytes in each body layout on the loop's thread."""
     loop, found, lay_out = threading.get_ident(), list[int](), body_layout.lay_out
 
     def watched(raw: bytes, before: Any, head: int, tail: int, dialect: Dialect) -> body_layout.BodyLayout:
@@ -65,7 +65,7 @@ async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode
     ],
 )
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_no_body_that_takes_long_is_read_on_the_loop(
+async def test_large_body_is_not_parsed_on_the_loop(
     raw: bytes, mode: Mode, on_the_loop: list[int], *, named: bool
 ) -> None:
     assert len(raw) >= LARGE
@@ -77,7 +77,7 @@ async def test_no_body_that_takes_long_is_read_on_the_loop(
     assert max(on_the_loop) < LARGE
 
 
-async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_session_runs_while_a_body_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out, others_are_done = body_layout.lay_out, threading.Event()
 
     def waits_for_others(raw: bytes, *more: Any) -> body_layout.BodyLayout:
@@ -96,7 +96,7 @@ async def test_another_session_gets_its_turn_while_a_body_is_read(monkeypatch: p
 
 @pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_what_a_session_begins_with_is_read_once_however_many_ask(
+async def test_first_request_of_a_session_is_parsed_once(
     mode: Mode, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
     read_it, read = transcript.read, list[bytes]()
@@ -112,7 +112,7 @@ async def test_what_a_session_begins_with_is_read_once_however_many_ask(
     assert read == [begun]
 
 
-async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
+async def test_only_new_bytes_decide_about_the_thread(on_the_loop: list[int]) -> None:
     long = request(*["words " * 2_000] * 11)
     more = request(*["words " * 2_000] * 11, "and more")
     before = transcript.read(long).transcript
@@ -124,21 +124,21 @@ async def test_what_is_new_alone_decides(on_the_loop: list[int]) -> None:
     assert len(on_the_loop) == 1
 
 
-async def test_what_is_small_is_made_without_any_other_task_coming_between() -> None:
+async def test_small_work_runs_without_yielding() -> None:
     coroutine = run_in_thread(lambda: 7, in_thread=False)
     with pytest.raises(StopIteration) as ended:
         coroutine.send(None)
     assert ended.value.value == 7
 
 
-async def test_work_in_slices_gives_way_to_others_and_to_one_slice_of_each_other_work(
+async def test_sliced_work_yields_to_other_tasks_and_sliced_work(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     done: list[str] = []
 
     def work(name: str) -> Steps[str]:
         for _ in range(3):
-            mock_clock.jump(SLICE_SECONDS)  # so each step is a slice
+            mock_clock.jump(SLICE_SECONDS)  # each step is a slice
             done.append(name)
             yield
         return name
@@ -157,10 +157,10 @@ async def test_work_in_slices_gives_way_to_others_and_to_one_slice_of_each_other
         nursery.start_soon(pass_on)
     slices = [each for each in done if each != "-"]
     assert slices in (["a", "b"] * 3, ["b", "a"] * 3)
-    assert done[-2:] == slices[-2:]  # nobody who passes on waits for both works
+    assert done[-2:] == slices[-2:]  # no passer waits for both works
 
 
-async def test_what_goes_of_a_message_of_many_blocks_is_made_beside_the_loop(
+async def test_message_with_many_blocks_is_composed_in_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The first request of a managed conversation: its upstream history, and its body."""

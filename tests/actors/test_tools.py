@@ -1,4 +1,4 @@
-"""What memory tools answer from a session's objects, and what is recorded of that."""
+"""The memory tools' answers from a session's objects, and their events."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -58,7 +58,7 @@ def reading(*files: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 class Asked:
-    """A session in which two files were read and have left the window, and a way to ask it."""
+    """A session in which two files were read and evicted, and a way to call the tools."""
 
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
@@ -111,7 +111,7 @@ async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     return found
 
 
-async def test_a_question_is_answered_word_for_word_with_a_place_that_holds_the_words() -> None:
+async def test_query_is_answered_verbatim_with_a_correct_location() -> None:
     ask = await asked()
     text, failed, events = await ask("memory_query", question="which port does the server listen on?")
     assert not failed
@@ -145,7 +145,7 @@ async def test_a_restore_brings_the_whole_text_once() -> None:
     assert events == ()
 
 
-async def test_two_calls_of_one_round_know_of_each_other() -> None:
+async def test_calls_of_one_round_see_each_other_s_effects() -> None:
     ask = await asked()
     given = json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})
     calls = [HiddenCall(name, "memory_restore", given) for name in ("a", "b")]
@@ -171,8 +171,8 @@ async def test_a_search_names_objects_and_changes_nothing() -> None:
     assert events == ()
 
 
-async def test_who_sends_an_early_request_again_gets_nothing_of_what_came_after_it() -> None:
-    """Two conversations may begin with the same words, and then nobody can tell them apart."""
+async def test_repeated_early_request_sees_nothing_of_later_turns() -> None:
+    """Two conversations may begin with the same messages, and are indistinguishable then."""
     later = [{"role": "assistant", "content": "It is this."}, {"role": "user", "content": f"Keep it: {PORT}"}]
     log = PlainLog(CODEC)
     async with open_actor(log) as told:
@@ -198,14 +198,14 @@ async def test_who_sends_an_early_request_again_gets_nothing_of_what_came_after_
             assert is_told or events == ()
 
 
-async def test_what_is_released_is_on_record() -> None:
+async def test_release_is_recorded() -> None:
     ask = await asked(evicted=False)
     _, failed, events = await ask("memory_release", object_ids=[ask.id_of("login.py"), "nowhere"], reason="done")
     assert not failed
     assert [event.object for event in events if isinstance(event, ObjectReleased)] == [ask.id_of("login.py")]
 
 
-async def test_what_cannot_be_read_is_said_and_nothing_fails() -> None:
+async def test_unreadable_content_is_reported_without_failing() -> None:
     ask = await asked()
     ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
@@ -216,11 +216,11 @@ async def test_what_cannot_be_read_is_said_and_nothing_fails() -> None:
     assert failed
 
 
-# With an index of objects
+# With an object index
 
 
 class Index:
-    """An index that answers what it was told to, and remembers what it was asked."""
+    """An index with a scripted answer that records its questions."""
 
     def __init__(self, answer: SearchResult | Exception | None) -> None:
         self.answer = answer
@@ -246,7 +246,7 @@ def hits(*found: tuple[str, int, int]) -> SearchResult:
     return SearchResult(hits=[PassageHit(name, Passage(*span), 1.0) for name, *span in found])
 
 
-async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
+async def test_index_hit_is_quoted_from_the_object_itself() -> None:
     index = Index(None)
     ask = await asked_with(index)
     wanted = ask.id_of("login.py")
@@ -261,7 +261,7 @@ async def test_what_the_index_finds_is_quoted_from_the_object_itself() -> None:
     assert f"#{wanted}" in text
 
 
-async def test_of_a_line_that_is_too_long_as_much_is_quoted_as_there_is_room_for() -> None:
+async def test_long_line_is_quoted_up_to_the_available_room() -> None:
     ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
     text, failed, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
     assert not failed
@@ -272,7 +272,7 @@ async def test_of_a_line_that_is_too_long_as_much_is_quoted_as_there_is_room_for
     assert 0 < fault.tokens <= LEAST_ANSWER
 
 
-async def test_what_the_index_finds_in_other_words_is_no_answer_but_is_named_by_a_search() -> None:
+async def test_hit_without_the_question_s_words_is_only_named_by_a_search() -> None:
     index = Index(None)
     ask = await asked_with(index)
     index.answer = hits((ask.id_of("login.py"), 0, 70))
@@ -282,7 +282,7 @@ async def test_what_the_index_finds_in_other_words_is_no_answer_but_is_named_by_
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
 
 
-async def test_a_path_finds_its_file_whatever_the_index_says_and_what_is_out_of_date_is_called_so() -> None:
+async def test_path_finds_its_file_and_an_outdated_version_is_marked() -> None:
     ask = await asked_with(Index(SearchResult()))
     wanted = ask.id_of("login.py")
     old = ObjectSuperseded(at=4, object=wanted, branch="main", by=None, how=Supersession.EDITED)
@@ -295,7 +295,7 @@ async def test_a_path_finds_its_file_whatever_the_index_says_and_what_is_out_of_
         assert "server.yaml" not in text
 
 
-async def test_what_is_outside_of_the_index_is_counted_in_each_answer() -> None:
+async def test_every_answer_counts_unindexed_objects() -> None:
     ask = await asked()
     outside = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     each = ask.state.memory.objects[ask.id_of("login.py")]
@@ -306,7 +306,7 @@ async def test_what_is_outside_of_the_index_is_counted_in_each_answer() -> None:
         assert "1 object is not indexed" in (await ask("memory_search", query=question))[0]
 
 
-async def test_nothing_relevant_in_the_index_is_no_answer() -> None:
+async def test_no_relevant_hit_gives_no_answer() -> None:
     ask = await asked_with(Index(SearchResult()))
     text, failed, events = await ask("memory_query", question="which port does the server listen on?")
     assert (failed, events) == (False, ())
@@ -316,7 +316,7 @@ async def test_nothing_relevant_in_the_index_is_no_answer() -> None:
 @pytest.mark.parametrize(
     "answer", [None, LogUnavailable("away"), SearchResult(missing=99)], ids=["late", "away", "behind"]
 )
-async def test_without_an_answer_of_the_index_in_time_the_words_decide(
+async def test_words_decide_when_the_index_is_late(
     answer: SearchResult | Exception | None, autojump_clock: trio.testing.MockClock
 ) -> None:
     ask = await asked_with(Index(answer))
@@ -328,7 +328,7 @@ async def test_without_an_answer_of_the_index_in_time_the_words_decide(
 
 
 class Standing:
-    """A store of contents that stands still after so many answers."""
+    """A content store that hangs after ``answers`` answers."""
 
     def __init__(self, contents: ContentStore, answers: int) -> None:
         self._contents = contents
@@ -342,7 +342,7 @@ class Standing:
 
 
 @pytest.mark.parametrize("answer", [SearchResult(missing=99), RuntimeError("a bug")], ids=["late", "an error of ours"])
-async def test_a_call_that_cannot_be_answered_is_told_so_and_those_before_it_keep_their_answers(
+async def test_unanswerable_call_is_refused_and_earlier_calls_keep_their_answers(
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
@@ -358,13 +358,13 @@ async def test_a_call_that_cannot_be_answered_is_told_so_and_those_before_it_kee
     assert "PASSWORD_FILE" in restored["content"]
     assert (queried["content"], queried["is_error"]) == (NOT_NOW, True)
     assert len([event for event in answers.events if isinstance(event, ObjectRestored)]) == 1
-    assert "memory_query got no answer" in caplog.text
+    assert "memory_query was not answered" in caplog.text
 
 
-async def test_an_answer_comes_however_long_our_own_work_for_it_takes(
+async def test_slow_computation_does_not_time_out_an_answer(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """On a machine that is busy a second of work takes a minute; its result is not thrown away for that."""
+    """On a busy machine a second of work takes a minute; its result is still used."""
 
     async def slowly(work: Callable[[], Any]) -> Any:
         await trio.sleep(60)
@@ -377,7 +377,7 @@ async def test_an_answer_comes_however_long_our_own_work_for_it_takes(
     assert "port: 8443" in text
 
 
-async def test_what_is_compared_is_read_from_the_log_at_once_however_much_it_is() -> None:
+async def test_compared_objects_are_read_in_one_query() -> None:
     ask = await asked()
     counting = Counting(ask.log)
     ask.answering = FromMemory(Bodies(STREAM, counting, ask.log), ActorServices())
@@ -398,7 +398,7 @@ class Counting:
         return await self._contents.fetch(stream, digests)
 
 
-async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside_what_it_finds() -> None:
+async def test_objects_missing_in_the_index_are_compared_by_words() -> None:
     index = Index(None)
     ask = await asked_with(index)
     login, server = ask.id_of("login.py"), ask.id_of("server.yaml")
@@ -413,7 +413,7 @@ async def test_the_words_of_what_the_index_does_not_have_yet_are_compared_beside
     assert "port: 8443" not in text, "the index had that object, and did not find it"
 
 
-async def test_without_the_index_no_more_is_compared_than_a_thread_reads_in_a_second() -> None:
+async def test_comparison_without_the_index_is_bounded() -> None:
     ask = await asked(login=LOGIN + "# filler\n" * (MOST_COMPARED // 8))
     text, failed, _ = await ask("memory_query", question="who checks the PASSWORD_FILE?")
     assert not failed
@@ -424,7 +424,7 @@ async def test_without_the_index_no_more_is_compared_than_a_thread_reads_in_a_se
     assert "port: 8443" in text
 
 
-async def test_an_object_that_cannot_be_read_keeps_no_other_from_being_quoted() -> None:
+async def test_unreadable_object_does_not_prevent_quotes_of_others() -> None:
     ask = await asked()
     memory = ask.state.memory
     nowhere = recipe.encode(recipe.BodyChange(0, 0, (bytes(32),), ((0, 10),)))
@@ -437,7 +437,7 @@ async def test_an_object_that_cannot_be_read_keeps_no_other_from_being_quoted() 
     assert "port: 8443" in text
 
 
-async def test_nothing_comes_back_that_the_window_has_no_room_for() -> None:
+async def test_restore_is_refused_without_room_in_the_window() -> None:
     ask = await asked()
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):

@@ -1,4 +1,4 @@
-"""A turn on its way through the relay: what is durable before which byte leaves, and whose turn it is."""
+"""A turn in the relay: what is durable before which byte is sent, and the session it belongs to."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ FRAMES = (
 
 @attrs.define
 class Provider:
-    """Answers with these frames, or not at all."""
+    """Answers with these frames, or never."""
 
     frames: tuple[bytes, ...] = FRAMES
     failure: Exception | None = None
@@ -118,7 +118,7 @@ async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> No
     assert interrupted.reply is not None
 
 
-async def test_a_client_that_leaves_interrupts_its_turn() -> None:
+async def test_disconnecting_client_interrupts_its_turn() -> None:
     log = StoppableLog()
     async with open_process(log) as process:
         relay = relay_of(process, Provider())
@@ -129,8 +129,8 @@ async def test_a_client_that_leaves_interrupts_its_turn() -> None:
     assert interrupted.reason == "the client left"
 
 
-async def test_a_reply_that_a_client_leaves_untaken_is_closed_with_its_exchange() -> None:
-    """Else it stands open until garbage is collected, whenever that is."""
+async def test_unread_reply_is_closed_with_its_exchange() -> None:
+    """Otherwise it stays open until garbage collection."""
     provider = Provider(frames=(FRAMES[0], *[b"event: ping\ndata: {}\n\n"] * 2 * CHUNKS_IN_FLIGHT))
     async with open_process(StoppableLog()) as process:
         relay = relay_of(process, provider)
@@ -153,7 +153,7 @@ async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply()
     assert (interrupted.status, interrupted.reply) == (None, None)
 
 
-async def test_more_sessions_without_a_name_than_are_held_are_each_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unnamed_sessions_beyond_the_cache_are_found_in_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unnamed, "BYTES_HELD", HELD)
     log = StoppableLog()
     async with open_process(log) as process:
@@ -173,13 +173,13 @@ HELD = 300_000
 
 
 def conversations() -> Iterator[list[str]]:
-    """The first turns of more conversations than are held, then their second turns."""
+    """The first turns of more conversations than are remembered, then their second turns."""
     for more in ([], ["a", "b"]):
         for number in range(4):
             yield [f"conversation {number}" + "." * (HELD // 3), *more]
 
 
-async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
+async def test_name_with_invalid_unicode_identifies_a_session() -> None:
     log = StoppableLog()
     raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
     async with open_process(log) as process:
@@ -191,7 +191,7 @@ async def test_a_name_that_is_no_text_names_a_session_all_the_same() -> None:
 
 @pytest.mark.parametrize("whole", [True, False], ids=["an error's status", "an error in the stream"])
 async def test_an_error_that_quotes_a_key_is_recorded_without_it(*, whole: bool) -> None:
-    """What the client got is another's to say: the turn is told a copy."""
+    """The client gets the provider's bytes; only the recorded copy is changed."""
     own, in_body, of_somebody = "a-gateway-s-own-key", "an-mcp-server-s-key", "sk-ant-api03-abcdefghijklmnopqrst"
     said = {"error": {"type": "authentication_error", "message": f"{own}, {in_body} or {of_somebody} is wrong"}}
     error, log = describe(said, as_json(said), complete=whole), StoppableLog()

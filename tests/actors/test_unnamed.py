@@ -1,4 +1,4 @@
-"""Sessions that their clients do not name, by how far their histories have come."""
+"""Sessions without a client name, by the history that they have reached."""
 
 from mnemosyne.actors.unnamed import EQUAL_HELD, UnnamedSessions
 from mnemosyne.domain.wire.transcript import Transcript, read
@@ -11,14 +11,14 @@ def body(*texts: str) -> Transcript:
     return read(request(*texts)).transcript
 
 
-def test_the_longest_history_comes_first_and_of_equals_the_newest() -> None:
+def test_longest_history_comes_first_then_the_newest_session() -> None:
     unnamed = UnnamedSessions()
     for name, reached in (("one", A), ("two", A), ("far", C)):
         unnamed.note(name, body(name), reached)
     assert list(unnamed.find_before([A, B, C])) == ["far", "two", "one"]
 
 
-def test_a_session_is_where_it_came_last() -> None:
+def test_session_is_listed_at_its_latest_history() -> None:
     unnamed = UnnamedSessions()
     unnamed.note("one", body("x"), A)
     unnamed.note("one", body("x", "y", "z"), C)
@@ -26,7 +26,7 @@ def test_a_session_is_where_it_came_last() -> None:
     assert list(unnamed.find_before([A, B, C])) == ["one"]
 
 
-def test_of_very_many_with_the_same_words_the_newest_are_held() -> None:
+def test_newest_of_many_equal_histories_are_kept() -> None:
     unnamed = UnnamedSessions()
     for number in range(EQUAL_HELD + 1):
         unnamed.note(str(number), body("x"), A)
@@ -34,7 +34,7 @@ def test_of_very_many_with_the_same_words_the_newest_are_held() -> None:
     assert (len(found), found[0], found[-1]) == (EQUAL_HELD, str(EQUAL_HELD), "1")
 
 
-def test_the_body_to_read_against_is_the_one_that_begins_alike() -> None:
+def test_nearest_body_shares_the_longest_prefix() -> None:
     unnamed = UnnamedSessions()
     assert unnamed.find_nearest(request("x")) is None
     for name in ("one", "two"):

@@ -127,7 +127,7 @@ def check(counted: Counted, early: tuple[int, int], late: tuple[int, int]) -> No
         assert counted.most(name, *late) <= 1.5 * counted.most(name, *early) + 5, name
 
 
-async def test_planning_looks_at_what_stands_in_the_window_however_long_the_session_is(
+async def test_planning_cost_depends_on_the_window_not_on_session_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = Counted(monkeypatch)
@@ -137,7 +137,7 @@ async def test_planning_looks_at_what_stands_in_the_window_however_long_the_sess
 
 
 @pytest.mark.soak
-async def test_planning_does_as_much_at_turn_two_thousand_as_at_turn_one_hundred(
+async def test_planning_cost_at_turn_2000_equals_turn_100(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = Counted(monkeypatch)
@@ -145,6 +145,6 @@ async def test_planning_does_as_much_at_turn_two_thousand_as_at_turn_one_hundred
     check(counted, (100, 200), (1_900, 2_000))
 
 
-def test_the_sessions_played_here_are_lawful() -> None:
+def test_generated_sessions_satisfy_the_invariants() -> None:
     roles = [json.loads(each)["role"] for each in itertools.chain(*map(_following, range(3)))]
     assert roles == ["assistant", "user"] * 3

@@ -276,6 +276,6 @@ async def test_internal_error_does_not_change_a_count_while_the_wire_history_is_
             broken.setattr(ManagedRounds, "plan", failing)
             sent = await client.count(*results(message))
         assert stage.counted[-1] != sent
-        assert "goes on without its upstream history" in caplog.text
+        assert "planning a request of session" in caplog.text
         assert len(json.loads(stage.counted[-1])["tools"]) == 5
         await count_and_send(stage, client, *results(message))

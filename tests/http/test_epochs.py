@@ -498,7 +498,7 @@ async def test_failing_planner_costs_nothing_but_its_epoch(
         assert await epochs_of(stage) == []
         assert violations(stage) == []
         assert_prefixes(stage.upstream)
-        assert "no epoch could be begun" in caplog.text
+        assert "beginning an epoch failed" in caplog.text
 
 
 async def test_notes_count_old_evictions_instead_of_listing_them() -> None:
@@ -540,7 +540,7 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
         stage.process.registry.patience = HURRIED
         fed = await starved(monkeypatch)
         message = await reads(client, stage, message, 1, first=4)
-        assert "nothing is planned for it" in caplog.text
+        assert "continues its last request without a plan" in caplog.text
         assert_prefixes(stage.upstream)
         assert "thinking" in json.dumps(stage.upstream[-1]["messages"])
         fed.set()

@@ -610,7 +610,7 @@ async def test_internal_error_costs_the_turn_nothing_while_the_wire_history_is_k
         with monkeypatch.context() as broken:
             broken.setattr(upstream_history, "body", fails(upstream_history.body))
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
-        assert "nothing is planned for it" in caplog.text
+        assert "continues its last request without a plan" in caplog.text
         await client.turn(text("three"))
         assert_prefixes(stage.upstream)
         assert stage.standin.violations == []
@@ -625,11 +625,11 @@ async def test_internal_error_costs_the_turn_at_most_its_wire_history(
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
             broken.setattr(ManagedRounds, "plan", fails(ManagedRounds.plan))
-            broken.setattr(ManagedRounds, "going_on", fails(ManagedRounds.going_on))
+            broken.setattr(ManagedRounds, "continue_last", fails(ManagedRounds.continue_last))
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
         assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
         assert stage.upstream[-1]["tools"] == [LOOK]
-        assert "goes on without its upstream history" in caplog.text
+        assert "is sent without its upstream history" in caplog.text
         assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
         assert len(stage.upstream[-1]["tools"]) == 5
         assert json.dumps(stage.upstream[-1]["messages"]).count('"thinking": "Hm."') == 1

@@ -163,7 +163,7 @@ async def test_observed_conversation_of_any_size_never_waits_that_long(
         client.headers = {}
         stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
         await reads(client, stage, message, 1, first=1)
-        assert "waits for its upstream history" not in caplog.text
+        assert "waits for its plan" not in caplog.text
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 

@@ -93,6 +93,6 @@ async def test_late_summaries_are_shown_as_lines(caplog: pytest.LogCaptureFixtur
         client, message = await played(stage)
         sent = await resume(stage, client, message, clock)
         assert "in part: what you said" not in sent
-        assert "short forms did not come in time" in caplog.text
+        assert "short forms were late" in caplog.text
         assert violations(stage) == []
         await stage.rounds()

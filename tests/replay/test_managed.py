@@ -277,7 +277,7 @@ async def test_a_request_that_left_without_its_actor_is_made_again_and_what_was_
         message = await reads(client, stage, {"content": []}, 2)
         with monkeypatch.context() as patch:
             patch.setattr(Turn, "_ask", _no_answer)
-            patch.setattr(Turn, "_going_on", _no_answer)
+            patch.setattr(Turn, "_continue_last", _no_answer)
             message = await reads(client, stage, message, 1, first=2)
         await reads(client, stage, message, 2, first=3)
     assert [event for event in await stage.events() if isinstance(event, FallbackSent)]

@@ -15,7 +15,7 @@ from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.objects.aggregate import make_object
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.recall.memory_results import record_name, render_brought
+from mnemosyne.domain.recall.memory_results import record_name, render_shown_again
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services.manifests import manifest_as_json, manifest_of, read_manifest
@@ -175,7 +175,7 @@ async def test_of_pages_with_equal_words_the_one_that_came_back_is_not_in_its_ow
         for number, each in enumerate(("aaaaaaa", "bbbbbbb", "ccccccc"))
     }
     came = list(pages)[back]
-    brought = render_brought([(record_name(pages[came][0], Fidelity.FULL), words)])
+    brought = render_shown_again([(record_name(pages[came][0], Fidelity.FULL), words)])
     sent = [each for number, each in enumerate(messages) if number != 2 * back + 1]
     sent[-1] = {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "text", "text": brought}]}
     client, wire = (json.dumps({"messages": each}).encode() for each in (messages, sent))

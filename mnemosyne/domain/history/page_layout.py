@@ -17,7 +17,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.objects.kinds import keeps_prompt
-from mnemosyne.domain.recall.memory_results import BROUGHT, records_in
+from mnemosyne.domain.recall.memory_results import SHOWN_AGAIN, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
@@ -39,7 +39,7 @@ class BlockUse(Enum):
     MEMORY_CALL = "memory call"
     """A call of a memory tool, in a round that the client does not see."""
     MEMORY_ANSWER = "memory answer"
-    BROUGHT = "brought"
+    SHOWN_AGAIN = "brought"
     """Objects that the proxy inserted after the user's message."""
     TOLD = "told"
     """Knowledge from earlier sessions, inserted when the branch began."""
@@ -104,9 +104,9 @@ def _find_restored(body: bytes, sent: View, pages: Pages) -> frozenset[str]:
     for block in sent.blocks:
         if _is_memory_call(block):
             asked.add(str(block.tool_id))
-        elif block.tool_id in asked or body.find(BROUGHT.encode(), *block.span) >= 0:
+        elif block.tool_id in asked or body.find(SHOWN_AGAIN.encode(), *block.span) >= 0:
             text = _text_of(body[slice(*block.span)])
-            back.update(_list_whole(text, pages) if block.tool_id in asked or text.startswith(BROUGHT) else ())
+            back.update(_list_whole(text, pages) if block.tool_id in asked or text.startswith(SHOWN_AGAIN) else ())
     return frozenset(back)
 
 
@@ -186,8 +186,8 @@ class _Reading:
 
     def _read_changed(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
         """Classify a block that the client's request does not contain."""
-        if text.startswith(BROUGHT):
-            return _list_whole(text, self._pages) or BlockUse.BROUGHT
+        if text.startswith(SHOWN_AGAIN):
+            return _list_whole(text, self._pages) or BlockUse.SHOWN_AGAIN
         if text.startswith(NOTE):
             return self._keep_known(_TOLD.findall(text)) or BlockUse.FILLER
         if replaced := self._list_replaced(text):

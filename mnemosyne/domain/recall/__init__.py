@@ -1,1 +1,1 @@
-"""How the past is asked: search, quoting, memory calls, objects shown again."""
+"""Recall of recorded content: search, quoting, memory calls, restored objects."""

@@ -1,8 +1,8 @@
-"""Answers made of quotes: the lines of remembered texts that hold most of a question, word for word.
+"""Answers made of quotes: the lines of recorded texts that contain most of a question, verbatim.
 
-A line is judged by how much of the question it holds, by how much of it names the call that the line belongs to, and by
-the rank of its object. The lines around it are quoted with it as far as there is room. Where no line holds enough of
-the question, there is no answer.
+A line is scored by the share of the question in it, the share in the name of its call, and the rank of its object.
+Surrounding lines are quoted with it as far as there is room. If no line contains enough of the question, there is no
+answer.
 """
 
 import math
@@ -18,19 +18,19 @@ from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.text.words import compounds, query_words, words
 
 LEAST_HELD = 0.34
-"""The share of a question that an answer and the name of its object must hold together; rare words count more."""
+"""The share of a question that a line and its object's name must contain together; rare words count more."""
 
 MOST_QUOTES = 6
-"""Quotes in one answer."""
+"""Maximum number of quotes in one answer."""
 
 MOST_TOGETHER = 1_500_000
-"""Characters that are compared with one question; less likely texts are skipped. They take about a second."""
+"""Maximum characters compared with one question, about a second's work; less likely texts are skipped."""
 
 MOST_RANKED = 60
-"""Lines that are considered for one answer."""
+"""Maximum number of lines considered for one answer."""
 
 FLOOR = 0.75
-"""A quote beside the best one has at least this part of its score."""
+"""The minimum score of a further quote, as a share of the best score."""
 
 _OWN, _NAME, _RANK, _OLD = 1.0, 1.0, 0.25, 0.15
 """Weights of a score: the share of the question in the line, the share in the name of its call, the rank of its object;
@@ -40,7 +40,7 @@ _CONTEXT = 0.5
 """Weight of a word in the heading above a line, or in the line before it."""
 
 _IN_NAME = 0.25
-"""Weight of a word in a line if it also names the call: it says less about the line."""
+"""Weight of a word in a line if it also occurs in the name of the call: it says less about the line."""
 
 _AGAIN = 0.12
 """Subtracted from each further line of one object: another version or run may be meant."""
@@ -48,8 +48,8 @@ _AGAIN = 0.12
 
 @attrs.frozen
 class _Line:
-    """A line, or a part of a long one: the words of the question that it holds, those in its heading or in the line
-    before (``context``), and those in the name of its call.
+    """A line, or a part of a long one: the words of the question in it, in its heading or the previous line
+    (``context``), and in the name of its call.
     """
 
     text: SearchedText
@@ -63,9 +63,9 @@ class _Line:
 def answers(
     question: str, texts: Sequence[SearchedText], most: int, tokens_of: Tokens, least: float = LEAST_HELD
 ) -> list[tuple[Quote, int]]:
-    """Return the quotes that answer a question, each with its tokens, together at most ``most``; the best first, those
-    that the model already sees last. ``texts`` are ordered by how likely they are to answer. A line is quoted only if
-    it holds, with the name of its call, at least the share ``least`` of the question.
+    """Return the quotes that answer a question, each with its tokens, together at most ``most``; the best first,
+    content that the model already sees last. ``texts`` are ordered by how likely they are to answer. A line is quoted
+    only if it contains, with the name of its call, at least the share ``least`` of the question.
     """
     asked = query_words(question)
     lines = [line for rank, text in enumerate(_limit(texts)) for line in _lines(text, asked, rank)]
@@ -80,12 +80,12 @@ def answers(
 
 
 def _limit(texts: Sequence[SearchedText]) -> Iterator[SearchedText]:
-    """As many of the texts as may be compared, the likelier first."""
-    left = MOST_TOGETHER
+    """The likeliest texts, up to the limit on compared characters."""
+    remaining_chars = MOST_TOGETHER
     for text in texts:
         size = min(len(text.text), MOST_READ)
-        if size <= left:
-            left -= size
+        if size <= remaining_chars:
+            remaining_chars -= size
             yield text
 
 
@@ -112,8 +112,8 @@ def _lines(text: SearchedText, asked: Sequence[str], rank: int) -> Iterator[_Lin
 
 
 def _names_unknown(question: str, lines: Sequence[_Line]) -> bool:
-    """Whether a question holds a compound name (``parse_header``, ``src/pool.py``) of which neither the whole nor all
-    parts occur together in any line or name.
+    """Whether a question contains a compound name (``parse_header``, ``src/pool.py``) of which neither the whole nor
+    all parts occur together in any line or name.
     """
     held = {*(line.held for line in lines), *(line.name for line in lines)}
     return any(
@@ -126,12 +126,12 @@ def _rank(question: str, asked: Sequence[str], lines: Sequence[_Line], least: fl
     """The best lines with their scores, best first."""
     weight = _weigh_words(question, asked, lines)
     total = sum(weight.values()) or 1.0
-    said = " ".join(question.split())
+    normalized = " ".join(question.split())
     scored: list[tuple[float, int, _Line]] = []
     for number, line in enumerate(lines):
         if _sum(weight, line.name | line.held) < least * total:
             continue
-        if line.held and _repeats(said, " ".join(line.text.text[slice(*line.span)].split())):
+        if line.held and _repeats(normalized, " ".join(line.text.text[slice(*line.span)].split())):
             continue
         own = _sum(weight, line.held - line.name) + _IN_NAME * _sum(weight, line.held & line.name)
         own += _CONTEXT * _sum(weight, line.context - line.held - line.name)
@@ -141,25 +141,25 @@ def _rank(question: str, asked: Sequence[str], lines: Sequence[_Line], least: fl
 
 
 def _repeats(question: str, line: str) -> bool:
-    """Whether a question holds a whole line, or the value of a call's input that it is (``command: make test``)."""
+    """Whether a question contains the whole line, or the value of a call's input on it (``command: make test``)."""
     return line in question or ((value := line.partition(": ")[2]) != "" and value in question)
 
 
 def _in_turn(ranked: Sequence[tuple[float, _Line]]) -> Iterator[_Line]:
-    """The lines above the floor, the best first, those that the model already sees last; each further line of an object
-    counts less.
+    """The lines above the floor, best first, content that the model already sees last; each further line of an object
+    scores less.
     """
     floor = FLOOR * ranked[0][0] if ranked else 0.0
-    left = [each for each in ranked if each[0] >= floor]
+    candidates = [scored_line for scored_line in ranked if scored_line[0] >= floor]
     taken: Counter[str] = Counter()
 
     def worth(scored: tuple[float, _Line]) -> tuple[bool, float]:
         score, line = scored
         return not line.text.seen, score - _AGAIN * taken[line.text.id]
 
-    while left:
-        best = max(left, key=worth)
-        left.remove(best)
+    while candidates:
+        best = max(candidates, key=worth)
+        candidates.remove(best)
         taken[best[1].text.id] += 1
         yield best[1]
 

@@ -1,4 +1,4 @@
-"""Which objects may answer a question, and what of them is compared with it."""
+"""Candidate objects for a question, and the texts that are compared with it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
@@ -12,29 +12,28 @@ from mnemosyne.domain.recall.quoting import Where
 from mnemosyne.domain.text.parts import TextPart, Voice
 
 MOST_ANSWERING = 40
-"""Objects whose lines are compared for one answer."""
+"""Maximum number of objects whose lines are compared for one answer."""
 
 MOST_CALLED = 2_000
-"""Objects, the newest, that a question may call by their names: comparing these takes some 30 ms."""
+"""Maximum number of objects, newest first, whose names are compared with a question: this takes some 30 ms."""
 
 
 def may_answer(question: str, found: Sequence[Where], among: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids of the objects that may answer: what the question names, then what it calls, then what a search found.
-
-    ``among`` holds the objects that may be told of, in the order in which they were made.
+    """The ids of objects that may answer: first those that the question names by source, then those whose names match
+    it, then search results. ``among`` holds the objects in scope, in order of creation.
     """
     named = sources.find_named(question, among.values())
-    newest = nlargest(MOST_CALLED, among.values(), key=lambda each: each.last_turn)
+    newest = nlargest(MOST_CALLED, among.values(), key=lambda obj: obj.last_turn)
     other = [*sources.find_called(question, newest), *(where.object_id for where in found)]
     return sources.add_named(named, other, among)[:MOST_ANSWERING]
 
 
-def parts_of_text(each: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
-    """What an object says, in its parts; an episode, and a claim of an older log, is its stub. Raises ValueError."""
-    if each.places:
-        return full_parts(content, each.by_user)
-    voice = Voice.USER if keeps_prompt(each.tags) else Voice.ASSISTANT
-    return (TextPart(voice, each.stub.encode("utf-8", "replace").decode()),)
+def parts_of_text(obj: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
+    """The text of an object, in parts; for an episode, or a claim of an older log, its stub. Raises ValueError."""
+    if obj.places:
+        return full_parts(content, obj.by_user)
+    voice = Voice.USER if keeps_prompt(obj.tags) else Voice.ASSISTANT
+    return (TextPart(voice, obj.stub.encode("utf-8", "replace").decode()),)
 
 
 def list_texts(
@@ -43,8 +42,8 @@ def list_texts(
     among: Mapping[str, MemoryObject],
     seen: Callable[[str], bool] = lambda _: False,
 ) -> list[SearchedText]:
-    """What is compared with a question, of objects of which all is known that they ``said``, by their ids, the
-    likelier first. ``seen`` tells which of them stand before the model.
+    """The texts to compare with a question, likeliest first, from the parts in ``said`` by object id. ``seen`` returns
+    whether the model already sees an object.
     """
     return [
         SearchedText(

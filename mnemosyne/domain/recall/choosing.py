@@ -1,4 +1,4 @@
-"""What an answer quotes: lines as far as there is room, and what stands around them by structure."""
+"""Selection of quotes: lines as far as there is room, and the structure around them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ Tokens = Callable[[str], int]
 
 @attrs.frozen(kw_only=True)
 class SearchedText:
-    """An object's text in its ``parts``. ``name`` is that of the object; ``old`` says that it is out of date, ``seen``
-    that the model sees it already. ``found`` are the characters that a search found in it.
+    """An object's text in its ``parts``. ``name`` is the name of the object; ``old``: it is out of date; ``seen``: the
+    model already sees it. ``found`` are the spans of search hits in it, in characters.
     """
 
     id: str
@@ -33,7 +33,7 @@ class SearchedText:
 
 
 class ChosenLines:
-    """What is quoted so far: spans of texts that do not touch."""
+    """The current quotes: disjoint spans of texts."""
 
     def __init__(self, most: int, tokens_of: Tokens) -> None:
         self.spans: list[tuple[SearchedText, Span]] = []
@@ -41,61 +41,67 @@ class ChosenLines:
         self._tokens_of = tokens_of
         self._units: dict[str, list[Span]] = {}
 
-    def take(self, said: SearchedText, line: Span) -> None:
+    def take(self, searched: SearchedText, line: Span) -> None:
         """Quote a line, or as much of it as there is room for."""
-        if any(each is said and _meet(span, line) for each, span in self.spans) or self._is_repeated(said, line):
+        if any(each is searched and _meet(span, line) for each, span in self.spans) or self._is_repeated(
+            searched, line
+        ):
             return
-        span = self._within(said, line)
+        span = self._within(searched, line)
         if span is None:
             return
-        if span == line and is_heading(said.text[span[0] : span[1]]):
-            span = self._with_next(said, span)
+        if span == line and is_heading(searched.text[span[0] : span[1]]):
+            span = self._with_next(searched, span)
         for number, (each, other) in enumerate(self.spans):
-            if each is said and _next(said, other, span) and self._widen(number, _both(other, span), self._left):
+            if (
+                each is searched
+                and _next(searched, other, span)
+                and self._widen(number, _both(other, span), self._left)
+            ):
                 return
-        self.spans.append((said, span))
-        self._left -= self._size(said, span)
+        self.spans.append((searched, span))
+        self._left -= self._size(searched, span)
 
     def quotes(self) -> list[tuple[Quote, int]]:
-        """What is quoted, with the lines around it as far as there is room."""
+        """The quotes, each extended by the surrounding lines as far as there is room."""
         for number in range(len(self.spans)):
             self._grow(number, self._left // (len(self.spans) - number))
         self.spans.sort(key=lambda each: each[0].seen)
-        return [(quote(said.id, said.text, *span), self._size(said, span)) for said, span in self.spans]
+        return [(quote(searched.id, searched.text, *span), self._size(searched, span)) for searched, span in self.spans]
 
-    def _size(self, said: SearchedText, span: Span) -> int:
-        return self._tokens_of(said.text[span[0] : span[1]])
+    def _size(self, searched: SearchedText, span: Span) -> int:
+        return self._tokens_of(searched.text[span[0] : span[1]])
 
     def _widen(self, number: int, wider: Span, room: int) -> bool:
-        """Quote more of a text, if there is room for it and nothing else is quoted there."""
-        said, span = self.spans[number]
-        more = self._size(said, wider) - self._size(said, span)
-        others = [other for each, other in self.spans if each is said and other != span]
+        """Extend a quote, if there is room for it and it overlaps no other quote."""
+        searched, span = self.spans[number]
+        more = self._size(searched, wider) - self._size(searched, span)
+        others = [other for each, other in self.spans if each is searched and other != span]
         if more > room or any(_meet(wider, other) for other in others):
             return False
-        self.spans[number] = said, wider
+        self.spans[number] = searched, wider
         self._left -= more
         return True
 
-    def _is_repeated(self, said: SearchedText, line: Span) -> bool:
-        """Whether the same is quoted of another object: a newer version comes before an older one."""
-        text = said.text[line[0] : line[1]].strip()
-        return any(each is not said and text in each.text[span[0] : span[1]] for each, span in self.spans)
+    def _is_repeated(self, searched: SearchedText, line: Span) -> bool:
+        """Whether another object's quote contains the same text; a newer version comes before an older one."""
+        text = searched.text[line[0] : line[1]].strip()
+        return any(each is not searched and text in each.text[span[0] : span[1]] for each, span in self.spans)
 
-    def _within(self, said: SearchedText, span: Span) -> Span | None:
-        """The line, or as much of its beginning as there is room for; None where that says nothing."""
+    def _within(self, searched: SearchedText, span: Span) -> Span | None:
+        """The line, or as much of its beginning as there is room for; None if that would be too short to be useful."""
         start, end = span
-        while self._size(said, (start, end)) > self._left:
+        while self._size(searched, (start, end)) > self._left:
             end = start + (end - start) * 3 // 4
             if end - start < _LEAST_CUT:
                 return None
         return start, end
 
     def _grow(self, number: int, room: int) -> None:
-        """Quote lines around what is quoted, the next below and above in turn, in at most so many tokens."""
-        said, span = self.spans[number]
-        below = is_heading(said.text[span[0] : span[1]])
-        lines = self._lines_of(said)
+        """Extend a quote by lines below and above in turn, by at most so many tokens."""
+        searched, span = self.spans[number]
+        below = is_heading(searched.text[span[0] : span[1]])
+        lines = self._lines_of(searched)
         first = next(n for n, each in enumerate(lines) if each[1] > span[0])
         last = next(n for n in range(len(lines) - 1, -1, -1) if lines[n][0] < span[1])
         if span[1] < lines[last][1]:  # not even that line fits
@@ -111,37 +117,37 @@ class ChosenLines:
             else:
                 return
 
-    def _with_next(self, said: SearchedText, heading: Span) -> Span:
-        """A heading with the first line below it that says something, if there is room: alone it tells nothing."""
-        lines = self._lines_of(said)
+    def _with_next(self, searched: SearchedText, heading: Span) -> Span:
+        """A heading together with the first line with text below it, if there is room: a heading alone is useless."""
+        lines = self._lines_of(searched)
         first = next(n for n, each in enumerate(lines) if each[1] > heading[0])
         for below in lines[first + 1 : first + 1 + _MOST_BLANK]:
             wider = _both(heading, below)
-            if self._size(said, wider) > self._left or any(
-                each is said and _meet(span, wider) for each, span in self.spans
+            if self._size(searched, wider) > self._left or any(
+                each is searched and _meet(span, wider) for each, span in self.spans
             ):
                 break
-            if _SAYS.search(said.text[below[0] : below[1]]):
+            if _SAYS.search(searched.text[below[0] : below[1]]):
                 return wider
         return heading
 
-    def _lines_of(self, said: SearchedText) -> list[Span]:
-        if said.id not in self._units:
-            self._units[said.id] = list(units(said.text, said.found))
-        return self._units[said.id]
+    def _lines_of(self, searched: SearchedText) -> list[Span]:
+        if searched.id not in self._units:
+            self._units[searched.id] = list(units(searched.text, searched.found))
+        return self._units[searched.id]
 
 
 _MOST_BLANK = 3
-"""Lines below a heading of which one says something."""
+"""Lines below a heading that are searched for text."""
 
 _SAYS = re.compile(r"[^\W\d_]")
-"""More than the number of a line."""
+"""A letter: more than a line number."""
 
 _LEAST_CUT = 24
-"""Characters of a line that are worth being quoted without the rest of it."""
+"""Minimum characters of a line cut short."""
 
 _MOST_AROUND = 12
-"""Lines that are quoted around one that answers."""
+"""Lines quoted around a matching one."""
 
 
 def _both(one: Span, other: Span) -> Span:
@@ -152,7 +158,7 @@ def _meet(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def _next(said: SearchedText, one: Span, other: Span) -> bool:
-    """Whether nothing but blanks stands between two spans of a text."""
+def _next(searched: SearchedText, one: Span, other: Span) -> bool:
+    """Whether only whitespace separates two spans of a text."""
     low, high = sorted((one, other))
-    return not said.text[low[1] : high[0]].strip()
+    return not searched.text[low[1] : high[0]].strip()

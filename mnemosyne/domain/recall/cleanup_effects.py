@@ -1,4 +1,4 @@
-"""What cleanup directives lead to in a branch: they may do what the memory tools may do, pin a little, and no more."""
+"""Effects of cleanup directives in a branch: they may do what the memory tools may do, and a limited number of pins."""
 
 from collections.abc import Iterable
 
@@ -14,17 +14,17 @@ from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Dro
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, RefusedCall
 
 ANCHOR_TURNS = 50
-"""An anchor holds so long; the model can renew it."""
+"""Turns for which an anchor holds; the model can renew it."""
 
 MOST_ANCHORED = 16
-"""Objects that anchors may hold at once: what is anchored is not managed."""
+"""Maximum number of anchored objects: the proxy does not manage anchored objects."""
 
 _ANCHORED = "anchor"
 
 
 @attrs.frozen
 class Collapsed:
-    """These objects, which are released, are the parts of one for which the text stands."""
+    """Released objects as the parts of a new object with this text."""
 
     object_ids: tuple[str, ...]
     text: str
@@ -32,9 +32,9 @@ class Collapsed:
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """What directives lead to: events, texts that the model wrote to stand for objects, and what has no effect.
+    """The effects of directives: events, texts that the model wrote in place of objects, and ignored directives.
 
-    A text becomes a rendition, or a derived object, only by whoever has the full content to measure its losses against.
+    A text becomes a rendition, or a derived object, only after its losses were measured against the full content.
     """
 
     events: tuple[ObjectEvent, ...] = ()
@@ -42,14 +42,16 @@ class Effects:
     ignored: tuple[Ignored, ...] = ()
 
     def __add__(self, other: "Effects") -> "Effects":
-        """Both, one after the other."""
+        """The effects of both, in order."""
         return Effects(
             events=self.events + other.events, texts=self.texts + other.texts, ignored=self.ignored + other.ignored
         )
 
 
 def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int) -> Effects:
-    """What one directive leads to. The next one of a reply meets the memory as its events leave it."""
+    """The effects of one directive. For the next one of a reply, the caller applies these events to the memory
+    first.
+    """
     match directive:
         case Drop(object_ids):
             return _drop(object_ids, memory, branch, now, at)
@@ -97,12 +99,12 @@ def _pin(object_id: str, why: str, now: Now, at: int) -> Pin:
     return Pin(at=at, object=object_id, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
 
 
-def _is_anchored(each: MemoryObject, turn: int) -> bool:
-    return each.pin is not None and each.pin.reason.startswith(_ANCHORED) and each.pin.holds(turn)
+def _is_anchored(obj: MemoryObject, turn: int) -> bool:
+    return obj.pin is not None and obj.pin.reason.startswith(_ANCHORED) and obj.pin.holds(turn)
 
 
-def _lies_in(each: MemoryObject, first: int, last: int) -> bool:
-    return bool(each.places) and first <= each.first_turn and each.last_turn <= last
+def _lies_in(obj: MemoryObject, first: int, last: int) -> bool:
+    return bool(obj.places) and first <= obj.first_turn and obj.last_turn <= last
 
 
 def _ignore(object_id: str, why: str) -> Effects:

@@ -1,4 +1,4 @@
-"""The lines of a remembered text as answers quote them: short enough, and with what they stand under."""
+"""The lines of a recorded text that answers quote: short enough, and each in its context."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,21 +9,23 @@ import attrs
 from mnemosyne.domain.text.parts import TextPart, Voice
 
 MOST_READ = 400_000
-"""Characters of one object that are looked at; of a longer one its ends, and what a search found in it."""
+"""Maximum characters examined in one object; of a longer text only both ends and the search hits."""
 
 LONGEST_UNIT = 320
-"""Characters of a line that is quoted whole; a longer one is cut into sentences, and these where they are long."""
+"""Characters of a line that is quoted whole; a longer one is split into sentences, and long sentences are split
+again.
+"""
 
 _NAMED_BY = 400
-"""Characters of a call, or of a message, that name it."""
+"""Characters of a call, or of a message, that count as its name."""
 
 Span = tuple[int, int]
 
 
 @attrs.frozen
 class Stretch:
-    """Characters of a text from ``start`` up to the next stretch: a call with its results, or a message. ``name`` is
-    what a question may call it by.
+    """Characters of a text from ``start`` up to the next stretch: a call with its results, or a message. A question may
+    refer to it by ``name``.
     """
 
     start: int
@@ -31,7 +33,7 @@ class Stretch:
 
 
 def stretches(parts: Sequence[TextPart], name: str) -> tuple[Stretch, ...]:
-    """The stretches of an object's text that is made of these parts; ``name`` is that of the object."""
+    """The stretches of an object's text with these parts; ``name`` is the object's name."""
     starts = accumulate((len(part.text) + 1 for part in parts), initial=0)
     several = sum(part.voice is not Voice.RESULT for part in parts) > 1
     found: list[Stretch] = []
@@ -45,11 +47,11 @@ def stretches(parts: Sequence[TextPart], name: str) -> tuple[Stretch, ...]:
 _SENTENCE = re.compile(r"(?<=[.!?;])[\"')\]*_]*\s+|(?<=[。！？])|(?<=, )")  # noqa: RUF001 - full stops of other scripts
 _SPACE = re.compile(r"\s+")
 _RECORD = re.compile(r"(?<=[}\]]),\s*(?=[{\[\"])")
-"""Between records of JSON."""
+"""Separator between records of JSON."""
 
 
 def units(text: str, found: Sequence[Span] = ()) -> Iterator[Span]:
-    """The lines of a text that hold anything, long ones cut; of a very long text its ends and what was ``found``."""
+    """The non-blank lines of a text, long ones split; of a very long text only both ends and the spans ``found``."""
     for start, end in _choose_spans(len(text), found):
         at = start
         for line in text[start:end].splitlines(keepends=True):
@@ -76,7 +78,7 @@ def _choose_spans(length: int, found: Sequence[Span]) -> Iterator[Span]:
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[Span]:
-    """A line, whole or in parts that are short enough: the records of JSON, sentences, or as many words."""
+    """A line, whole or in parts that are short enough: the records of JSON, sentences, or as many words as fit."""
     if end - start > LONGEST_UNIT:
         for match in _RECORD.finditer(text, start, end):
             yield from _cut(text, start, match.end())
@@ -102,5 +104,5 @@ _HEADING = re.compile(
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line says what those below it are about."""
+    """Whether a line is a heading for the lines below it."""
     return _HEADING.match(line) is not None

@@ -1,7 +1,7 @@
-"""What a call of a memory tool may do: a decision on what the branch shows, and the events that it leads to.
+"""Decisions on calls of the memory tools: whether a call is allowed, and the events that it leads to.
 
-Ids are the branch's own, or of the windows that it succeeds, or they are unknown: nothing is told of another session's
-objects, nor of another branch's.
+A valid id belongs to the branch itself or to a window that it succeeds. Any other id is unknown: results reveal nothing
+about objects of other sessions or branches.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,13 +37,15 @@ from mnemosyne.domain.tools.memory_tools import (
 
 
 def is_all_shown(memory: Memory, branch: str) -> bool:
-    """Whether a branch shows all that it could ask about, in full: nothing has left it, and no window came before."""
+    """Whether a branch shows everything that it could query, in full: nothing is evicted, and there is no earlier
+    window.
+    """
     return all(fidelity is Fidelity.FULL for _, fidelity in memory.within_reach(branch))
 
 
 @attrs.frozen
 class AttachedSize:
-    """An image or document that belongs to an object: its type, and about how many tokens it has."""
+    """An image or document of an object: its type and its estimated tokens."""
 
     type: str
     tokens: int
@@ -51,8 +53,8 @@ class AttachedSize:
 
 @attrs.frozen(kw_only=True)
 class GrantedRestore:
-    """An object is to be shown again, at the end of the window: at ``after``, where it stood at ``before``; or, where
-    ``part`` is the number of one of its images and documents, that one alone, and the object stays where it stands.
+    """An object to be restored at the end of the window, from fidelity ``before`` to ``after``. If ``part`` is the
+    number of one of its images and documents, only that one is restored, and the object keeps its fidelity.
     """
 
     object: MemoryObject
@@ -65,27 +67,27 @@ class GrantedRestore:
     def within(
         self, spent: Spent, limits: FaultLimits, attached: Sequence[AttachedSize] = (), part: int | None = None
     ) -> "GrantedRestore | RefusedCall":
-        """The same with what is attached to it, where a turn that had ``spent`` has room for all of it; or one ``part``
-        of that alone.
+        """The restore including all attachments, or only attachment number ``part``; refused if the turn, which has
+        already ``spent`` so much, lacks room for it.
         """
-        left = max(0, limits.tokens - spent.tokens)
+        remaining = max(0, limits.tokens - spent.tokens)
         if part is not None:
-            return self._choose(part, attached, left)
-        tokens = self.tokens + sum(each.tokens for each in attached)
-        if tokens > left:
-            return RefusedCall(_too_large(self, attached, left))
+            return self._choose(part, attached, remaining)
+        tokens = self.tokens + sum(attachment.tokens for attachment in attached)
+        if tokens > remaining:
+            return RefusedCall(_too_large(self, attached, remaining))
         return attrs.evolve(self, tokens=tokens)
 
-    def _choose(self, number: int, attached: Sequence[AttachedSize], left: int) -> "GrantedRestore | RefusedCall":
+    def _choose(self, number: int, attached: Sequence[AttachedSize], remaining: int) -> "GrantedRestore | RefusedCall":
         name = _name_part(self.object, number)
         if not 0 < number <= len(attached):
-            types = render_types([each.type for each in attached]) or "no images or documents"
+            types = render_types([attachment.type for attachment in attached]) or "no images or documents"
             return RefusedCall(f"There is no {name}: {MARK}{self.object.id} holds {types}.")
         tokens = attached[number - 1].tokens
-        if tokens > left:
+        if tokens > remaining:
             later = "Restore it in a later turn, or look" if tokens <= LIMITS.tokens else "Look"
             return RefusedCall(
-                f"{name} has about {tokens:,} tokens, and in this turn no more than {left:,} may still come back."
+                f"{name} has about {tokens:,} tokens, and in this turn no more than {remaining:,} may still come back."
                 f" {later} at the source again."
             )
         return attrs.evolve(self, tokens=tokens, part=number)
@@ -93,7 +95,7 @@ class GrantedRestore:
     def events(
         self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
     ) -> tuple[ObjectEvent, ...]:
-        """What happened, once it was done; ``left`` is ``EvictionTurns.find_turn`` of the object."""
+        """The events of the completed restore; ``left`` is ``EvictionTurns.find_turn`` of the object."""
         fault = Fault(
             at=at,
             object=self.object.id,
@@ -121,9 +123,9 @@ def restore(
     *,
     scales: Scales = ESTIMATED,
 ) -> GrantedRestore | RefusedCall:
-    """Whether an object may be shown again, and a turn has room for its words."""
-    found = grant_restore(memory, branch, call, spent, limits, scales=scales)
-    return found if isinstance(found, RefusedCall) else found.within(spent, limits)
+    """Whether an object may be restored and the turn has room for its text."""
+    granted = grant_restore(memory, branch, call, spent, limits, scales=scales)
+    return granted if isinstance(granted, RefusedCall) else granted.within(spent, limits)
 
 
 def grant_restore(
@@ -135,52 +137,54 @@ def grant_restore(
     *,
     scales: Scales = ESTIMATED,
 ) -> GrantedRestore | RefusedCall:
-    """Whether an object may be shown again, if there is room for it (``GrantedRestore.within``). What is not there at
-    the fidelity asked for is shown at the next fuller one that is. An object in full is never restored: the model sees
-    it already. The object is granted, and charged, with its sizes by the ``scales``.
+    """Whether an object may be restored if there is room for it (``GrantedRestore.within``). If there is no rendition
+    at the requested fidelity, the next fuller one is used. An object in full is never restored, because the model
+    already sees it. Its sizes, also those charged, are scaled by ``scales``.
     """
-    each = own(memory, branch, call.object_id)
-    if isinstance(each, RefusedCall):
-        return each
-    if UNCHANGED in each.tags:
+    obj = own(memory, branch, call.object_id)
+    if isinstance(obj, RefusedCall):
+        return obj
+    if UNCHANGED in obj.tags:
         return RefusedCall(
-            f"{MARK}{each.id} says only that a file had not changed, and the content that this refers to is not on"
+            f"{MARK}{obj.id} says only that a file had not changed, and the content that this refers to is not on"
             " record. Print the file with a command."
         )
-    each = size_object(each, scales)
-    before = memory.view_of(branch).fidelity_of(each.id)
+    obj = size_object(obj, scales)
+    before = memory.view_of(branch).fidelity_of(obj.id)
     if before is Fidelity.FULL:
-        return RefusedCall(f"{MARK}{each.id} is in your context in full, since turn {each.last_turn}. Look there.")
-    after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and each.tokens_at(fidelity) is not None)
+        return RefusedCall(f"{MARK}{obj.id} is in your context in full, since turn {obj.last_turn}. Look there.")
+    after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and obj.tokens_at(fidelity) is not None)
     if not is_legal(before, after, Cause.FAULT):
-        return RefusedCall(f"{MARK}{each.id} stands at {before.label} already; target L0 shows all of it.")
+        return RefusedCall(f"{MARK}{obj.id} stands at {before.label} already; target L0 shows all of it.")
     if spent.faults >= limits.faults:
         return RefusedCall(f"{limits.faults} {_USED_UP}")
-    tokens = each.tokens_at(after) or 0
-    return GrantedRestore(object=each, before=before, after=after, tokens=tokens, reason=call.reason)
+    tokens = obj.tokens_at(after) or 0
+    return GrantedRestore(object=obj, before=before, after=after, tokens=tokens, reason=call.reason)
 
 
 _USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
 
 
-def _too_large(granted: GrantedRestore, attached: Sequence[AttachedSize], left: int) -> str:
-    """Why it cannot come back, and what can be done instead: of images and documents no question finds a word."""
-    of_them = sum(each.tokens for each in attached)
+def _too_large(granted: GrantedRestore, attached: Sequence[AttachedSize], remaining: int) -> str:
+    """The text for an object that is too large, with alternatives; a question cannot search images and documents."""
+    of_them = sum(attachment.tokens for attachment in attached)
     whole = granted.tokens + of_them
-    counted = f", {of_them:,} of them of its {render_types([each.type for each in attached])}" if attached else ""
+    counted = (
+        f", {of_them:,} of them of its {render_types([attachment.type for attachment in attached])}" if attached else ""
+    )
     return (
         f"{MARK}{granted.object.id} has about {whole:,} tokens at {granted.after.label}{counted}, and in this turn no"
-        f" more than {left:,} may still come back. {' '.join(_list_instead(granted, attached, left))}"
+        f" more than {remaining:,} may still come back. {' '.join(_list_instead(granted, attached, remaining))}"
     )
 
 
-def _list_instead(granted: GrantedRestore, attached: Sequence[AttachedSize], left: int) -> Iterator[str]:
+def _list_instead(granted: GrantedRestore, attached: Sequence[AttachedSize], remaining: int) -> Iterator[str]:
     smaller = [
         f"{fidelity.label} ({size:,} tokens)"
         for fidelity in Fidelity
         if fidelity > granted.after and is_legal(granted.before, fidelity, Cause.FAULT)
         for size in [granted.object.tokens_at(fidelity)]
-        if size is not None and size <= left
+        if size is not None and size <= remaining
     ]
     has_words = granted.tokens > sum(each.tokens for each in attached)
     if smaller and has_words:
@@ -192,7 +196,7 @@ def _list_instead(granted: GrantedRestore, attached: Sequence[AttachedSize], lef
     single = [
         f"{_name_part(granted.object, number)} ({each.type}, {each.tokens:,} tokens)"
         for number, each in enumerate(attached, 1)
-        if each.tokens <= left
+        if each.tokens <= remaining
     ]
     if single:
         more = f", and {len(single) - _MOST_PARTS} more" if len(single) > _MOST_PARTS else ""
@@ -202,21 +206,21 @@ def _list_instead(granted: GrantedRestore, attached: Sequence[AttachedSize], lef
 
 
 _MOST_PARTS = 10
-"""Images and documents that are named one by one."""
+"""Images and documents that are named individually."""
 
 
-def _name_part(each: MemoryObject, number: int) -> str:
-    return f"{MARK}{each.id}.{number}"
+def _name_part(obj: MemoryObject, number: int) -> str:
+    return f"{MARK}{obj.id}.{number}"
 
 
 def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS) -> int | RefusedCall:
-    """How many tokens the answer to a question may have."""
+    """The maximum tokens of the answer to a question."""
     if spent.faults >= limits.faults:
         return RefusedCall(f"{limits.faults} {_USED_UP}")
-    left = limits.tokens - spent.tokens
-    if left < LEAST_ANSWER:
+    remaining = limits.tokens - spent.tokens
+    if remaining < LEAST_ANSWER:
         return RefusedCall(f"{limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
-    return min(call.max_tokens, left)
+    return min(call.max_tokens, remaining)
 
 
 def answer(
@@ -230,8 +234,8 @@ def answer(
     turn: int,
     latency: int,
 ) -> tuple[ObjectEvent, ...]:
-    """What happened when a question was answered from objects, each with the tokens that were quoted of it: a fault of
-    each that the branch does not show in full. It stays where it is.
+    """The events after a question was answered from objects, given the quoted tokens by object id: a fault for each
+    object that the branch does not show in full. Its fidelity stays.
     """
     quoted: dict[str, int] = {}
     for object_id, tokens in cited:
@@ -254,7 +258,7 @@ def answer(
 
 
 def now_of(state: Session, branch: str, turn: int) -> Now:
-    """Where a branch's conversation stands for what is wanted of its objects in a turn."""
+    """The position of a branch's conversation in a turn."""
     shown = state.memory.view_of(branch)
     return Now(
         turn=turn,
@@ -267,14 +271,14 @@ def now_of(state: Session, branch: str, turn: int) -> Now:
 
 @attrs.frozen
 class GrantedRelease:
-    """What the model lets go: the objects, which go when the window is next made smaller, and why others stay."""
+    """The objects that the model released, to be evicted by the next rewrite, and the reasons why others stay."""
 
     released: tuple[MemoryObject, ...]
     kept: tuple[tuple[str, str], ...]
     reason: str
 
     def events(self, memory: Memory, *, at: int, branch: str, turn: int) -> tuple[ObjectEvent, ...]:
-        """What happened."""
+        """The events of this release."""
         releases = (
             Release(at=at, object=each.id, branch=branch, turn=turn, reason=self.reason) for each in self.released
         )
@@ -282,38 +286,38 @@ class GrantedRelease:
 
 
 def release(memory: Memory, branch: str, now: Now, call: MemoryRelease) -> GrantedRelease:
-    """Which of the objects may go. What is pinned, among the last rounds or what the user said last may not."""
+    """Decide which of the objects are released. Pinned objects, the last rounds, and the user's last messages stay."""
     released: list[MemoryObject] = []
     kept: list[tuple[str, str]] = []
     for object_id in call.object_ids:
-        each = own(memory, branch, object_id)
-        if isinstance(each, RefusedCall):
-            kept.append((object_id, each.text))
+        obj = own(memory, branch, object_id)
+        if isinstance(obj, RefusedCall):
+            kept.append((object_id, obj.text))
             continue
-        why = _why_it_stays(each, memory.view_of(branch).fidelity_of(object_id), now)
+        why = _why_it_stays(obj, memory.view_of(branch).fidelity_of(object_id), now)
         if why is None:
-            released.append(each)
+            released.append(obj)
         else:
             kept.append((object_id, f"{MARK}{object_id} stays: {why}."))
     return GrantedRelease(tuple(released), tuple(kept), call.reason)
 
 
-def _why_it_stays(each: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
-    if each.released:
+def _why_it_stays(obj: MemoryObject, fidelity: Fidelity, now: Now) -> str | None:
+    if obj.released:
         return "it was released before"
     if fidelity >= Fidelity.STUB:
         return f"it stands at {fidelity.label} already"
-    # That it was needed lately keeps it only from us: the model knows better.
-    return is_kept(Resident(attrs.evolve(each, released=True), fidelity), now)
+    # Protection after a fault does not apply here: the model knows better whether it still needs the object.
+    return is_kept(Resident(attrs.evolve(obj, released=True), fidelity), now)
 
 
 MOST_NAMED = 20
-"""Tools that are named to who asks for one that there is not."""
+"""Tools that are listed if a call names an unknown one."""
 
 
 @attrs.frozen
 class Definition:
-    """The client's own definition of a tool, as JSON, and about how many tokens it has."""
+    """The client's own definition of a tool, as JSON, and its estimated tokens."""
 
     tool: str
     text: str
@@ -323,8 +327,8 @@ class Definition:
 def definition(
     tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: FaultLimits = LIMITS
 ) -> Definition | RefusedCall:
-    """The definition of a tool; ``tools`` are those of the client (``tool_paging.definitions``), none where all stand
-    in full. It is no fault, so however many were had in a turn: only its tokens count.
+    """The definition of a tool; ``tools`` are the client's (``tool_paging.definitions``), empty if all are sent in
+    full. It counts as no fault, so only the turn's token limit applies.
     """
     if not tools:
         return RefusedCall("Every tool's definition is in full where your tools are defined. Call the tool.")
@@ -336,20 +340,22 @@ def definition(
         return RefusedCall(f"Your client has no tool {plain(call.name, 80)}. {meant}")
     tokens = tool_paging.tokens(text)
     if spent.tokens + tokens > limits.tokens:
-        left = max(0, limits.tokens - spent.tokens)
+        remaining = max(0, limits.tokens - spent.tokens)
         return RefusedCall(
-            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {left:,} may"
-            " still come back. Do something else first, then ask again."
+            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {remaining:,}"
+            " may still come back. Do something else first, then ask again."
         )
     return Definition(call.name, text, tokens)
 
 
 _NEAR = 2
-"""In so many letters a mistaken id may differ from the one that was meant."""
+"""Maximum number of letters by which a mistyped id may differ from the intended one."""
 
 
 def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCall:
-    """An object of the branch that can be shown; else why not. Nothing is told of what is not the branch's own."""
+    """An object that the branch can show, or the refusal. The refusal reveals nothing about objects outside the
+    branch.
+    """
     own = {each.id for each, _ in memory.within_reach(branch)}
     if object_id not in own:
         near = [each for each in sorted(own) if _is_near(each, object_id)][:3]
@@ -364,10 +370,10 @@ def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCa
     return each
 
 
-def _follow(each: MemoryObject, memory: Memory, own: Collection[str]) -> MemoryObject:
-    """What is meant by an object: of a read that was answered with a reference, what that refers to."""
-    targets = [link.target for link in each.links if link.target in own] if UNCHANGED in each.tags else []
-    return memory.objects[targets[0]] if targets else each
+def _follow(obj: MemoryObject, memory: Memory, own: Collection[str]) -> MemoryObject:
+    """The target of an object: for a read that the client answered with a reference, the object that it refers to."""
+    targets = [link.target for link in obj.links if link.target in own] if UNCHANGED in obj.tags else []
+    return memory.objects[targets[0]] if targets else obj
 
 
 def _is_near(one: str, other: str) -> bool:

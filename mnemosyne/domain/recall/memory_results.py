@@ -1,8 +1,8 @@
-"""What the model is told when a memory tool has run: what it cost, what changed, and the content as data.
+"""Results of memory tools for the model: cost, changes, and recorded content as data.
 
-Content comes from files, tools and people, and may say anything, also what we would say. It stands between lines that
-hold a word which occurs nowhere in it, so that nothing in it passes for its own end or for a word of ours. Outside of
-these lines there is nothing but our own words, numbers and ids.
+Content comes from files, tools and people, and may contain anything, even imitations of the proxy's own text. It is
+enclosed in lines with a word that occurs nowhere in it, so it cannot imitate its end or the proxy. Outside these lines
+are only the proxy's own words, numbers and ids.
 """
 
 import re
@@ -27,12 +27,12 @@ from mnemosyne.domain.text.stubs import plain, render_count, render_types
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
 
 MOST_NAMED = 10
-"""So many objects that stay, or that something was made of, are told of one by one."""
+"""Maximum number of kept objects, or of an object's parts, that are listed individually."""
 
 
 @attrs.frozen
 class Quote:
-    """A passage of an object, word for word: the bytes of its text from ``start`` up to, not including, ``end``."""
+    """A verbatim passage of an object: the bytes of its text from ``start`` up to, not including, ``end``."""
 
     object_id: str
     start: int
@@ -42,26 +42,26 @@ class Quote:
 
 @attrs.frozen
 class MemoryHit:
-    """An object that a search found, and the fidelity at which the branch shows it."""
+    """A search result and the fidelity at which the branch shows it."""
 
     object: MemoryObject
     fidelity: Fidelity
 
 
 ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. Look there."
-"""What a call gets that asks for what the model has before it."""
+"""The result of a call for content that the model still has in its context."""
 
 NOT_IN_MEMORY = "Not in memory: nothing that is remembered answers this."
-"""How the answer to a question begins that cannot be answered."""
+"""The beginning of the result for a question without an answer."""
 
 IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Look at the source again."
-"""What a restore in full gets where results hold text alone."""
+"""The result of a full restore in a dialect whose results contain only text."""
 
 NO_MORE = "No more memory calls in this turn. Go on with the task."
-"""What a call gets in a turn that has had enough of them."""
+"""The result of a call in a turn that has reached its limit of calls."""
 
 NOT_NOW = "The memory cannot be read now. Go on with the task."
-"""What a call gets that nobody could answer in time."""
+"""The result of a call that timed out."""
 
 STRICT = (
     "Strict grounding: of what left this context say only what these records say in their own words, and name the id of"
@@ -70,10 +70,10 @@ STRICT = (
 )
 
 
-def strictly(told: str) -> str:
-    """What the model is told of records, and that it is to keep to them."""
-    ours, newline, rest = told.partition("\n")
-    return f"{ours} {STRICT}{newline}{rest}"
+def strictly(text: str) -> str:
+    """A result with the added instruction to keep to the records."""
+    notice, newline, rest = text.partition("\n")
+    return f"{notice} {STRICT}{newline}{rest}"
 
 
 def render_restored(
@@ -87,15 +87,16 @@ def render_restored(
     *,
     attached: Sequence[str] = (),
 ) -> str:
-    """The result of a restore. ``memory`` is that after it, ``content`` the object's text at the fidelity that it was
-    restored to, ``spent`` what this ``turn`` has had with it, ``related`` what belongs to it. ``attached`` are the
-    types of the images and documents behind the result. Of one alone ``content`` is what its object says of it.
+    """The result of a restore. ``memory`` is the state after it, ``content`` the object's text at the restored
+    fidelity, ``spent`` the use of this ``turn`` including this restore, ``related`` its related objects. ``attached``
+    are the types of the images and documents behind the result. For a single attachment, ``content`` is its description
+    in the object.
     """
     if restore.part is not None:
         return _render_part(restore, content, attached[0], spent, limits)
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
-    said = [
+    lines = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),
         _describe_images(attached),
@@ -103,18 +104,18 @@ def render_restored(
         _OUTDATED[each.superseded] if each.superseded else "",
         f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
-    return _render_knowledge(said, [(record_name(each, after), content)])
+    return _render_knowledge(lines, [(record_name(each, after), content)])
 
 
 def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent, limits: FaultLimits) -> str:
     each, part = restore.object, f"{MARK}{restore.object.id}.{restore.part}"
-    said = [
+    lines = [
         f"{part} is behind this text, as it was, and recorded content like it, until your context is next made smaller."
         f" {MARK}{each.id} stays at {restore.before.label}.",
         _cost(restore.tokens, spent, limits),
         _OUTDATED[each.superseded] if each.superseded else "",
     ]
-    return _render_knowledge(said, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
+    return _render_knowledge(lines, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
 
 
 def _describe_images(types: Sequence[str]) -> str:
@@ -140,66 +141,66 @@ def answer_text(
     tokens: int,
     spent: Spent,
     limits: FaultLimits = LIMITS,
-    outside: int = 0,
+    unindexed: int = 0,
     sentences: Sequence[str] = (),
 ) -> str:
-    """The answer to a question, which is what objects of a branch say themselves; ``tokens`` are those of the quotes,
-    ``outside`` counts the objects that the index does not hold. ``sentences`` are a helper model's, one for each quote
-    that it rests on; none where the quotes are the answer.
+    """The answer to a question, made of quotes from objects of a branch. ``tokens`` are the tokens of the quotes,
+    ``unindexed`` counts objects outside the index. ``sentences`` are a helper model's, one for each quote; empty if the
+    quotes are the answer.
 
-    It says of which kind each object is and who said it: a file may say anything of what was decided.
+    It names the kind and the author of each object, because a file may claim anything about what was decided.
     """
     if not quotes:
-        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {describe_unindexed(outside)}".rstrip()
-    said = [
+        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {describe_unindexed(unindexed)}".rstrip()
+    lines = [
         _COMPOSED.format(render_count(len(sentences), "sentence"))
         if sentences
         else f"{render_count(len(quotes), 'passage')}, quoted word for word.",
         f"The objects stay as they are; {RESTORE} shows a whole one.",
         _cost(tokens, spent, limits),
-        describe_unindexed(outside),
+        describe_unindexed(unindexed),
     ]
     data = []
     for number, each in enumerate(quotes):
         text = f"{sentences[number]}\n{each.text}" if sentences else each.text
         data.append((record_name(memory.objects[each.object_id], each), text))
-    return _render_knowledge(said, data)
+    return _render_knowledge(lines, data)
 
 
-def search_text(found: Sequence[MemoryHit], outside: int) -> str:
-    """The result of a search, best first; so many objects are ``outside`` of the index."""
+def search_text(found: Sequence[MemoryHit], unindexed: int) -> str:
+    """The result of a search, best first; ``unindexed`` counts objects outside the index."""
     if not found:
-        return f"No object has to do with these words. {describe_unindexed(outside)}".rstrip()
-    said = [
+        return f"No object has to do with these words. {describe_unindexed(unindexed)}".rstrip()
+    lines = [
         f"{render_count(len(found), 'object')}, best first. Nothing changed."
         f" {QUERY} asks about one, {RESTORE} shows it.",
-        describe_unindexed(outside),
+        describe_unindexed(unindexed),
     ]
-    return _render_knowledge(said, [(_describe(each), _render_name(each.object)) for each in found])
+    return _render_knowledge(lines, [(_describe(each), _render_name(each.object)) for each in found])
 
 
-def describe_unindexed(outside: int) -> str:
-    """The sentence for objects that the index does not hold; empty where there are none."""
-    if not outside:
+def describe_unindexed(unindexed: int) -> str:
+    """The sentence about objects outside the index; empty without any."""
+    if not unindexed:
         return ""
-    return f"{render_count(outside, 'object')} {'is' if outside == 1 else 'are'} not indexed: routine and small talk."
+    return (
+        f"{render_count(unindexed, 'object')} {'is' if unindexed == 1 else 'are'} not indexed: routine and small talk."
+    )
 
 
-def _render_name(each: MemoryObject) -> str:
-    """What an object is called, with all of its path, so that files of one name are told apart."""
-    path = path_of(each)
-    return each.stub if path is None or path in each.stub else f"{each.stub}\n{plain(path, len(path))}"
+def _render_name(obj: MemoryObject) -> str:
+    """The name of an object with its whole path, so that files with the same name can be distinguished."""
+    path = path_of(obj)
+    return obj.stub if path is None or path in obj.stub else f"{obj.stub}\n{plain(path, len(path))}"
 
 
 def _describe(found: MemoryHit) -> str:
-    each = found.object
-    if is_episode(each):
-        return (
-            f"{MARK}{each.id} episode, turns {each.first_turn}-{each.last_turn}, made of {_render_ids(parts_of(each))}"
-        )
-    old = ", out of date" if each.stale else ""
-    said = f"{each.kind.value}, turn {each.last_turn}, {each.tokens:,} tokens in full{old}"
-    return f"{MARK}{each.id} {found.fidelity.label}, {said}"
+    obj = found.object
+    if is_episode(obj):
+        return f"{MARK}{obj.id} episode, turns {obj.first_turn}-{obj.last_turn}, made of {_render_ids(parts_of(obj))}"
+    old = ", out of date" if obj.stale else ""
+    said = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full{old}"
+    return f"{MARK}{obj.id} {found.fidelity.label}, {said}"
 
 
 def _render_ids(ids: Sequence[str]) -> str:
@@ -207,24 +208,22 @@ def _render_ids(ids: Sequence[str]) -> str:
     return ", ".join(MARK + each for each in ids[:MOST_NAMED]) + more
 
 
-_BROUGHT = (
+_SHOWN_AGAIN = (
     "Not the user's words: these records of this conversation may help with the message above. You do not see them"
     f" in full elsewhere. Where you rely on one, name its id. {QUERY} asks for more of one, {RESTORE} shows it."
 )
-BROUGHT = _BROUGHT.partition(":")[0]
-"""How such a text begins."""
+SHOWN_AGAIN = _SHOWN_AGAIN.partition(":")[0]
+"""The beginning of a text with restored objects."""
 
 
-def render_brought(data: Sequence[tuple[str, str]]) -> str:
-    """The text behind the last message in which objects are shown again: the name of each (``record_name``) and its
-    words.
-    """
-    return _render_knowledge([_BROUGHT], data)
+def render_shown_again(data: Sequence[tuple[str, str]]) -> str:
+    """The text behind the last message that restores objects, given the name of each (``record_name``) and its text."""
+    return _render_knowledge([_SHOWN_AGAIN], data)
 
 
 def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
-    """The objects whose records a text of ours holds, and the fidelity at which all of one stands there; None where
-    it is a passage. None of a text that does not end as ours do.
+    """The objects whose records a text of the proxy contains, with the fidelity of each; None for a passage. Empty if
+    the text does not end like the proxy's.
     """
     _, ours, word = text.rpartition(_END)
     if not ours:
@@ -234,42 +233,42 @@ def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
     return [(each, labels.get(where)) for each, where in named]
 
 
-def record_name(each: MemoryObject, part: Quote | Fidelity | None = None) -> str:
-    """How a record is named whose words follow: a passage of it, all of it at a fidelity, or neither (None).
+def record_name(obj: MemoryObject, part: Quote | Fidelity | None = None) -> str:
+    """The name of a record above its text: a passage of it, all of it at a fidelity, or neither (None).
 
-    It names who said it: a file, or the model, may say anything of what the user decided.
+    It states the author: a file, or the model, may claim anything about what the user decided.
     """
-    old = ", out of date" if each.stale else ""
-    told = f"{each.kind.value}{_render_speaker(each)}"
+    old = ", out of date" if obj.stale else ""
+    description = f"{obj.kind.value}{_render_speaker(obj)}"
     if part is None:
-        return f"{MARK}{each.id} {told}, turn {each.last_turn}{old}"
+        return f"{MARK}{obj.id} {description}, turn {obj.last_turn}{old}"
     where = part.label if isinstance(part, Fidelity) else f"bytes {part.start}-{part.end}"
-    return f"{MARK}{each.id} {where}, {told}, turn {each.last_turn}{old}"
+    return f"{MARK}{obj.id} {where}, {description}, turn {obj.last_turn}{old}"
 
 
-def _render_speaker(each: MemoryObject) -> str:
-    """Who said it, as far as its tags tell; nothing of what a tool brought, whose kind says that."""
-    if not KINDS[each.kind].holds_statements or is_operators(each.tags):
+def _render_speaker(obj: MemoryObject) -> str:
+    """The author according to the object's tags; empty for tool output, whose kind says that."""
+    if not KINDS[obj.kind].holds_statements or is_operators(obj.tags):
         return ""
-    if keeps_prompt(each.tags):
+    if keeps_prompt(obj.tags):
         return ", in which the user and others speak"
-    return "" if each.tags else ", said by the assistant"
+    return "" if obj.tags else ", said by the assistant"
 
 
 def definition_text(definition: Definition, spent: Spent, limits: FaultLimits = LIMITS) -> str:
     """The result of a call for a tool's definition."""
-    said = [
+    lines = [
         f"Call {definition.tool} itself with an input that fits the input_schema below; this stays valid.",
         _cost(definition.tokens, spent, limits),
     ]
-    return _render_knowledge(said, [(f"definition of {definition.tool}", definition.text)])
+    return _render_knowledge(lines, [(f"definition of {definition.tool}", definition.text)])
 
 
 def render_released(release: GrantedRelease, scales: Scales = ESTIMATED) -> str:
-    """The result of a release; sizes are stated by these ``scales``."""
+    """The result of a release; sizes are scaled by ``scales``."""
     ids = ", ".join(MARK + each.id for each in release.released)
     tokens = sum(size_object(each, scales).tokens for each in release.released)
-    said = [
+    lines = [
         f"Released: {ids}, {tokens:,} tokens in full. They leave when the context is next made smaller; until then"
         " nothing changes, and you can have them back."
         if release.released
@@ -277,8 +276,8 @@ def render_released(release: GrantedRelease, scales: Scales = ESTIMATED) -> str:
         *(why for _, why in release.kept[:MOST_NAMED]),
     ]
     if len(release.kept) > MOST_NAMED:
-        said.append(f"{len(release.kept) - MOST_NAMED} more stay.")
-    return "\n".join(said)
+        lines.append(f"{len(release.kept) - MOST_NAMED} more stay.")
+    return "\n".join(lines)
 
 
 def _cost(tokens: int, spent: Spent, limits: FaultLimits) -> str:
@@ -289,8 +288,8 @@ def _cost(tokens: int, spent: Spent, limits: FaultLimits) -> str:
 
 
 def _render_knowledge(said: Sequence[str], data: Sequence[tuple[str, str]]) -> str:
-    """Our words, then each content below a line that names it."""
-    texts = [text.encode("utf-8", "replace").decode() for _, text in data]  # JSON can hold half a character
+    """The proxy's text, then each content below a line that names it."""
+    texts = [text.encode("utf-8", "replace").decode() for _, text in data]  # JSON may contain unpaired surrogates
     word = _word_in_none(texts)
     lines = [
         " ".join(each for each in said if each),
@@ -305,9 +304,9 @@ _NAMED, _END = "--- data ", "--- end of data "
 
 
 def _word_in_none(texts: Sequence[str]) -> str:
-    """Eight letters that are in none of the texts, whatever their case; always the same for the same texts."""
-    said = "\n".join(texts).lower()
-    word = sha256(said.encode()).hexdigest()
-    while word[:8] in said:
+    """Eight letters that occur in none of the texts, ignoring case; deterministic for the same texts."""
+    joined = "\n".join(texts).lower()
+    word = sha256(joined.encode()).hexdigest()
+    while word[:8] in joined:
         word = sha256(word.encode()).hexdigest()
     return word[:8]

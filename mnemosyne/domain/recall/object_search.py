@@ -1,4 +1,4 @@
-"""Objects found by words and by meaning: what an index of them answers, and how that becomes one ranking."""
+"""Search for objects by words and by meaning, and the combination of both into one ranking."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -17,12 +17,12 @@ from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration
 from mnemosyne.domain.text.passages import Passage
 
 LEAST_OF_OTHERS = 0.25
-"""What follows the first must be relevant by itself, to this part of what is asked of that."""
+"""Minimum relevance of every result after the first, as a share of the threshold for the first."""
 
 
 @attrs.frozen
 class PassageHit:
-    """A passage of an object: characters of what ``text_in_index`` gives. More ``score`` is better."""
+    """A passage of an object: characters of ``text_in_index``. A higher ``score`` is better."""
 
     object: str
     passage: Passage
@@ -31,9 +31,9 @@ class PassageHit:
 
 @attrs.frozen(kw_only=True)
 class ByWords:
-    """What the words of a question find: the best passage of each object, best first, and ``whole``, what objects have
-    by all that they hold. Scores are 0 to 1: of what the question's words could give. ``coverage`` says how much of the
-    question each of these passages holds, 0 to 1.
+    """Results by words: the best passage of each object, best first, and ``whole``, the scores of objects by their
+    entire text. Scores are shares, 0 to 1, of the maximum for the question's words. ``coverage`` is the share of the
+    question in each of these passages, 0 to 1.
     """
 
     passages: Sequence[PassageHit] = ()
@@ -52,11 +52,11 @@ class ByMeaning:
 
 @attrs.frozen(kw_only=True)
 class SearchResult:
-    """What was found, one passage of each object, best first; nothing where nothing is relevant.
+    """One passage of each result, best first; empty if nothing is relevant.
 
-    ``embedder`` says what meaning was compared with (None: words alone). ``missing`` counts objects that should have
-    been searched and are not in the index yet, ``unembedded`` those that are there with their words only, ``skipped``
-    those that could not be read when the index was made.
+    ``embedder`` names the embedder of the vectors (None: words alone). ``missing`` counts objects in scope that are not
+    in the index yet, ``unembedded`` objects that are indexed only by words, ``skipped`` objects that could not be read
+    for the index.
     """
 
     hits: Sequence[PassageHit] = ()
@@ -68,7 +68,7 @@ class SearchResult:
 
 @attrs.frozen(kw_only=True)
 class AcrossResult:
-    """What was found in several sessions, best first: each the session's stream and a passage of one of its objects.
+    """Results from several sessions, best first: each with the session's stream and a passage of one of its objects.
     ``embedder`` as in ``SearchResult``.
     """
 
@@ -77,16 +77,16 @@ class AcrossResult:
 
 
 class ObjectIndex(Protocol):
-    """Where objects are searched."""
+    """An index of objects."""
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
-        """The best of some objects of a session, never another's. Raises LogFailed."""
+        """Search the given objects of a session, never another's. Raises LogFailed."""
         ...
 
 
 @attrs.frozen(kw_only=True)
 class Filter:
-    """Which objects are asked for: each that is not None must fit. ``turns`` are the first and the last of a range."""
+    """Filter for objects: each field that is not None must match. ``turns`` is a range, first and last included."""
 
     branch: str | None = None
     kind: ObjectKind | None = None
@@ -95,42 +95,42 @@ class Filter:
 
     def choose(self, memory: Memory) -> dict[str, MemoryObject]:
         """The objects of a session that are searched."""
-        return {name: each for name, each in self.fitting(memory).items() if is_searched(each)}
+        return {name: obj for name, obj in self.fitting(memory).items() if is_searched(obj)}
 
     def fitting(self, memory: Memory) -> dict[str, MemoryObject]:
-        """The objects of a session that fit, in the order in which they were made, also those outside of the index."""
+        """The matching objects of a session in order of creation, including those outside the index."""
         names = memory.objects if self.branch is None else memory.view_of(self.branch).objects
         objects = {name: memory.objects[name] for name in names}
-        return {name: each for name, each in objects.items() if self._fits(each)}
+        return {name: obj for name, obj in objects.items() if self._fits(obj)}
 
-    def _fits(self, each: MemoryObject) -> bool:
-        first, last = self.turns or (each.first_turn, each.last_turn)
+    def _fits(self, obj: MemoryObject) -> bool:
+        first, last = self.turns or (obj.first_turn, obj.last_turn)
         return (
-            not each.forgotten
-            and UNCHANGED not in each.tags  # it holds none of the file that its client says is unchanged
-            and self.kind in (None, each.kind)
-            and (self.tag is None or self.tag in each.tags)
-            and each.first_turn <= last
-            and each.last_turn >= first
+            not obj.forgotten
+            and UNCHANGED not in obj.tags  # it contains none of the file that the client reports as unchanged
+            and self.kind in (None, obj.kind)
+            and (self.tag is None or self.tag in obj.tags)
+            and obj.first_turn <= last
+            and obj.last_turn >= first
         )
 
 
 def count_unindexed(objects: Iterable[MemoryObject]) -> int:
-    """How many objects say something that the index does not hold."""
-    return sum(bool(each.places) and not each.forgotten and not is_searched(each) for each in objects)
+    """Number of objects with text outside the index."""
+    return sum(bool(obj.places) and not obj.forgotten and not is_searched(obj) for obj in objects)
 
 
-def text_in_index(each: MemoryObject | ObjectCreated, content: bytes) -> str:
-    """What is searched of an object: the text of its blocks, or what it is called without any. Raises ValueError."""
-    said = full_text(content) if each.places else each.stub
-    return said.encode("utf-8", "replace").decode()
+def text_in_index(obj: MemoryObject | ObjectCreated, content: bytes) -> str:
+    """The indexed text of an object: the text of its blocks, or its stub without any. Raises ValueError."""
+    text = full_text(content) if obj.places else obj.stub
+    return text.encode("utf-8", "replace").decode()
 
 
 def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
-    """One answer of what words and meaning found, by their scores. Of each object the passage is shown that stands
-    higher in its own ranking.
+    """Combine the results of words and meaning by their scores. Each object is shown with the passage that ranks higher
+    in its own ranking.
 
-    Whether anything is relevant is judged by the nearest passage and the best by words, as it was calibrated.
+    Relevance is decided by the calibration, from the nearest passage and the best one by words.
     """
     near = meaning.passages if meaning is not None else ()
     embedder = meaning.embedder if meaning is not None else None
@@ -153,7 +153,7 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResu
 
 
 def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) -> dict[str, float]:
-    """The score of each object that was found. One that is not among the nearest is taken to be as near as the last."""
+    """The score of each object found. An object that is not among the nearest counts as near as the last of them."""
     of_passage = {hit.object: hit.score for hit in words.passages}
     shares = {key: (1 - WHOLE) * of_passage.get(key, 0.0) + WHOLE * words.whole.get(key, 0.0) for key in found}
     if not near:
@@ -164,7 +164,7 @@ def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) 
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:
-    """``nearness`` is None where there is no vector, or where others are nearer."""
+    """``nearness`` is None without a vector, or if others are nearer."""
     if meaning is None or nearness is None:
         return coverage >= least * LEAST_COVERAGE
     return meaning.calibration.relevance(nearness, coverage) >= least * RELEVANT

@@ -1,4 +1,4 @@
-"""Answers made of quotes: the passages of objects that say most about a question, word for word."""
+"""Answers made of quotes: the verbatim passages of objects that best match a question."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,19 +10,20 @@ from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words, words
 
 LEAST_COVERAGE = 0.2
-"""How much of what is asked a passage must hold to be an answer; rare words count more. A word that is everywhere is no
-answer."""
+"""Minimum share of the question that a passage must contain to be an answer; rare words count more, and words that
+occur everywhere count nothing.
+"""
 
 MOST_QUOTES = 5
-"""Passages in one answer."""
+"""Maximum number of passages in one answer."""
 
 MOST_LOOKED_AT = 50
-"""Passages that are considered for one answer."""
+"""Maximum number of passages considered for one answer."""
 
 
 @attrs.frozen
 class Where:
-    """Characters of an object's text."""
+    """A span of an object's text, in characters."""
 
     object_id: str
     start: int
@@ -31,12 +32,12 @@ class Where:
 
 @attrs.frozen
 class Quotable:
-    """What some objects say: the text of each by its id."""
+    """Texts of objects by id."""
 
     texts: Mapping[str, str]
 
     def places(self, query: str) -> list[Where]:
-        """The passages that say most about a query, best first. Reading three megabytes takes a second."""
+        """The passages that best match a query, best first. Reading three megabytes takes a second."""
         index: WordIndex[Where] = WordIndex()
         for object_id, text in self.texts.items():
             for passage in passages(text):
@@ -47,30 +48,31 @@ class Quotable:
     def quotes_at(
         self, question: str, places: Sequence[Where], most: int, tokens_of: Callable[[str], int]
     ) -> list[tuple[Quote, int]]:
-        """Quotes from passages, best first, that answer a question, each with its tokens; together at most ``most``.
-        Passages of other objects are passed over.
+        """Quotes from passages, best first, each with its tokens; together at most ``most``.
+
+        Passages of other objects are skipped.
         """
         asked = set(query_words(question))
-        found: list[tuple[Quote, int]] = []
+        quotes: list[tuple[Quote, int]] = []
         taken: dict[str, list[tuple[int, int]]] = {}
-        left = most
+        remaining = most
         for where in (each for each in places if each.object_id in self.texts):
-            start, end = self._lines(where, asked, left, tokens_of)
+            start, end = self._lines(where, asked, remaining, tokens_of)
             spans = taken.setdefault(where.object_id, [])
             if start == end or any(one < end and start < other for one, other in spans):
                 continue
             text = self.texts[where.object_id]
             quoted = quote(where.object_id, text, start, end)
             spans.append((start, end))
-            found.append((quoted, tokens_of(quoted.text)))
-            left -= found[-1][1]
-            if len(found) == MOST_QUOTES:
+            quotes.append((quoted, tokens_of(quoted.text)))
+            remaining -= quotes[-1][1]
+            if len(quotes) == MOST_QUOTES:
                 break
-        return found
+        return quotes
 
     def _lines(self, where: Where, asked: set[str], most: int, tokens_of: Callable[[str], int]) -> tuple[int, int]:
-        """As much of a passage as fits: the line that holds most of what is asked, growing to both sides up to half of
-        ``most``, so that one long passage does not crowd out the others.
+        """The span of a passage to quote: the line with most words of the question, extended to both sides up to half
+        of ``most``, so that one long passage does not crowd out the others.
         """
         text = self.texts[where.object_id]
         lines = _lines_between(text, where.start, where.end)
@@ -93,7 +95,7 @@ class Quotable:
 
 
 def _lines_between(text: str, start: int, end: int) -> Sequence[tuple[int, int]]:
-    """The lines of a passage that hold anything."""
+    """The non-blank lines of a passage."""
     found: list[tuple[int, int]] = []
     at = start
     for line in text[start:end].splitlines(keepends=True):
@@ -105,7 +107,7 @@ def _lines_between(text: str, start: int, end: int) -> Sequence[tuple[int, int]]
 
 
 def quote(object_id: str, text: str, start: int, end: int) -> Quote:
-    """The quote of these characters; its place counts bytes of UTF-8."""
+    """The quote of these characters; its span counts UTF-8 bytes."""
     before = len(text[:start].encode())
     quoted = text[start:end]
     return Quote(object_id, before, before + len(quoted.encode()), quoted)

@@ -1,7 +1,7 @@
-"""What makes one score of several: the constants of every search, of objects and of conversations, in one place.
+"""Scoring constants of every search, for objects and conversations, in one place.
 
-They were chosen on one public conversation and checked on questions of our own; docs/searching.md tells what each is
-worth. Neighbouring values do as well, so none of them is finer than that.
+They were chosen on one public conversation and checked on separate questions; docs/searching.md lists the effect of
+each. Neighboring values perform equally, so none of them is more precise than that.
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -13,27 +13,29 @@ if TYPE_CHECKING:
     Score = TypeVar("Score", float, NDArray[np.float32], NDArray[np.float64])
 
 K1, B = 1.2, 0.75
-"""Of BM25: how much more a word counts that comes again, and how much less in a long passage."""
+"""BM25 parameters: the effect of repeated words, and the penalty for long passages."""
 
 WORDS = 0.55
-"""What words weigh, of 1; nearness in meaning weighs the rest."""
+"""Weight of words, of 1; nearness in meaning has the rest."""
 
 WHOLE = 0.3
-"""What an object has by all its words together weighs this much, of 1, beside what its best passage has."""
+"""Weight of an object's score over all its text, of 1; its best passage has the rest."""
 
 PREVIOUS, FOLLOWING = 0.1, 0.2
-"""What the messages before and after one add to its score, each with this part of its own."""
+"""Share of their own scores that the previous and the following message add to a message."""
 
 ANSWER = 0.3
-"""What a question adds to the message that follows it, which answers it."""
+"""Amount that a question adds to the following message, which answers it."""
 
 QUESTION = 0.3
-"""What a message loses that only asks; of one that asks in half of its text, half as much."""
+"""Penalty for a message that only asks; half of it if half of its text asks."""
 
 SPEAKER = 0.3
-"""What a message gains whose speaker the query names. With more, a query that names the wrong one finds too little."""
+"""Bonus for a message whose speaker the query names. With more, a query that names the wrong speaker finds too
+little.
+"""
 
 
 def blend(words: "Score", nearness: "Score") -> "Score":
-    """One score, 0 to 1, of how much a text has of what a query's words could give, and how near in meaning it is."""
+    """Combine the share of a query's words and the nearness in meaning into one score, 0 to 1."""
     return WORDS * words + (1 - WORDS) * nearness

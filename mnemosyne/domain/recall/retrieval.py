@@ -1,4 +1,4 @@
-"""Retrieval by words and by meaning: a word index, what an embedder is, and whether what was found is relevant."""
+"""Retrieval by words and by meaning: a word index, the embedder interface, and a relevance test."""
 
 import math
 from array import array
@@ -19,7 +19,7 @@ Object = TypeVar("Object", bound=Hashable)
 
 @attrs.frozen
 class Hit(Generic[Key]):
-    """Something found, and how good it is by the measure of its ranking; more is better."""
+    """A result and its score in its ranking; higher is better."""
 
     key: Key
     score: float
@@ -27,11 +27,11 @@ class Hit(Generic[Key]):
 
 @attrs.frozen
 class Calibration:
-    """How sure it is that the best passage found has to do with the query: a logistic regression.
+    """Probability that the best passage is relevant to the query: a logistic regression.
 
-    Fitted on recorded agent sessions: sentences that name something of their own session (relevant), against sentences
-    of sessions about other projects (not), the two weighing the same; checked on sessions left out of the fit.
-    ``python -m benchmarks retrieval.relevance`` measures it again.
+    Fitted on recorded agent sessions: sentences that name something of their own session (relevant) against sentences
+    of sessions about other projects (not relevant), with equal weight; checked on sessions outside the fit. ``python -m
+    benchmarks retrieval.relevance`` measures it again.
     """
 
     nearness: float
@@ -39,42 +39,43 @@ class Calibration:
     base: float
 
     def relevance(self, nearness: float, coverage: float) -> float:
-        """0 to 1, from the dot product of the nearest passage's vector with the query's, and the coverage of the query
-        by the best passage by words. Below ``RELEVANT``, say that nothing was found.
+        """Return 0 to 1, from the dot product of the nearest passage's vector with the query's, and the coverage of the
+        query by the best passage by words. Below ``RELEVANT`` the result is empty.
         """
         return 1 / (1 + math.exp(-(self.nearness * nearness + self.coverage * coverage + self.base)))
 
 
 HASHED = Calibration(nearness=12.8, coverage=10.6, base=-7.2)
-"""Of vectors of hashed words (``text.lexical_vector``)."""
+"""For vectors of hashed words (``text.lexical_vector``)."""
 
 RELEVANT = 0.2
-"""Low, since what is wrongly called irrelevant is lost, and what is wrongly shown is only read: 97 % of the relevant
-were kept, and 87 % of the others turned away (with hashed words: 96 % and 87 %), on the sessions left out of each fit;
-the threshold itself was chosen on all of them."""
+"""Low, because a relevant result that is rejected is lost, while an irrelevant one costs only reading: 97 % of the
+relevant were kept and 87 % of the others rejected (with hashed words: 96 % and 87 %) on the sessions outside each fit;
+the threshold itself was chosen on all of them.
+"""
 
 
 class Embedder(Protocol):
-    """Texts to vectors of length 1, whose dot product says how near in meaning two texts are.
+    """Maps texts to vectors of length 1, whose dot product measures how near in meaning two texts are.
 
-    ``name`` changes whenever the same text may get another vector: vectors of two names are never compared.
+    ``name`` changes whenever the same text may get another vector: vectors of different names are never compared.
     """
 
     name: str
     dimension: int
     calibration: Calibration
     texts_at_once: int
-    """How many passages it embeds in a thread while somebody who asks can wait: about a seventh of a second."""
+    """Number of passages embedded at once in a thread while a caller waits: about a seventh of a second."""
 
     async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
-        """A float32 vector of ``dimension`` numbers for each text. One text always has the same."""
+        """A float32 vector of ``dimension`` numbers for each text; equal texts have equal vectors."""
         ...
 
 
 class WordIndex(Generic[Key]):
-    """BM25 (Robertson, Zaragoza 2009) over texts in memory, which come one by one and stay.
+    """BM25 (Robertson, Zaragoza 2009) over texts in memory, which are added one by one and never removed.
 
-    The index of objects in PostgreSQL counts in the same way.
+    The index of objects in PostgreSQL uses the same formula.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class WordIndex(Generic[Key]):
         return len(self._keys)
 
     def add(self, key: Key, text: str) -> None:
-        """Take a text in, under a key of its own."""
+        """Add a text under a new key."""
         counts = Counter(words(text))
         number = len(self._keys)
         self._keys.append(key)
@@ -103,25 +104,25 @@ class WordIndex(Generic[Key]):
             postings.counts.append(min(count, 255))
 
     def search(self, query: str, limit: int) -> list[Hit[Key]]:
-        """The best texts that hold a word of the query, the newer first among equals."""
+        """The best texts that contain a word of the query; newer ones first among equals."""
         scores = self._scores(query)
         best = nlargest(limit, scores.items(), key=lambda item: (item[1], item[0]))
         return [Hit(self._keys[number], score) for number, score in best]
 
     def scores(self, query: str) -> dict[Key, float]:
-        """The score of each text that holds a word of the query."""
+        """The score of each text that contains a word of the query."""
         return {self._keys[number]: score for number, score in self._scores(query).items()}
 
     def scores_of(self, word: str) -> dict[Key, float]:
-        """What a word, as ``query_words`` gives it, adds to the score of each text that holds it."""
+        """The amount that a word, in the form of ``query_words``, adds to the score of each text that contains it."""
         return {self._keys[number]: score for number, score in self._score(word)}
 
     def most(self, word: str) -> float:
-        """What a word can add at most."""
+        """The maximum that a word can add to a score."""
         return self._weight(word) * (K1 + 1)
 
     def coverage(self, query: str, key: Key) -> float:
-        """How much of what the query says a text holds: 0 to 1, rare words counting more."""
+        """The share of the query in a text: 0 to 1, rare words counting more."""
         number = self._numbers[key]
         held = total = 0.0
         for word in query_words(query):
@@ -154,7 +155,7 @@ class WordIndex(Generic[Key]):
 
 
 class _Postings:
-    """The texts that hold a word, ascending, and how often each does (255 stands for more)."""
+    """The texts that contain a word, ascending, and its count in each (255 means that or more)."""
 
     __slots__ = ("counts", "texts")
 

@@ -23,7 +23,7 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 @attrs.frozen(kw_only=True)
 class PendingRestore:
-    """A granted restore, with the text and the attachments of its object, and the L1 that was made for it, if any."""
+    """A granted restore, with the text and the attachments of its object, and its new L1, if one was made."""
 
     granted: GrantedRestore
     text: str
@@ -53,9 +53,9 @@ def find_requested(state: Session, branch: str) -> tuple[GrantedRestore, ...]:
 
 
 def find_place(read: Transcript, history: UpstreamHistory, kept: int) -> int | None:
-    """The number of the element of the history behind which restored objects can stand: its last message, if the
-    request adds that and its role is the user's. None if there is no such element, or if it is a result of a tool in a
-    dialect where results hold no text of ours. Messages of the system behind it do not count.
+    """The number of the history element behind which restored objects can be added: its last message, if the request
+    adds that message and its role is user. None if there is no such element, or if it is a tool result in a dialect
+    whose results cannot hold text of the proxy. System messages behind it are ignored.
     """
     last = next((number for number in _backwards(read.messages) if read.messages[number].role != "system"), -1)
     messages = [history.dialect.history.message(element) for element in history.messages]
@@ -78,25 +78,25 @@ def show_again(
     *,
     strict: bool,
 ) -> ShownAgain:
-    """The history with the objects behind the element ``place``, and their restores. ``strict`` tells the model to keep
-    to the records.
+    """The history with the objects added to the element ``place``, and their restores. ``strict`` instructs the model
+    to keep to the records.
     """
-    names = (memory_results.record_name(each.granted.object, each.granted.after) for each in restores)
-    block = memory_results.render_brought(list(zip(names, (each.text for each in restores), strict=True)))
+    names = (memory_results.record_name(restored.granted.object, restored.granted.after) for restored in restores)
+    block = memory_results.render_shown_again(list(zip(names, (restored.text for restored in restores), strict=True)))
     block = memory_results.strictly(block) if strict else block
     element = history.messages[place]
     written = history.dialect.history.with_text(element, block, _list_attached(history, restores, session, began))
-    forms = [each.form for each in restores if each.form is not None]
+    forms = [restored.form for restored in restores if restored.form is not None]
     shown = (
         Restore(
             at=began.at,
-            object=each.granted.object.id,
+            object=restored.granted.object.id,
             branch=began.branch,
             turn=began.turn,
-            after=each.granted.after,
+            after=restored.granted.after,
             cause=Cause.PREFETCH,
         )
-        for each in restores
+        for restored in restores
     )
     messages = (*history.messages[:place], written, *history.messages[place + 1 :])
     return ShownAgain(
@@ -109,7 +109,9 @@ def show_again(
 def _list_attached(
     history: UpstreamHistory, restores: Sequence[PendingRestore], session: Session, began: TurnBegan
 ) -> list[Block]:
-    """The images and documents of the objects; none where the dialect takes none or they exceed a turn's limit."""
+    """The images and documents of the objects; empty if the dialect has no attachments or they exceed a turn's
+    limit.
+    """
     if not history.dialect.attaches:
         return []
     attached = [block for each in restores for block in each.attached]

@@ -1,7 +1,7 @@
-"""Objects found by where they came from: the path of a file, or the command that was run.
+"""Lookup of objects by source: the path of a file, or the command that was run.
 
-Words and meaning rank what objects say; a path names one file, whose newest object is what was asked for. So paths are
-looked up among all objects, also those that the index does not hold.
+Words and meaning rank the content of objects; a path names one file, whose newest object is the wanted one. So paths
+are looked up among all objects, including those outside the index.
 """
 
 import re
@@ -13,71 +13,71 @@ from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.recall.retrieval import WordIndex
 
 MOST_OF_ONE = 4
-"""Objects of one file that are named: the newest, and others that still say how it is, such as its slices."""
+"""Maximum number of objects of one file: the newest, and others that are still current, such as its slices."""
 
 MOST_CALLED = 12
-"""Objects that a question may call by their names."""
+"""Maximum number of objects that a question may name."""
 
 LEAST_CALLED = 0.5
-"""How much of a question a name must hold; rare words count more."""
+"""Minimum share of a question that a name must contain; rare words count more."""
 
 _BEFORE = re.compile(r"(?<![\w.@~+-])[\w.@~+-]++\Z")
 _DETOUR = re.compile(r"(?<![\w./])(?:\.{1,2}/)*+(?:\.{1,2})?+\Z")
 _AFTER = re.compile(r"[\w@+-]|\.\w|/\w")
 
 
-def path_of(each: MemoryObject) -> str | None:
-    """The file that an object came from, also where reading or changing it failed; None of any other object."""
-    if KINDS[each.kind].is_file or (KINDS[each.kind].is_failure and not {"read", "change"}.isdisjoint(each.tags)):
-        return each.source_key
+def path_of(obj: MemoryObject) -> str | None:
+    """The file of an object, also if reading or changing it failed; None for any other object."""
+    if KINDS[obj.kind].is_file or (KINDS[obj.kind].is_failure and not {"read", "change"}.isdisjoint(obj.tags)):
+        return obj.source_key
     return None
 
 
 def find_named(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObject]:
-    """The objects that a question names by their path, by the end of one, or by their whole command, best first.
+    """The objects that a question names by their path, by its end, or by their whole command, best first.
 
-    ``objects`` come in the order in which they were made. Of each file the newest comes first; of several files of one
-    name the first of each come before the second of any.
+    ``objects`` are in order of creation. The newest object of each file comes first; of several files with the same
+    name, the first object of each precedes the second of any.
     """
     asked = " ".join(question.replace("\\", "/").split())
     folded = asked.casefold()
     of_path: dict[str, list[MemoryObject]] = {}
     of_command: list[MemoryObject] = []
     bare = _unquote(asked)
-    for each in objects:
-        if not each.places:
+    for obj in objects:
+        if not obj.places:
             continue
-        path = path_of(each)
+        path = path_of(obj)
         if path is not None:
-            of_path.setdefault(path, []).append(each)
-        elif each.source_key is not None and bare in (each.source_key, _command(each)):
-            of_command.append(each)
+            of_path.setdefault(path, []).append(obj)
+        elif obj.source_key is not None and bare in (obj.source_key, _command(obj)):
+            of_command.append(obj)
     held = (path for path in of_path if path.rpartition("/")[2].casefold() in folded)
-    told = {path: told for path in held if (told := _measure_name(asked, path))}
-    order = sorted(told, key=lambda path: (-told[path], path != bare, -of_path[path][-1].last_turn))
+    lengths = {path: lengths for path in held if (lengths := _measure_name(asked, path))}
+    order = sorted(lengths, key=lambda path: (-lengths[path], path != bare, -of_path[path][-1].last_turn))
     files = [_newest_first(of_path[path]) for path in order]
     in_turn = chain.from_iterable(zip_longest(*files))
-    return [*(each for each in in_turn if each is not None), *reversed(of_command[-MOST_OF_ONE:])]
+    return [*(obj for obj in in_turn if obj is not None), *reversed(of_command[-MOST_OF_ONE:])]
 
 
-def name_of(each: MemoryObject) -> str:
-    """What an object is called, by which somebody may ask for it."""
-    return " ".join((each.line, each.stub, each.source_key or ""))
+def name_of(obj: MemoryObject) -> str:
+    """The text by which a question may refer to an object."""
+    return " ".join((obj.line, obj.stub, obj.source_key or ""))
 
 
 def find_called(question: str, objects: Iterable[MemoryObject]) -> list[str]:
-    """The ids of the objects whose names hold most of a question, best first."""
+    """The ids of the objects whose names contain most of a question, best first."""
     index: WordIndex[str] = WordIndex()
-    for each in objects:
-        index.add(each.id, name_of(each))
+    for obj in objects:
+        index.add(obj.id, name_of(obj))
     hits = index.search(question, MOST_CALLED)
     return [hit.key for hit in hits if index.coverage(question, hit.key) >= LEAST_CALLED]
 
 
 def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids that were found, best first, each once, where what is out of date stands behind what is not.
+    """The ids without duplicates, best first, with outdated versions behind current ones.
 
-    Only objects of one source change places.
+    Only objects with the same source change places.
     """
     order = list(dict.fromkeys(found))
     places: dict[str, list[int]] = {}
@@ -91,12 +91,12 @@ def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> 
 
 
 def add_named(named: Sequence[MemoryObject], found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids of what a question names, then of what else was found for it, each once."""
+    """The ids of the objects that a question names, then of the other results, without duplicates."""
     return list(dict.fromkeys([*(each.id for each in named), *current_first(found, objects)]))
 
 
 def _source(each: MemoryObject, objects: Mapping[str, MemoryObject]) -> str:
-    """What versions of one thing have in common: where they came from, or the last of those that took its place."""
+    """The common key of all versions of one thing: their source, or the last object that supersedes them."""
     if each.source_key is not None:
         return each.source_key
     seen = {each.id}
@@ -107,16 +107,16 @@ def _source(each: MemoryObject, objects: Mapping[str, MemoryObject]) -> str:
 
 
 def _newest_first(versions: Sequence[MemoryObject]) -> list[MemoryObject]:
-    """The newest, others that still say how the file is, and the newest that shows it, though out of date."""
-    files = [each for each in reversed(versions) if KINDS[each.kind].is_file]
-    shows = [each for each in files if not {"read", "write"}.isdisjoint(each.tags)]
-    current = [each for each in files if not each.stale]
+    """The newest, others that are still current, and the newest that shows the file, though outdated."""
+    files = [obj for obj in reversed(versions) if KINDS[obj.kind].is_file]
+    shows = [obj for obj in files if not {"read", "write"}.isdisjoint(obj.tags)]
+    current = [obj for obj in files if not obj.stale]
     found = [*files[:1], *current[: MOST_OF_ONE - 2], *shows[:1], *current, *versions[-1:]]
-    return list({each.id: each for each in found}.values())[:MOST_OF_ONE]
+    return list({obj.id: obj for obj in found}.values())[:MOST_OF_ONE]
 
 
-def _command(each: MemoryObject) -> str | None:
-    return each.source_key and each.source_key.removeprefix(f"{each.source_tool} ")
+def _command(obj: MemoryObject) -> str | None:
+    return obj.source_key and obj.source_key.removeprefix(f"{obj.source_tool} ")
 
 
 def _unquote(text: str) -> str:
@@ -124,9 +124,9 @@ def _unquote(text: str) -> str:
 
 
 def _measure_name(asked: str, path: str) -> int:
-    """How much of a path a question names, in characters; 0 where it names another, or none.
+    """How much of a path a question names, in characters; 0 if it names another path, or none.
 
-    A name alone counts where it looks like a file's, or where nothing else is asked.
+    A bare name counts if it looks like a file name, or if the question contains nothing else.
     """
     name = path.rpartition("/")[2]
     best = 0
@@ -138,7 +138,7 @@ def _measure_name(asked: str, path: str) -> int:
 
 
 def _measure_before(asked: str, start: int, end: int, path: str) -> int:
-    """How much of a path stands before its name in a question; 0 where something else does."""
+    """How much of a path precedes its name in a question; 0 if something else does."""
     folders = path[: len(path) - (end - start)]
     while folders and start and asked[start - 1].casefold() == folders[-1].casefold():
         start, folders = start - 1, folders[:-1]
@@ -148,6 +148,6 @@ def _measure_before(asked: str, start: int, end: int, path: str) -> int:
         return 0
     if before.endswith("/") and folders.lstrip("/"):
         return 0
-    said = asked[start:end]
-    looks_like_a_file = "." in said or "/" in said or not said.islower()
-    return len(said) if looks_like_a_file or _unquote(asked) == said else 0
+    mention = asked[start:end]
+    looks_like_a_file = "." in mention or "/" in mention or not mention.islower()
+    return len(mention) if looks_like_a_file or _unquote(asked) == mention else 0

@@ -1,4 +1,4 @@
-"""An answer is made of lines that stand in the texts, fits its room, and is none where nothing was said of it."""
+"""An answer consists of lines of the texts, fits its room, and is empty for an unknown topic."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,12 +15,12 @@ from mnemosyne.domain.text.parts import TextPart, Voice
 
 
 def remembered(*, text: str, id: str, name: str, **more: Any) -> SearchedText:
-    """An object that one person said."""
+    """An object with the text of one person."""
     return SearchedText(id=id, name=name, parts=(TextPart(Voice.ASSISTANT, text),), **more)
 
 
 def ran(object_id: str, *calls: tuple[str, str], **more: Any) -> SearchedText:
-    """An object of commands with what they printed."""
+    """An object of commands and their output."""
     parts = [
         part
         for command, output in calls
@@ -55,7 +55,7 @@ def size(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def told(question: str, texts: Sequence[SearchedText] = ALL, most: int = 60) -> list[str]:
+def find_quotes(question: str, texts: Sequence[SearchedText] = ALL, most: int = 60) -> list[str]:
     return [quote.text for quote, _ in answers(question, texts, most, size)]
 
 
@@ -70,20 +70,20 @@ def told(question: str, texts: Sequence[SearchedText] = ALL, most: int = 60) -> 
         ("what did we decide about connections per worker?", "We decided on 20 connections per worker"),
     ],
 )
-def test_a_question_gets_the_line_that_answers_it(question: str, answer: str) -> None:
-    assert answer in told(question)[0]
+def test_question_is_answered_by_the_matching_line(question: str, answer: str) -> None:
+    assert answer in find_quotes(question)[0]
 
 
 @pytest.mark.parametrize("question", ["how are migrations numbered?", "", "??", "\u306a\u305c", "4711"])
-def test_what_nothing_was_said_of_has_no_answer(question: str) -> None:
-    assert told(question) == []
+def test_unknown_topic_has_no_answer(question: str) -> None:
+    assert find_quotes(question) == []
 
 
-def test_what_is_named_is_quoted_however_far_off_the_question_is() -> None:
+def test_named_object_is_quoted_even_if_the_question_matches_poorly() -> None:
     assert answers("how are migrations numbered?", [POOL], 60, size, 0.0)
 
 
-def test_the_current_version_is_quoted_and_not_the_same_line_of_an_older_one_again() -> None:
+def test_only_the_current_version_of_a_line_is_quoted() -> None:
     old = remembered(id="old", name=POOL.name, text=POOL.text.replace("20", "10"), old=True)
     quotes = answers("what is the value of max_connections in pool.py?", [old, POOL], 200, size)
     assert (quotes[0][0].object_id, "= 20" in quotes[0][0].text) == ("pool", True)
@@ -92,45 +92,47 @@ def test_the_current_version_is_quoted_and_not_the_same_line_of_an_older_one_aga
 
 
 @pytest.mark.parametrize("most", [20, 50, 200])
-def test_a_line_that_is_too_long_is_cut_and_nothing_grows_beyond_the_room(most: int) -> None:
+def test_too_long_line_is_cut_to_the_room(most: int) -> None:
     text = "PASSWORDS = [" + "'one-more-entry'," * 500 + "]"
     (first, tokens), *more = answers("what is PASSWORDS?", [remembered(id="a", name="", text=text)], most, size)
     assert first.text.startswith("PASSWORDS = [")
     assert tokens + sum(each for _, each in more) <= most
 
 
-def test_what_the_model_sees_already_comes_last() -> None:
+def test_content_the_model_already_sees_comes_last() -> None:
     seen = remembered(id="seen", name="Read src/other.py", text="max_connections = 30\n", seen=True)
     quotes = answers("max_connections?", [seen, POOL], 200, size)
     assert quotes[0][0].object_id == "pool"
 
 
-def test_records_of_a_long_line_are_told_apart() -> None:
+def test_json_records_of_a_long_line_are_separate() -> None:
     records = ", ".join(f'{{"flight": "HAT{n}", "origin": "A{n}", "price": {n * 7}}}' for n in range(60))
-    (best, *_) = told("what is the origin of HAT41?", [remembered(id="a", name="get_flights", text=f"[{records}]")])
+    (best, *_) = find_quotes(
+        "what is the origin of HAT41?", [remembered(id="a", name="get_flights", text=f"[{records}]")]
+    )
     assert '"flight": "HAT41", "origin": "A41"' in best
 
 
-def test_one_line_of_two_megabytes_is_read_at_its_ends_and_where_a_search_found_something() -> None:
+def test_very_long_line_is_examined_at_its_ends_and_search_hits() -> None:
     text = "nothing " * 150_000 + "the port is 8443 " + "nothing " * 150_000
     place = text.index("the port")
     found = remembered(id="log", name="Bash cat log", text=text, found=[(place - 100, place + 100)])
-    assert "the port is 8443" in told("which port is it?", [found])[0]
+    assert "the port is 8443" in find_quotes("which port is it?", [found])[0]
     assert sum(end - start for start, end in units(text)) <= MOST_READ + LONGEST_UNIT
 
 
-def test_what_is_less_likely_is_left_out_where_there_is_too_much() -> None:
+def test_less_likely_texts_are_skipped_above_the_limit() -> None:
     large = [remembered(id=str(n), name="", text="x " * (MOST_READ // 2)) for n in range(MOST_TOGETHER // MOST_READ)]
     last = remembered(id="last", name="", text="the port is 8443\n" + "y " * (MOST_READ // 2))
-    assert told("which port?", [last, *large])
-    assert not told("which port?", [*large, last])
+    assert find_quotes("which port?", [last, *large])
+    assert not find_quotes("which port?", [*large, last])
 
 
-def test_of_a_text_without_words_or_lines_something_is_quoted_where_it_is_asked_for() -> None:
+def test_text_without_words_or_lines_can_be_quoted() -> None:
     numbers = remembered(id="n", name="Bash seq", text=" ".join(map(str, range(5_000))))
-    assert "4711" in told("4711", [numbers])[0]
+    assert "4711" in find_quotes("4711", [numbers])[0]
     chinese = remembered(id="c", name="", text="\u8fde\u63a5\u6c60\u7684\u4e0a\u9650\u662f\u4e8c\u5341\u3002" * 200)
-    assert told("\u8fde\u63a5\u6c60\u7684\u4e0a\u9650", [chinese], 100)
+    assert find_quotes("\u8fde\u63a5\u6c60\u7684\u4e0a\u9650", [chinese], 100)
 
 
 FAILED = ran(
@@ -138,25 +140,23 @@ FAILED = ran(
 )
 
 
-def test_what_the_question_says_itself_is_no_answer() -> None:
+def test_text_of_the_question_itself_is_no_answer() -> None:
     call = ran("c", ("grep -rn max_connections src", "src/pool.py:5:max_connections = 20"))
     question = "grep -rn max_connections src: what is the value?"
-    assert told(question, [call], 9) == ["src/pool.py:5:max_connections = 20"]
+    assert find_quotes(question, [call], 9) == ["src/pool.py:5:max_connections = 20"]
 
 
 @pytest.mark.parametrize("name", ["parse_header", "src/parse/header.py", "parseHeader", "ERR_POOL_7"])
-def test_a_name_that_is_nowhere_has_no_answer_however_much_else_fits(name: str) -> None:
-    assert told(f"why did the pool of connections fail with {name}?") == []
+def test_unknown_compound_name_has_no_answer_whatever_else_matches(name: str) -> None:
+    assert find_quotes(f"why did the pool of connections fail with {name}?") == []
 
 
-def test_a_name_that_is_written_in_another_way_is_known() -> None:
-    assert told("what is maxConnections of the pool?")
+def test_compound_name_in_another_spelling_matches() -> None:
+    assert find_quotes("what is maxConnections of the pool?")
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=800), max_size=4), st.integers(20, 300))
-def test_every_quote_is_the_bytes_that_it_names_and_all_fit_the_room(
-    question: str, texts: list[str], most: int
-) -> None:
+def test_every_quote_equals_its_bytes_and_all_fit_the_room(question: str, texts: list[str], most: int) -> None:
     clean = [text.encode("utf-8", "replace").decode() for text in texts]
     said = [remembered(id=str(n), name=text[:20], text=text) for n, text in enumerate(clean)]
     quotes = answers(question, said, most, size, 0.0)

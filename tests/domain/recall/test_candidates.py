@@ -1,4 +1,4 @@
-"""What a question names comes before what it calls, and that before what a search found."""
+"""Objects named by a question precede objects whose names match, and these precede search results."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def remembered() -> dict[str, MemoryObject]:
     return dict(memory.objects)
 
 
-def test_named_then_called_then_found_each_once_and_not_too_many() -> None:
+def test_candidates_are_named_then_called_then_found_without_duplicates() -> None:
     among = remembered()
     found = [Where(key, 0, 9) for key in ("o30", "o0", *among)]
     order = may_answer("what does doc/guide_7.md say of src/pool.py", found, among)
@@ -34,7 +34,7 @@ def test_named_then_called_then_found_each_once_and_not_too_many() -> None:
     assert len(order) == len(set(order)) == MOST_ANSWERING
 
 
-def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found_something() -> None:
+def test_searched_text_has_name_age_and_search_hits() -> None:
     among = remembered()
     said = {"o1": "raise ParseFailed", "o0": "x"}
     parts = {key: (TextPart(Voice.RESULT, text),) for key, text in said.items()}
@@ -45,7 +45,7 @@ def test_a_text_that_is_compared_knows_its_name_its_age_and_where_a_search_found
     assert (second.seen, second.found) == (True, [(3, 5)])
 
 
-def test_a_claim_of_an_older_log_is_its_sentence_in_the_words_of_its_role() -> None:
+def test_claim_of_an_older_log_is_its_sentence_with_the_voice_of_its_role() -> None:
     said = made("c1", 3, stub="Let's use trio.", role=Role.CLAIM, places=(), tags=("decision", "user"))
     claim = evolve(Memory(), said).objects["c1"]
     assert parts_of_text(claim, b"") == (TextPart(Voice.USER, "Let's use trio."),)

@@ -1,4 +1,4 @@
-"""What is quoted fits its room, grows by what stands around it, and says nothing twice."""
+"""Quotes fit their room, extend to surrounding lines, and repeat nothing."""
 
 from mnemosyne.domain.recall.choosing import ChosenLines, SearchedText
 from mnemosyne.domain.text.parts import TextPart, Voice
@@ -12,7 +12,7 @@ PAGE = text("page", "one\ntwo\n# three\nfour\nfive\n")
 
 
 def chosen(most: int, *lines: str, said: SearchedText = PAGE) -> list[str]:
-    """What is quoted where lines are taken and there is room for so many characters."""
+    """The quotes after these lines were taken, with room for so many characters."""
     found = ChosenLines(most, len)
     for line in lines:
         start = said.text.index(line)
@@ -20,32 +20,32 @@ def chosen(most: int, *lines: str, said: SearchedText = PAGE) -> list[str]:
     return [quote.text for quote, _ in found.quotes()]
 
 
-def test_what_stands_around_a_line_comes_with_it_as_far_as_there_is_room() -> None:
+def test_surrounding_lines_are_quoted_as_far_as_there_is_room() -> None:
     assert chosen(3, "two") == ["two"]
     assert chosen(len("two\n# three"), "two") == ["two\n# three"]
     assert chosen(1_000, "two") == [PAGE.text.strip()]
 
 
-def test_a_heading_is_quoted_with_what_stands_below_it() -> None:
+def test_heading_is_quoted_with_the_lines_below_it() -> None:
     assert chosen(len("# three\nfour\nfive"), "# three") == ["# three\nfour\nfive"]
 
 
-def test_headings_bring_their_first_line_before_others_take_the_room() -> None:
+def test_headings_get_their_first_line_before_other_quotes_grow() -> None:
     page = text("page", "# one\n\nThe first.\n# two\n\nThe second.\n")
     assert chosen(len("# one\n\nThe first.# two"), "# one", "# two", said=page) == ["# one\n\nThe first.", "# two"]
 
 
-def test_numbers_of_lines_below_a_heading_say_nothing() -> None:
+def test_line_numbers_below_a_heading_do_not_count_as_text() -> None:
     page = text("page", "1\t# one\n2\t\n3\tThe first.\n")
     assert chosen(1_000, "1\t# one", said=page) == ["1\t# one\n2\t\n3\tThe first."]
     assert chosen(len("1\t# one\n2"), "1\t# one", said=page) == ["1\t# one\n2"]
 
 
-def test_neighbours_are_one_quote() -> None:
+def test_adjacent_lines_become_one_quote() -> None:
     assert chosen(len("one\ntwo") + len("five"), "one", "two", "five") == ["one\ntwo", "five"]
 
 
-def test_a_line_is_cut_where_there_is_no_room_and_left_where_that_says_nothing() -> None:
+def test_line_is_cut_to_the_room_or_dropped_if_too_little_remains() -> None:
     said = text("long", "word " * 40)
     (cut,) = chosen(60, said.text, said=said)
     assert said.text.startswith(cut)

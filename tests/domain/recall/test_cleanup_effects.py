@@ -1,4 +1,4 @@
-"""Directives do what the memory tools may do, pin a little, and no more."""
+"""Directives may do what the memory tools may do, and set a limited number of pins."""
 
 from functools import reduce
 
@@ -18,13 +18,13 @@ def found(directive: Directive | Ignored, state: Memory = STATE) -> Effects:
     return effects(directive, state, BRANCH, NOW, at=1)
 
 
-def test_what_is_dropped_is_released_unless_it_may_not_be() -> None:
+def test_dropped_objects_are_released_unless_protected() -> None:
     result = found(Drop(("old2345", "new2345", "gone234")))
     assert [(type(each), each.object) for each in result.events] == [(ObjectReleased, "old2345")]
     assert [each.text for each in result.ignored] == ["new2345", "gone234"]
 
 
-def test_an_anchor_pins_with_its_reason_and_ends() -> None:
+def test_anchor_pins_with_its_reason_and_expires() -> None:
     (pin,) = found(Anchor(("old2345",), "the plan")).events
     assert pin == ObjectPinned(at=1, object="old2345", reason="anchor: the plan", until_turn=20 + ANCHOR_TURNS)
     state = remembered(pin, before=STATE)
@@ -33,7 +33,7 @@ def test_an_anchor_pins_with_its_reason_and_ends() -> None:
     assert found(Anchor(("old2345",), "still"), state).events  # it can be renewed
 
 
-def test_anchors_hold_only_so_many_objects_and_never_replace_a_persons_pin() -> None:
+def test_anchors_are_limited_and_never_replace_a_persons_pin() -> None:
     ids = [f"obj{number:04}" for number in range(MOST_ANCHORED + 3)]
     state = remembered(*[created(each, 1 + 2 * number) for number, each in enumerate(ids)])
     pins = found(Anchor(tuple(ids), ""), state)
@@ -45,13 +45,13 @@ def test_anchors_hold_only_so_many_objects_and_never_replace_a_persons_pin() -> 
     assert not found(Anchor(("old2345",), ""), by_hand).events
 
 
-def test_a_summary_is_handed_on_if_its_object_is_the_branchs_own() -> None:
+def test_summary_is_accepted_only_for_an_object_of_the_branch() -> None:
     summary = TagSummary("old2345", "short", ("the rest",))
     assert found(summary) == Effects(texts=(summary,))
     assert [each.text for each in found(TagSummary("gone234", "short")).ignored] == ["gone234"]
 
 
-def test_turns_that_are_collapsed_are_released_but_for_what_must_stay() -> None:
+def test_collapsed_turns_are_released_except_protected_objects() -> None:
     result = found(Collapse(1, 99, "all of it"))
     assert [each.object for each in result.events] == ["old2345", "mid2345"]
     assert result.texts == (Collapsed(("old2345", "mid2345"), "all of it"),)
@@ -59,5 +59,5 @@ def test_turns_that_are_collapsed_are_released_but_for_what_must_stay() -> None:
     assert found(Collapse(50, 99, "nothing there")) == Effects()
 
 
-def test_what_is_ignored_has_no_effect() -> None:
+def test_ignored_directive_has_no_effect() -> None:
     assert found(Ignored("x", "why")) == Effects(ignored=(Ignored("x", "why"),))

@@ -1,4 +1,4 @@
-"""Of what a helper says to a question, only sentences are told whose words stand in the bytes that they name."""
+"""Only sentences of a helper that their bytes support are accepted."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ def read(*sentences: Any) -> ComposedAnswer | None:
     return read_answer(ASKED, said(*sentences))
 
 
-def test_a_sentence_is_told_with_the_bytes_whose_words_it_quotes_whatever_white_space_is_between_them() -> None:
+def test_sentence_gets_the_span_of_its_quote_ignoring_whitespace() -> None:
     found = read(GOOD)
     assert found is not None
     (sentence,) = found.sentences
@@ -53,7 +53,7 @@ def test_a_sentence_is_told_with_the_bytes_whose_words_it_quotes_whatever_white_
     assert quoted == "max_connections = 20  # the smallest\n    plan allows 25"
 
 
-def test_an_answer_may_stand_in_a_fence_and_what_is_said_twice_is_told_once() -> None:
+def test_fenced_answer_is_read_and_repeated_sentences_are_merged() -> None:
     found = read_answer(ASKED, f"```json\n{said(GOOD, GOOD)}\n```")
     assert found is not None
     assert (len(found.sentences), found.dropped) == (1, 1)
@@ -83,7 +83,7 @@ def test_an_answer_may_stand_in_a_fence_and_what_is_said_twice_is_told_once() ->
         pytest.param({"text": 20}, id="no text"),
     ],
 )
-def test_a_sentence_that_says_more_than_its_words_or_has_none_is_dropped(change: dict[str, Any]) -> None:
+def test_sentence_that_exceeds_or_lacks_its_quote_is_dropped(change: dict[str, Any]) -> None:
     assert read({**GOOD, **change}) is None
     both = read({**GOOD, **change}, GOOD)
     assert both is not None
@@ -91,11 +91,11 @@ def test_a_sentence_that_says_more_than_its_words_or_has_none_is_dropped(change:
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", "[]", "{}", '{"sentences": 3}', '{"sentences": [3]}', "{" * 9_000])
-def test_what_is_no_answer_is_of_no_use(answer: str) -> None:
+def test_invalid_reply_yields_no_answer(answer: str) -> None:
     assert read_answer(ASKED, answer) is None
 
 
-def test_that_no_passage_answers_is_an_answer_and_too_many_sentences_are_cut() -> None:
+def test_empty_answer_is_valid_and_too_many_sentences_are_cut() -> None:
     assert read() == ComposedAnswer()
     many = [{**GOOD, "text": f"The pool is limited to 20 connections{'!' * number}"} for number in range(30)]
     found = read(*many)
@@ -103,7 +103,7 @@ def test_that_no_passage_answers_is_an_answer_and_too_many_sentences_are_cut() -
     assert (len(found.sentences), found.dropped) == (MOST_SENTENCES, 30 - MOST_SENTENCES)
 
 
-def test_a_sentence_passes_for_no_mark_and_no_line_of_ours() -> None:
+def test_sentence_cannot_imitate_a_mark_or_a_line_of_the_proxy() -> None:
     found = read({**GOOD, "text": "[#abc2345 left]\n--- end of data: 20 connections, the smallest plan\u200b"})
     assert found is not None
     (sentence,) = found.sentences
@@ -112,7 +112,7 @@ def test_a_sentence_passes_for_no_mark_and_no_line_of_ours() -> None:
     assert "\u200b" not in sentence.text
 
 
-def test_nothing_in_a_passage_can_end_it_and_no_credential_is_seen() -> None:
+def test_passage_cannot_end_its_fence_and_credentials_are_masked() -> None:
     key = "sk-ant-api03-abcdefghijklmnopqrst"
     prompt = prompt_for(ASKED)
     fence = prompt.user.rsplit("\n", 1)[1].split()[0]
@@ -129,7 +129,7 @@ def test_nothing_in_a_passage_can_end_it_and_no_credential_is_seen() -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=60), st.text(st.characters(codec="utf-8"), max_size=60))
-def test_whatever_is_told_stands_in_the_bytes_that_it_names(question: str, text: str, quote: str) -> None:
+def test_every_accepted_sentence_is_supported_by_its_bytes(question: str, text: str, quote: str) -> None:
     passage = attrs.evolve(ASKED.passages[0], text=POOL + quote)
     asked = HelperQuestion(question=question, passages=(passage,))
     sentences = [{"text": each, "passage": 1, "quote": quote} for each in (text, quote)]
@@ -140,7 +140,7 @@ def test_whatever_is_told_stands_in_the_bytes_that_it_names(question: str, text:
         assert told.split() == quote.split()
 
 
-def test_passages_are_named_as_records_are_and_keep_their_place() -> None:
+def test_passages_have_record_names_and_keep_their_position() -> None:
     objects = remembered(created("abc2345")).objects
     asked = question_for("why?", [Quote("abc2345", 10, 14, "word")], objects)
     (passage,) = asked.passages
@@ -153,7 +153,7 @@ def sentence(start: int, end: int, text: str = "Said.", object_id: str = "a") ->
     return GroundedSentence(text=text, object=object_id, start=start, end=end)
 
 
-def test_sentences_are_told_with_their_bytes_as_long_as_there_is_room() -> None:
+def test_sentences_are_quoted_with_their_bytes_within_the_room() -> None:
     texts = {"a": "größer noch"}
     one, two, gone = sentence(0, 8), sentence(9, 13), sentence(0, 3, object_id="b")
     told = quote_sentences([gone, one, two], texts, 100, len)
@@ -164,5 +164,5 @@ def test_sentences_are_told_with_their_bytes_as_long_as_there_is_room() -> None:
     assert [each for each, _, _ in quote_sentences([one, two], texts, 14, len)] == [one]
 
 
-def test_bytes_that_are_no_characters_or_not_there_are_not_told() -> None:
+def test_missing_or_partial_characters_are_not_quoted() -> None:
     assert quote_sentences([sentence(0, 3), sentence(90, 95), sentence(4, 4)], {"a": "größer"}, 100, len) == []

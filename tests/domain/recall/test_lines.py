@@ -1,4 +1,4 @@
-"""Lines are short, cover their text, and are known by what their stretch is called."""
+"""Lines are short, cover their text, and have the name of their stretch."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from mnemosyne.domain.text.parts import TextPart, Voice, join
 
 
 @given(st.text(max_size=3_000))
-def test_units_are_in_order_short_and_cover_all_that_is_not_blank(text: str) -> None:
+def test_units_are_ordered_short_and_cover_all_non_blank_text(text: str) -> None:
     found = list(units(text))
     assert all(0 < end - start <= LONGEST_UNIT for start, end in found)
     assert all(one[1] <= other[0] for one, other in pairwise(found))
@@ -28,7 +28,7 @@ VOICES = st.sampled_from(list(Voice))
 
 
 @given(st.lists(st.builds(TextPart, VOICES, st.text(max_size=60)), max_size=6))
-def test_a_stretch_begins_with_each_part_but_the_result_of_a_call(parts: list[TextPart]) -> None:
+def test_every_part_except_a_result_begins_a_stretch(parts: list[TextPart]) -> None:
     text = join(parts)
     starts = [part for number, part in enumerate(parts) if part.voice is not Voice.RESULT or number == 0]
     found = stretches(parts, "name")
@@ -48,6 +48,6 @@ def test_a_call_and_its_result_are_one_stretch_with_the_name_of_the_call() -> No
 @pytest.mark.parametrize(
     "line", ["## The pool", "   12\u2192### Sizes", "**Verdict**", "The limits are these:", "diff --git a/x b/x"]
 )
-def test_headings_are_told_from_what_is_below(line: str) -> None:
+def test_headings_are_recognized(line: str) -> None:
     assert is_heading(line)
     assert not is_heading(f"x{line}.")

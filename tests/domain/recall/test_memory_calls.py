@@ -1,4 +1,4 @@
-"""What a call may do: only with the branch's own objects, only by legal steps, within a turn's limits, and no lie."""
+"""A call affects only the branch's own objects, by legal steps, within a turn's limits, and gets a true answer."""
 
 from functools import reduce
 from typing import Any
@@ -86,7 +86,7 @@ def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() 
     assert last_protected_turn(after.objects["abc2345"]) == 20 + FAULT_PROTECTION
 
 
-def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
+def test_object_shown_in_full_is_not_restored() -> None:
     assert "in your context in full" in refused(restore(remembered(created("abc2345")), BRANCH, asked(), Spent()))
     faulted = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
         STUBBED, at=0, branch=BRANCH, turn=20, left=10, latency=0
@@ -94,13 +94,13 @@ def test_what_is_in_the_window_in_full_is_not_restored_again() -> None:
     assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), Spent(1, 1_000)))
 
 
-def test_a_short_form_that_is_not_made_yet_is_granted_at_the_size_that_it_aims_at() -> None:
+def test_l1_that_is_not_made_yet_is_granted_at_its_target_size() -> None:
     assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), Spent())).tokens == 80
     unmade = granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent()))
     assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 300)
 
 
-def test_a_target_that_shows_no_more_than_there_is_is_refused() -> None:
+def test_target_that_shows_no_more_than_now_is_refused() -> None:
     state = remembered(
         created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.COMPACT)
     )
@@ -113,7 +113,7 @@ def test_the_fourth_fault_of_a_turn_is_refused() -> None:
     assert "no more may be" in refused(restore(STUBBED, BRANCH, asked(), Spent(LIMITS.faults, 0)))
 
 
-def test_what_is_too_large_for_the_rest_of_a_turn_is_offered_smaller_or_as_a_question() -> None:
+def test_too_large_object_is_offered_at_a_lower_fidelity_or_as_a_question() -> None:
     granted(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 1_000)))
     told = refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 999)))
     assert "target L1 (300 tokens)" in told
@@ -121,14 +121,14 @@ def test_what_is_too_large_for_the_rest_of_a_turn_is_offered_smaller_or_as_a_que
     assert "target" not in refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens)))
 
 
-def test_an_unknown_id_is_told_the_ids_that_it_may_have_been_and_no_others() -> None:
+def test_unknown_id_is_answered_only_with_similar_ids() -> None:
     told = refused(restore(STUBBED, BRANCH, asked("abc2346"), Spent()))
     assert "Did you mean #abc2345?" in told
     assert "#abc2345" not in refused(restore(STUBBED, BRANCH, asked("zzzzzzz"), Spent()))
     assert "#abc2345" in refused(restore(STUBBED, BRANCH, asked("ABC2345"), Spent()))
 
 
-def test_nothing_is_told_of_another_branch() -> None:
+def test_nothing_is_revealed_about_another_branch() -> None:
     state = remembered(created("abc2345", branch="agent"), before=remembered(created("xyz9876")))
     for wanted in ("abc2345", "abc2346"):
         told = refused(restore(state, BRANCH, asked(wanted), Spent()))
@@ -136,7 +136,7 @@ def test_nothing_is_told_of_another_branch() -> None:
     assert not let_go(state, "abc2345").released
 
 
-def test_what_was_forgotten_is_not_restored() -> None:
+def test_forgotten_object_is_not_restored() -> None:
     state = remembered(ObjectForgotten(at=0, object="abc2345", reason=""), before=STUBBED)
     assert "forgotten for good" in refused(restore(state, BRANCH, asked(), Spent()))
 
@@ -171,7 +171,7 @@ STATES = st.builds(
     st.builds(Spent, st.integers(0, 4), st.integers(0, 9_000)),
     st.builds(FaultLimits, st.integers(0, 5), st.integers(0, 9_000)),
 )
-def test_whatever_is_restored_is_legal_within_the_limits_and_there(
+def test_every_restore_is_legal_available_and_within_the_limits(
     state: Memory, target: Fidelity, spent: Spent, limits: FaultLimits
 ) -> None:
     found = restore(state, BRANCH, asked(target=target), spent, limits)
@@ -187,7 +187,7 @@ def test_whatever_is_restored_is_legal_within_the_limits_and_there(
 # Questions
 
 
-def test_an_answer_has_what_is_left_of_the_turn() -> None:
+def test_answer_gets_the_remaining_tokens_of_the_turn() -> None:
     question = MemoryQuery("why?", None, 200)
     assert answer_tokens(question, Spent()) == 200
     assert answer_tokens(question, Spent(1, LIMITS.tokens - 150)) == 150
@@ -195,7 +195,7 @@ def test_an_answer_has_what_is_left_of_the_turn() -> None:
         assert "may be" in refused(answer_tokens(question, spent))
 
 
-def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_branch_does_not_show() -> None:
+def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:
     state = remembered(created("full234", 5), created("oth2345", branch="agent"), before=STUBBED)
     eviction_turns = EvictionTurns().after(degraded("abc2345", Fidelity.STUB, turn=10))
     cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
@@ -219,7 +219,7 @@ def test_an_answer_is_one_micro_fault_of_each_object_that_it_quotes_and_the_bran
 # Release
 
 
-def test_what_is_not_needed_is_released_with_its_reason_and_the_window_stays_as_it_is() -> None:
+def test_release_records_its_reason_and_leaves_the_window_unchanged() -> None:
     state = remembered(created("abc2345"), created("def2345", 3))
     found = let_go(state, "abc2345", "def2345")
     events = found.events(state, at=1, branch=BRANCH, turn=20)
@@ -243,13 +243,13 @@ def test_releasing_twice_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("message", "said"), [(34, "recent rounds"), (38, "recent rounds"), (30, "user's last messages")]
 )
-def test_what_was_just_said_is_not_released(message: int, said: str) -> None:
+def test_recent_messages_are_not_released(message: int, said: str) -> None:
     found = let_go(remembered(created("abc2345", message)), "abc2345")
     assert not found.released
     assert said in found.kept[0][1]
 
 
-def test_what_is_pinned_is_not_released_and_what_the_model_itself_missed_lately_is() -> None:
+def test_pinned_object_is_not_released_but_a_recently_faulted_one_is() -> None:
     pinned = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
     assert "pinned" in let_go(remembered(created("abc2345"), pinned), "abc2345").kept[0][1]
     events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
@@ -258,7 +258,7 @@ def test_what_is_pinned_is_not_released_and_what_the_model_itself_missed_lately_
     assert let_go(remembered(*events, before=STUBBED), "abc2345").released
 
 
-def test_each_id_is_judged_alone() -> None:
+def test_each_id_of_a_release_is_decided_separately() -> None:
     found = let_go(
         remembered(created("def2345", 5), created("new2345", 38), before=STUBBED),
         "nope",
@@ -276,7 +276,7 @@ def test_each_id_is_judged_alone() -> None:
 OF_TOOLS = {"Read": '{"name":"Read"}' + " " * 3_000, "mcp__atlas__turn_page": "{}" + " " * 12_000}
 
 
-def test_a_definition_takes_its_tokens_of_the_turn_and_no_fault() -> None:
+def test_definition_uses_tokens_of_the_turn_but_no_fault() -> None:
     found = definition(OF_TOOLS, MemoryTool("Read"), Spent(LIMITS.faults, 7_000))
     assert found == Definition("Read", OF_TOOLS["Read"], 1_005)
     told = refused(definition(OF_TOOLS, MemoryTool("Read"), Spent(0, 7_500)))
@@ -284,14 +284,14 @@ def test_a_definition_takes_its_tokens_of_the_turn_and_no_fault() -> None:
     assert "no more than 692" in told
 
 
-def test_a_definition_is_for_a_tool_that_the_client_has() -> None:
+def test_definition_exists_only_for_a_tool_of_the_client() -> None:
     for asked_for in ("read", "mcp__atlas__turnpage"):
         assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), Spent()))
     assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), Spent()))
     assert "in full" in refused(definition({}, MemoryTool("Read"), Spent()))
 
 
-def test_a_reference_comes_back_as_what_it_refers_to_and_where_that_is_not_on_record_not_at_all() -> None:
+def test_reference_is_restored_as_its_target_or_refused_without_one() -> None:
     file = created("abc2345")
     reference = created("abd2345", 3, source_key=None, tags=(UNCHANGED, "whole"), links=())
     linked = attrs.evolve(reference, links=(Link(LinkRelation.REFERENCES, file.object),))

@@ -1,4 +1,4 @@
-"""Rankings become one answer, nothing irrelevant is one, and filters choose what is searched."""
+"""Rankings are combined, irrelevant results are dropped, and filters select objects."""
 
 import attrs
 import pytest
@@ -22,7 +22,7 @@ from mnemosyne.domain.text.passages import Passage
 from tests.domain.remembered import created, remembered
 
 SURE = Calibration(nearness=100.0, coverage=0.0, base=-50.0)
-"""Relevant from a nearness of one half on."""
+"""Relevant from a nearness of one half."""
 
 
 def hit(object_id: str, start: int = 0, score: float = 1.0) -> PassageHit:
@@ -37,14 +37,14 @@ def found(words: ByWords, near: ByMeaning | None, limit: int = 5) -> list[str]:
     return [each.object for each in combine(words, near, limit).hits]
 
 
-def test_what_is_good_by_words_and_by_meaning_comes_before_what_is_best_by_one() -> None:
+def test_hit_good_by_words_and_meaning_ranks_above_the_best_by_one() -> None:
     words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.4)], coverage=[1.0, 1.0])
     near = meaning(hit("c", score=0.9), hit("b", score=0.85), hit("d", score=0.1))
     assert found(words, near) == ["b", "c", "a"]
     assert found(words, near, limit=1) == ["b"]
 
 
-def test_of_two_with_equal_passages_the_one_that_has_more_in_all_comes_first() -> None:
+def test_whole_text_score_decides_between_equal_passages() -> None:
     words = ByWords(passages=[hit("a"), hit("b")], whole={"a": 0.2, "b": 0.4}, coverage=[1.0, 1.0])
     assert found(words, None) == ["b", "a"]
 
@@ -56,7 +56,7 @@ shares = st.floats(0, 1)
 def test_more_of_any_measure_never_lowers_an_object(
     measured: list[tuple[float, float, float]], more: float, which: int
 ) -> None:
-    """The law of one score: no measure counts against an object."""
+    """Monotonicity: no measure counts against an object."""
     which %= len(measured)
 
     def place(each: list[tuple[float, float, float]]) -> int:
@@ -79,14 +79,14 @@ def test_more_of_any_measure_never_lowers_an_object(
         assert place([(a, b, c) for a, b, c in raised]) <= place(measured)
 
 
-def test_what_is_not_among_the_nearest_is_taken_to_be_as_near_as_the_last_of_them() -> None:
+def test_object_without_nearness_counts_as_near_as_the_last() -> None:
     words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.5)], coverage=[1.0, 1.0])
     (first, second) = combine(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
     assert (first.object, second.object) == ("a", "b")
     assert first.score - second.score == pytest.approx(0.2 * (1 - WORDS))
 
 
-def test_of_each_object_the_passage_is_shown_that_stands_higher_in_its_own_ranking() -> None:
+def test_each_object_is_shown_with_its_higher_ranked_passage() -> None:
     words = ByWords(passages=[hit("a"), hit("b", 100)], coverage=[1.0, 1.0])
     result = combine(words, meaning(hit("b", 200), hit("a", 300)), 5)
     assert {each.object: each.passage.start for each in result.hits} == {"a": 0, "b": 200}
@@ -98,7 +98,7 @@ def test_nothing_relevant_is_no_hit() -> None:
     assert found(words, meaning(hit("a", score=0.9))) == ["a"]
 
 
-def test_what_follows_the_first_must_be_relevant_by_itself() -> None:
+def test_every_result_after_the_first_must_be_relevant_itself() -> None:
     near = meaning(hit("a", score=0.9), hit("b", score=0.8), hit("c", score=0.1))
     assert found(ByWords(), near) == ["a", "b"]
     words = ByWords(passages=[hit("a"), hit("b"), hit("c")], coverage=[0.9, 0.3, 0.04])
@@ -106,13 +106,13 @@ def test_what_follows_the_first_must_be_relevant_by_itself() -> None:
 
 
 @pytest.mark.parametrize("near", [None, meaning()])
-def test_without_vectors_the_words_decide_whether_anything_is_relevant(near: ByMeaning | None) -> None:
+def test_words_alone_decide_relevance_without_vectors(near: ByMeaning | None) -> None:
     assert found(ByWords(passages=[hit("a")], coverage=[0.9]), near) == ["a"]
     assert found(ByWords(passages=[hit("a")], coverage=[0.1]), near) == []
     assert found(ByWords(), near) == []
 
 
-def test_filters_choose_among_what_is_searched() -> None:
+def test_filters_select_searched_objects() -> None:
     low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     memory = remembered(
         created("file", 1),
@@ -134,7 +134,7 @@ def test_filters_choose_among_what_is_searched() -> None:
     assert set(Filter(turns=(turns["run"], 99)).choose(memory)) == {"run", "claim"}
 
 
-def test_what_was_not_admitted_is_counted_as_outside_of_the_index_and_nothing_else_is() -> None:
+def test_only_rejected_objects_count_as_unindexed() -> None:
     low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     memory = remembered(
         created("file", 1),
@@ -148,7 +148,7 @@ def test_what_was_not_admitted_is_counted_as_outside_of_the_index_and_nothing_el
     assert list(Filter().fitting(memory)) == ["file", "low", "claim", "derived"]
 
 
-def test_a_claim_is_searched_by_its_sentence_and_what_has_blocks_by_their_text() -> None:
+def test_claim_is_indexed_by_its_sentence_and_other_objects_by_their_text() -> None:
     assert text_in_index(created("a"), b'{"type":"text","text":"hello"}') == "hello"
     claim = attrs.evolve(created("a"), role=Role.CLAIM, places=(), stub="We use \ud800 trio.")
     assert text_in_index(claim, b"") == "We use ? trio."

@@ -1,4 +1,4 @@
-"""Quotes are the words of the text they are from, in their place, and never more than was asked for."""
+"""Quotes are verbatim, at their place, and within the requested size."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def tokens(text: str) -> int:
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1), TEXTS, st.integers(0, 40))
-def test_quotes_are_true_apart_and_within_the_budget(texts: dict[str, str], question: str, most: int) -> None:
+def test_quotes_are_verbatim_disjoint_and_within_the_budget(texts: dict[str, str], question: str, most: int) -> None:
     quotable = Quotable(texts)
     whole = [Where(each, 0, len(text)) for each, text in quotable.texts.items()]
     found = quotable.quotes_at(question, [*quotable.places(question), *whole], most, tokens)
@@ -32,14 +32,14 @@ def test_quotes_are_true_apart_and_within_the_budget(texts: dict[str, str], ques
     ]
 
 
-def test_the_line_that_holds_what_is_asked_is_quoted() -> None:
+def test_line_with_the_words_of_the_question_is_quoted() -> None:
     text = "first line\nthe pool has 20 connections\nlast line"
     quotable = Quotable({"a": text})
     ((quoted, _),) = quotable.quotes_at("how large is the pool", quotable.places("pool"), 5, tokens)
     assert quoted.text == "the pool has 20 connections"
 
 
-def test_passages_of_objects_that_are_not_there_are_passed_over() -> None:
+def test_passages_of_missing_objects_are_skipped() -> None:
     assert Quotable({"a": "pool"}).quotes_at("pool", [Where("gone", 0, 4)], 100, tokens) == []
 
 

@@ -1,4 +1,4 @@
-"""The one score of every search: laws that hold whatever its constants are."""
+"""The common score of every search: properties that hold for any constants."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,9 +10,7 @@ shares = st.floats(0, 1)
 
 
 @given(shares, shares, shares)
-def test_more_words_or_more_nearness_never_lower_a_score_which_stays_from_0_to_1(
-    words: float, nearness: float, more: float
-) -> None:
+def test_score_rises_with_words_and_nearness_and_stays_in_0_to_1(words: float, nearness: float, more: float) -> None:
     score = blend(words, nearness)
     assert 0 <= score <= 1
     assert blend(min(1.0, words + more), nearness) >= score
@@ -20,7 +18,7 @@ def test_more_words_or_more_nearness_never_lower_a_score_which_stays_from_0_to_1
 
 
 def test_no_neighbour_and_no_name_outweighs_a_message_itself() -> None:
-    """What a message says counts most: all that its place adds is less than its own score, and nothing is negative."""
+    """A message's own score counts most: its position adds less than that, and nothing is negative."""
     assert 0 < ranking.PREVIOUS < ranking.FOLLOWING
     assert ranking.PREVIOUS + ranking.FOLLOWING + ranking.ANSWER < 1
     assert 0 < ranking.QUESTION < 1

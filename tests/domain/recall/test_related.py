@@ -1,4 +1,4 @@
-"""What is shown again names what belongs to it, and nothing that the branch cannot have back."""
+"""A restored object names its related objects, and none that the branch cannot restore."""
 
 import pytest
 
@@ -17,7 +17,7 @@ PLAN = created("plan", 11, kind=ObjectKind.PLAN, links=(Link(LinkRelation.REFERE
 
 
 def gone(*made: ObjectCreated) -> list[ObjectEvent]:
-    """Objects that have left the window."""
+    """Evicted objects."""
     return [*made, *(degraded(each.object, Fidelity.EVICTED) for each in made if each.places)]
 
 
@@ -30,13 +30,13 @@ def of(object_id: str, memory: Memory) -> list[tuple[str, Relation]]:
     return [(each.id, each.relation) for each in find_related(memory.objects[object_id], memory, BRANCH)]
 
 
-def test_an_error_names_the_change_before_it_and_the_one_that_mended_it() -> None:
+def test_error_names_the_change_before_it_and_the_one_that_fixed_it() -> None:
     known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", RESOLVED, "error", "edit", "fix"))
     assert of("error", known) == [("edit", Relation.BROKE), ("fix", Relation.MENDED)]
     assert of("edit", known) == [("read", Relation.QUOTED), ("error", Relation.FAILED)]
 
 
-def test_a_change_after_which_it_still_failed_is_not_said_to_mend_it() -> None:
+def test_change_followed_by_a_failure_is_not_named_as_the_fix() -> None:
     known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", UNRESOLVED, "error", "fix"))
     assert of("error", known) == [("edit", Relation.BROKE)]
 
@@ -45,7 +45,7 @@ def test_a_plan_names_the_files_in_its_text() -> None:
     assert of("plan", remembered(*gone(READ, PLAN))) == [("read", Relation.NAMED)]
 
 
-def test_what_is_out_of_date_names_the_newest_and_not_each_version_between() -> None:
+def test_outdated_object_names_only_the_newest_version() -> None:
     third = created("third", 15)
     known = remembered(
         *gone(READ, FIX),
@@ -56,7 +56,7 @@ def test_what_is_out_of_date_names_the_newest_and_not_each_version_between() -> 
     assert of("read", known) == [("third", Relation.NEWER)]
 
 
-def test_what_stands_in_the_window_or_cannot_come_back_is_not_named() -> None:
+def test_visible_or_unrestorable_object_is_not_named() -> None:
     known = remembered(*gone(READ), EDIT, *gone(ERROR, derived("tries", RESOLVED, "error", "edit")))
     assert of("error", known) == []
     elsewhere = created("edit", 3, branch="other", tags=("edit",))
@@ -64,7 +64,7 @@ def test_what_stands_in_the_window_or_cannot_come_back_is_not_named() -> None:
 
 
 @pytest.mark.parametrize("count", [1, MOST_RELATED, MOST_RELATED + 3])
-def test_no_more_are_named_than_a_reader_looks_at(count: int) -> None:
+def test_number_of_related_objects_is_limited(count: int) -> None:
     errors = [
         created(f"e{n}", 20 + 2 * n, kind=ObjectKind.ERROR_CONTEXT, links=(Link(LinkRelation.CAUSED_BY, "fix"),))
         for n in range(count)

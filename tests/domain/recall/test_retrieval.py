@@ -1,4 +1,4 @@
-"""Words found by BM25, rankings made one, and the honesty to find nothing."""
+"""BM25 scores, combined rankings, and empty results."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_among_equal_texts_the_newest_comes_first() -> None:
     assert [hit.key for hit in found.search("words", 3)] == [3, 2, 1]
 
 
-def test_coverage_says_how_much_of_the_query_a_text_holds() -> None:
+def test_coverage_is_the_share_of_the_query_in_a_text() -> None:
     found = index()
     assert found.coverage("expired token", "token") == pytest.approx(1)
     assert 0 < found.coverage("token zebra", "token") < 0.5
@@ -59,7 +59,7 @@ def test_a_search_gives_the_best_scores_of_all(texts: list[str], query: str) -> 
 
 
 @given(st.lists(st.text("ab c", max_size=20), max_size=8), st.text("abc", min_size=1, max_size=6))
-def test_a_word_adds_to_a_score_what_it_can_at_most_and_words_add_up(texts: list[str], word: str) -> None:
+def test_scores_of_words_are_bounded_and_add_up(texts: list[str], word: str) -> None:
     found: WordIndex[int] = WordIndex()
     for key, text in enumerate(texts):
         found.add(key, text)

@@ -37,7 +37,7 @@ def sent(messages: list[Json], dialect: Dialect = MESSAGES) -> tuple[Transcript,
 
 
 def requested(count: int = 1) -> Memory:
-    """Objects of which a branch shows only stubs, and that a person asked to see again."""
+    """Objects that a branch shows only as stubs, and that a person asked to restore."""
     objects = [created(f"abc234{number}", 2 * number + 1) for number in range(count)]
     memory = remembered(*objects, *(degraded(each.object, Fidelity.STUB) for each in objects))
     asked = (
@@ -47,7 +47,7 @@ def requested(count: int = 1) -> Memory:
 
 
 @pytest.mark.parametrize("last", [said("user", "Thanks."), said("user", "What did we decide?"), RESULT])
-def test_objects_stand_behind_whatever_message_comes_last(last: Json) -> None:
+def test_objects_are_added_behind_any_last_message(last: Json) -> None:
     session = Session(memory=requested())
     (granted,) = find_requested(session, BRANCH)
     read, history = sent([*TALK, last])
@@ -65,30 +65,30 @@ def test_objects_stand_behind_whatever_message_comes_last(last: Json) -> None:
 
 
 @pytest.mark.parametrize("behind", [[], [SYSTEM], [SYSTEM, SYSTEM]])
-def test_messages_of_the_system_behind_the_last_one_do_not_hide_it(behind: list[Json]) -> None:
+def test_system_messages_behind_the_last_one_are_ignored(behind: list[Json]) -> None:
     assert find_place(*sent([*TALK, said("user", "Thanks."), *behind]), kept=2) == 2
 
 
-def test_a_message_that_was_sent_before_is_left_as_it_is() -> None:
+def test_message_sent_before_stays_unchanged() -> None:
     assert find_place(*sent([*TALK, said("user", "Thanks."), SYSTEM]), kept=3) is None
 
 
 @pytest.mark.parametrize("messages", [[], TALK, [SYSTEM]])
-def test_without_a_last_message_of_the_user_there_is_no_place(messages: list[Json]) -> None:
+def test_there_is_no_place_without_a_last_user_message(messages: list[Json]) -> None:
     assert find_place(*sent(messages), kept=0) is None
 
 
-def test_no_more_objects_come_back_in_one_turn_than_the_model_could_restore() -> None:
+def test_requested_restores_respect_the_limits_of_a_turn() -> None:
     granted = find_requested(Session(memory=requested(5)), BRANCH)
     assert [each.object.id for each in granted] == ["abc2340", "abc2341", "abc2342"]
 
 
-def test_an_object_that_nobody_asked_for_does_not_come_back() -> None:
+def test_object_without_a_request_is_not_restored() -> None:
     gone = remembered(created("abc2340", 1), degraded("abc2340", Fidelity.STUB))
     assert find_requested(Session(memory=gone), BRANCH) == ()
 
 
-def test_behind_a_result_that_is_an_element_of_its_own_there_is_no_place() -> None:
+def test_there_is_no_place_behind_a_separate_result_element() -> None:
     call = {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     ran: list[Json] = [
         {"role": "user", "content": "Do it."},

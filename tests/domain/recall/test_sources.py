@@ -1,4 +1,4 @@
-"""A path finds the newest object of its file, however it is written; versions of one thing stand current first."""
+"""A path in any spelling finds the newest object of its file; current versions precede outdated ones."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def named(question: str, *objects: ObjectCreated, stale: Sequence[str] = ()) -> 
         "See pool.py.",
     ],
 )
-def test_a_file_is_named_by_its_path_by_any_end_of_it_and_by_its_name(question: str) -> None:
+def test_file_is_named_by_its_path_any_suffix_of_it_or_its_name(question: str) -> None:
     assert named(question, read("a", POOL, 1), read("b", "/home/ada/app/src/db/whirlpool.py", 3)) == ["a"]
 
 
@@ -68,11 +68,11 @@ def test_a_file_is_named_by_its_path_by_any_end_of_it_and_by_its_name(question: 
         f"/mnt{POOL}",
     ],
 )
-def test_what_only_looks_like_its_path_does_not_name_it(question: str) -> None:
+def test_similar_path_does_not_name_a_file(question: str) -> None:
     assert named(question, read("a", POOL, 1)) == []
 
 
-def test_a_name_that_is_a_plain_word_counts_where_nothing_else_is_asked() -> None:
+def test_plain_word_names_a_file_only_if_the_question_has_nothing_else() -> None:
     assert named("main", read("a", "cmd/main", 1)) == ["a"]
     assert named("what does main do?", read("a", "cmd/main", 1)) == []
     assert named("what does the Makefile do?", read("a", "Makefile", 1)) == ["a"]
@@ -83,7 +83,7 @@ def test_a_name_with_blanks_and_one_of_another_script_are_found_whole() -> None:
     assert named("was steht in größe.md?", read("a", "docs/größe.md", 1)) == ["a"]
 
 
-def test_the_newest_of_a_file_comes_first_then_what_still_holds_then_what_showed_it_last() -> None:
+def test_newest_object_of_a_file_precedes_current_ones_and_the_last_read() -> None:
     versions = [
         read("whole", POOL, 1),
         read("slice", POOL, 3, "lines:1-20"),
@@ -96,12 +96,12 @@ def test_the_newest_of_a_file_comes_first_then_what_still_holds_then_what_showed
     assert len(slices) > MOST_OF_ONE
 
 
-def test_a_file_that_could_not_be_read_is_found_by_what_failed() -> None:
+def test_unreadable_file_is_found_by_its_failure() -> None:
     failed = created("a", source_key="src/gone.py", kind=ObjectKind.ERROR_CONTEXT, tags=("error", "read"))
     assert named("gone.py", failed) == ["a"]
 
 
-def test_two_files_of_one_name_are_both_named_before_more_of_either_and_the_whole_path_goes_first() -> None:
+def test_files_of_the_same_name_alternate_and_a_full_path_ranks_first() -> None:
     objects = [read("a1", "a/x.py", 1, "lines:1-9"), read("a2", "a/x.py", 3, "lines:10-19"), read("b", "b/x.py", 5)]
     assert named("x.py", *objects) == ["b", "a2", "a1"]
     assert named("a/x.py", *objects) == ["a2", "a1"]
@@ -115,13 +115,13 @@ def test_a_whole_command_finds_its_newest_run_and_a_part_of_one_does_not() -> No
     assert named("did make test pass?", *objects) == []
 
 
-def test_what_has_no_source_is_never_named() -> None:
+def test_object_without_a_source_is_never_named() -> None:
     assert named("None", created("a", source_key=None)) == []
     assert named("a/", created("a", source_key="a/")) == []
 
 
 @given(st.text(max_size=80), st.lists(st.text(alphabet="ab/. -", min_size=1, max_size=12), max_size=6))
-def test_no_question_and_no_path_fails_and_the_whole_path_always_finds_the_newest(text: str, paths: list[str]) -> None:
+def test_any_question_is_accepted_and_a_full_path_finds_the_newest(text: str, paths: list[str]) -> None:
     objects = [read(str(n), path, 2 * n + 1) for n, path in enumerate(paths)]
     named(text, *objects)
     for path in paths:
@@ -133,7 +133,7 @@ def test_no_question_and_no_path_fails_and_the_whole_path_always_finds_the_newes
 # Versions
 
 
-def test_what_is_out_of_date_stands_behind_what_is_not_and_others_keep_their_places() -> None:
+def test_outdated_versions_follow_current_ones_and_others_keep_their_places() -> None:
     memory = remembered(
         read("old", POOL, 1),
         ran("other", "make", 3),
@@ -144,7 +144,7 @@ def test_what_is_out_of_date_stands_behind_what_is_not_and_others_keep_their_pla
     assert current_first(["old", "other"], memory.objects) == ["old", "other"]
 
 
-def test_versions_without_a_source_are_told_by_what_replaced_them() -> None:
+def test_versions_without_a_source_are_grouped_by_their_replacement() -> None:
     said = {"source_key": None, "kind": ObjectKind.DESIGN_DECISION}
     memory = remembered(
         *(created(each, 2 * n + 1, **said) for n, each in enumerate("abc")),
@@ -155,9 +155,7 @@ def test_versions_without_a_source_are_told_by_what_replaced_them() -> None:
 
 
 @given(st.permutations([str(n) for n in range(6)]), st.sets(st.integers(0, 5)))
-def test_ordering_versions_loses_nothing_and_puts_no_stale_version_before_a_current_one(
-    found: list[str], old: set[int]
-) -> None:
+def test_version_order_is_complete_with_current_versions_first(found: list[str], old: set[int]) -> None:
     made = [read(str(n), f"{n % 2}.py", 2 * n + 1) for n in range(6)]
     objects = remembered(*made, *(superseded(str(n), Supersession.EDITED) for n in old)).objects
 
@@ -171,7 +169,7 @@ def test_ordering_versions_loses_nothing_and_puts_no_stale_version_before_a_curr
         assert versions == sorted(versions, key=stale)
 
 
-def test_a_file_that_was_moved_or_deleted_is_found_by_the_name_under_which_it_was_read() -> None:
+def test_moved_or_deleted_file_is_found_by_its_recorded_name() -> None:
     moved = "/home/ada/app/src/db/limits.py"
     objects = (read("a", POOL, 1), ran("b", f"git mv {POOL} {moved} && rm {POOL}.orig", 3), read("c", moved, 5))
     assert named(POOL, *objects)[0] == "a"

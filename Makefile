@@ -16,8 +16,9 @@ SPREAD := --maxprocesses 8 --dist worksteal
 PARALLEL := -n $(CORES) $(SPREAD)
 # Most tests wait as long as they work: for a process that starts, or for a database.
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
+QUICK := not soak and not release
 
-.PHONY: baseline changelog install serve test ci lint types imports unit clients llama aider browser soak package image pictures mutants fuzz coverage bench audit lock format clean help
+.PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image pictures mutants fuzz coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,7 +39,7 @@ test: install  ## what every change must pass
 	@# All of it at once: where one part waits, or has one worker left, another goes on.
 	@$(MAKE) --no-print-directory --keep-going --jobs=6 lint types imports unit clients browser
 
-ci: test package image coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
+ci: test release package image coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
 	@$(MAKE) --no-print-directory pictures FOLDER=.cache/pictures
 
 lint: install  ## formatting, lint, spelling
@@ -52,11 +53,11 @@ types: install  ## mypy, strict
 imports: install  ## the import contracts
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 
-unit: install  ## all tests but those of clients, of the browser, and the long campaigns
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore campaigns/clients --ignore tests/browser -m "not soak"
+unit: install  ## the tests that need no real client and no browser
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore tests/browser -m "$(QUICK)" tests
 
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
-	$(PYTEST) $(PARALLEL) -m "not soak" tests/clients campaigns/clients
+	$(PYTEST) $(PARALLEL) -m "$(QUICK)" tests/clients
 
 llama:  ## a real local server for the tests of clients, built from source in a quarter of an hour; kept in .cache/llama
 	$(PYTHON) -m venv .cache/llama
@@ -67,7 +68,11 @@ aider:  ## aider for the tests of clients, 700 MB in a place of its own; kept in
 	nice .cache/aider/bin/pip install --disable-pip-version-check -r campaigns/clients/aider.txt
 
 browser: install  ## the pages in a real Chromium; skipped where the system has none
-	$(PYTEST) -m "not soak" tests/browser
+	$(PYTEST) -m "$(QUICK)" tests/browser
+
+release: install  ## the slower tests, and the short part of each campaign
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) -m "release and not soak" tests
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not soak" campaigns
 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
 	@# What cannot be installed here is skipped with its reason.

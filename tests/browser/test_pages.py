@@ -197,7 +197,7 @@ def test_button_pins_and_unpins_an_object(tab: Tab, shown: Shown) -> None:
 def test_button_requests_an_evicted_object_again(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Restore").click()
-    expect(tab.page.locator("dl.facts")).to_contain_text("behind the next prompt of main")
+    expect(tab.page.locator("dl.facts")).to_contain_text("in the next request of main")
     expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
     expect(tab.page.get_by_role("rowheader", name="restore requested")).to_have_count(1)
     assert tab.said == []
@@ -215,6 +215,7 @@ def test_other_policy_is_simulated_and_its_map_shown_next_to_the_recorded_one(ta
     assert tab.said == []
 
 
+@pytest.mark.release
 def test_page_of_a_recorded_session_of_many_turns_is_small(browser: Browser, recorded: Shown) -> None:
     with browser.new_context(base_url=recorded.url) as context:
         tab = open_tab(context, recorded)

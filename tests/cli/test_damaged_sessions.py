@@ -19,6 +19,8 @@ from tests.cli.running import run
 from tests.golden.sessions import LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
+pytestmark = pytest.mark.release
+
 LOG = LOGS / "observed"
 """Each session is a copy of the one in it."""
 

@@ -14,7 +14,7 @@ from tests.clients.test_forks_of_agents import command, prompt_of, sent
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, serving, visit
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, pytest.mark.release]
 
 
 @pytest.mark.parametrize("agent", ONE_IN_CI)

@@ -14,7 +14,7 @@ from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_managed_agents import recall, thinking
 from tests.clients.workspace import CLIENT_SECONDS, Server, bare_environment, serving, visit
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, pytest.mark.release]
 
 OPENAI, COMPATIBLE = "openai", "openai-compatible"
 """Its providers: that of Responses, and that of whoever speaks Chat Completions."""

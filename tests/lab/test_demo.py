@@ -19,6 +19,8 @@ from mnemosyne.projections.catalog import ALL
 from tests.cli.support import MNEMOSYNE, environ_for, started
 from tests.waiting import DEADLINE
 
+pytestmark = pytest.mark.release
+
 STEPS = (
     "> A test fails. Find out why, and fix it.",
     "The test will name the input.",

@@ -34,6 +34,8 @@ from tests.http.raw_client import exchange
 from tests.replay.recordings import played, session, write_captures, write_lines
 from tests.waiting import DEADLINE, LOOKS
 
+pytestmark = pytest.mark.release
+
 SAMPLE = ("sessions/swe_agent.jsonl", "sessions/tau_airline.jsonl", "captures/cc-agent", "captures/cc-turn4-compact")
 
 

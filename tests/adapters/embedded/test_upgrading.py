@@ -15,6 +15,8 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.embedded.upgrading import upgrade
 from mnemosyne.errors import LogUnavailable
 
+pytestmark = pytest.mark.release
+
 OLDER = min(FOLDERS)
 
 

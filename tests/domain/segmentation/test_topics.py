@@ -13,6 +13,8 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.segmentation.topics import AFTER, SAME_THEME, SHORTEST, START, Names, Shift, likeness, shifts
 from tests.domain.topic_labels import disagreement, found_in, labelled
 
+pytestmark = pytest.mark.release
+
 
 @attrs.frozen
 class Step:

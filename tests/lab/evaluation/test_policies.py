@@ -18,6 +18,8 @@ from tests.domain.recorded import sessions
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
 from tests.profiles import examples
 
+pytestmark = pytest.mark.release
+
 MANAGING = [policy for policy in POLICIES if policy.history == "whole"]
 
 

@@ -1,1 +1,1 @@
-"""The application put together: server, storage, launch and discovery of servers, clients, doctor."""
+"""The composition of the application: server, storage, server launch and discovery, clients, doctor."""

@@ -1,5 +1,5 @@
-"""The tools that agents are offered openly, at work. They are the operations of people's commands. Results are JSON, in
-which whatever a session said is a string: data, no order.
+"""The MCP tools for agents. They run the same operations as the commands. Results are JSON, in which session content is
+only ever a string: data, not instructions.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from mnemosyne.services.unstructuring import members
 from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
-"""Characters of an object that are told at once."""
+"""Maximum characters of an object per result."""
 
 ANSWER_TOKENS = 400
 
@@ -33,7 +33,7 @@ _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 
 
 class AgentTools:
-    """The tools over an open database, as they are seen from a folder."""
+    """The tools over an open database, as seen from a folder."""
 
     def __init__(self, models: OpenReadModels, knowledge: KnowledgeService, folder: Path) -> None:
         self._models = models
@@ -50,8 +50,8 @@ class AgentTools:
         }
 
     async def call(self, name: str, arguments: Arguments) -> Any:
-        """What a tool gives, as a JSON value. Raises NotFound for a tool, a session or an entry that there is not,
-        BadOption for arguments that are none of its own, and what the services raise.
+        """Call a tool; return a JSON value. Raises NotFound for an unknown tool, session or entry, BadOption for
+        invalid arguments, and what the services raise.
         """
         if name not in BY_NAME:
             raise NotFound(f"There is no tool {name!r}; there are {', '.join(BY_NAME)}.")
@@ -63,36 +63,37 @@ class AgentTools:
         return await tool.operation.answer(ApiCall(self._knowledge, self._archive, given, WriteStamp(now(), new_id())))
 
     async def list_sessions(self) -> list[UUID]:
-        """The sessions whose client worked in this folder, in the order in which they began."""
+        """Return the sessions of this folder, in the order in which they began."""
         return await projects.sessions_in(self._archive, self._folder)
 
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
         index = await fill_index(self._models)
-        found = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
+        answer = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
         quotes = [
-            {**members(each.object, "kind", object="id", **_AGE), **members(each.quote, "start end text")}
-            for each in found.cited
+            {**members(passage.object, "kind", object="id", **_AGE), **members(passage.quote, "start end text")}
+            for passage in answer.cited
         ]
         return {"session": str(stream), "answered": bool(quotes), "quotes": quotes}
 
     async def _search(self, given: Arguments) -> Any:
         index, limit = await fill_index(self._models), given.get("limit", 10)
         if given.get("all_sessions"):
-            found = await search.search_sessions(
+            results = await search.search_sessions(
                 self._archive, index, given["query"], Filter(), limit, folder=self._folder
             )
         else:
-            found = await search.search(self._archive, index, await self._find(given), given["query"], Filter(), limit)
+            stream = await self._find(given)
+            results = await search.search(self._archive, index, stream, given["query"], Filter(), limit)
         return {
             "results": [
                 {
-                    **members(each, session="stream", quote="quote.text"),
-                    **members(each.object, "kind", object="id", name="stub", **_AGE),
+                    **members(result, session="stream", quote="quote.text"),
+                    **members(result.object, "kind", object="id", name="stub", **_AGE),
                 }
-                for each in found.found
+                for result in results.found
             ],
-            "not_indexed": found.outside,
+            "not_indexed": results.outside,
         }
 
     async def _restore(self, given: Arguments) -> Any:
@@ -102,8 +103,8 @@ class AgentTools:
         if text is None:
             raise NotFound(f"Nothing is stored of the object {object_id!r}.")
         more = len(text) - LONGEST_TEXT
-        told = {"session": str(stream), "object": object_id, "text": text[:LONGEST_TEXT]}
-        return told | ({"characters_left_out": more} if more > 0 else {})
+        result = {"session": str(stream), "object": object_id, "text": text[:LONGEST_TEXT]}
+        return result | ({"characters_left_out": more} if more > 0 else {})
 
     async def _objects(self, given: Arguments) -> Any:
         listing = await self._list_objects(given)
@@ -121,17 +122,17 @@ class AgentTools:
 
     async def _stats(self, given: Arguments) -> Any:
         known = await self._knowledge.list_entries(now())
-        told: dict[str, Any] = {"known_entries": len(known)}
+        stats: dict[str, Any] = {"known_entries": len(known)}
         try:
             listing = await self._list_objects(given)
         except NotFound:
-            return told | {"session": None}
+            return stats | {"session": None}
         window = listing.window
         placed = [each for each in listing.standings if each.object.places]
         history = history_of(str(listing.stream), await self._archive.events.read(listing.stream))
         observed = await observe_history(self._archive, listing.stream, history)
         levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
-        return told | {
+        return stats | {
             "session": str(listing.stream),
             **members(window, "branch turn tokens zone", usable_tokens="usable"),
             "objects": len(listing.standings),

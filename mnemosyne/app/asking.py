@@ -1,4 +1,4 @@
-"""``mnemosyne ask`` put together: the log, the index and, where the settings name one, the helper model."""
+"""The composition of ``mnemosyne ask``: the log, the index and, if configured, the helper model."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -34,8 +34,8 @@ async def ask(
     helper: bool,
     say: Callable[[str], None],
 ) -> MemoryAnswer:
-    """What a session answers; ``helper``: in sentences of the helper model, where there is one. What that cost is
-    recorded in the session. ``say`` is told why there is none. Raises what ``services.asking.ask`` raises.
+    """Answer a question from a session; with ``helper``, in the helper model's words, whose cost is recorded in the
+    session. ``say`` gets the reason if the helper is unusable. Raises what ``services.asking.ask`` raises.
     """
     stream = await sessions.find(models.archive, session)
     index = await fill_index(models)
@@ -57,7 +57,7 @@ async def ask(
 async def _open_composer(
     models: "OpenReadModels", say: Callable[[str], None], *, wanted: bool
 ) -> AsyncIterator[Composer | None]:
-    """What asks the helper, and a journal for what that costs; None where there is to be none, or cannot be one."""
+    """Open the helper and run the journal that records its cost; None if it is not wanted or not usable."""
     config, journal = models.config, models.archive.journal
     if not wanted or config.helper == "extractive":
         yield None
@@ -65,7 +65,7 @@ async def _open_composer(
     try:
         check_helper(config, os.environ)
     except BadConfiguration as error:
-        say(f"No helper is asked: {error}")
+        say(f"The helper is not used: {error}")
         yield None
         return
     budget = HelperBudget(PostgresSpending(models.database, models.log), helper_limits(config), now)

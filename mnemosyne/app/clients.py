@@ -1,4 +1,4 @@
-"""The clients we know: how a command line shows which one it is, and which variables lead it to our server."""
+"""Supported clients: how to recognise one by its command line, and the variables that point it at the proxy."""
 
 import json
 import os
@@ -17,37 +17,37 @@ from mnemosyne.memory_key import OWNER_HEADER
 from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import NamedUpstream
 
-if TYPE_CHECKING:  # who starts a client need not know of the log
+if TYPE_CHECKING:  # starting a client must not import the log
     from mnemosyne.services.forks import ForkPoint
 
 BASE_URL = "ANTHROPIC_BASE_URL"
 FIRST_PARTY = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
-"""Tells Claude Code that its base URL leads to its vendor, and that all is forwarded there unchanged. Without it, it
-leaves out betas, a cache marker's scope, diagnostics and headers.
+"""Tells Claude Code that its base URL leads to its vendor's API unchanged. Without this variable, Claude Code omits
+betas, a cache marker's scope, diagnostics and headers.
 """
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 AIDER_BASE = "OPENAI_API_BASE"
 CODEX_EXEC = ("exec", "e")
-"""The command of Codex's that asks once, without a terminal."""
+"""Codex's command for a single prompt without a terminal."""
 
 SETTINGS_OPTION = "--settings"
 CHANGING = "Bash|Edit|MultiEdit|Write|NotebookEdit|Task|Agent|mcp__.*"
-"""Tools of Claude Code's that may change files, as its hooks name them."""
+"""Claude Code's tools that may change files, as a matcher of its hooks."""
 HOOK_SECONDS = 60
-"""How long it waits for files to be kept; then it goes on without."""
+"""How long Claude Code waits for the hook that saves files; then it continues without."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
-"""Variables with which Claude Code talks to another provider's API and not to ANTHROPIC_BASE_URL."""
+"""Variables that make Claude Code use another provider's API instead of ANTHROPIC_BASE_URL."""
 
 
 @attrs.frozen
 class Route:
-    """Where a client is led: our server's URL, the upstream behind it, and the mode it shall ask for, if any.
-    ``owner_token`` is what it presents so that memory is its user's.
+    """Where to point a client: the server's URL, its upstream, and the mode to request, if any. ``owner_token`` proves
+    that the session is the owner's, which gives it access to memory.
     """
 
     url: str
@@ -59,14 +59,14 @@ class Route:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its requests say to our server."""
-        said = {MODE_HEADER: self.mode, OWNER_HEADER: self.owner_token}
-        return {name: value for name, value in said.items() if value is not None}
+        """The headers of the client's requests for the proxy."""
+        headers = {MODE_HEADER: self.mode, OWNER_HEADER: self.owner_token}
+        return {name: value for name, value in headers.items() if value is not None}
 
 
 @attrs.frozen
 class Invocation:
-    """A client's command line: the words up to its name, what stands behind that, and the folder that it works in."""
+    """A client's command line: the words up to its name, the words after it, and the working folder."""
 
     program: tuple[str, ...]
     words: tuple[str, ...]
@@ -80,30 +80,30 @@ class Client:
     title: str
     names: tuple[str, ...]
     variables: Callable[[Route, Mapping[str, str]], dict[str, str]]
-    """What it needs, besides ANTHROPIC_BASE_URL, to go that way and to send what it would send without us."""
+    """Returns the variables, in addition to ANTHROPIC_BASE_URL, that route the client and keep its requests unchanged.
+    """
     obstacles: Callable[[Mapping[str, str], Path], list[str]]
-    """What would lead it past us all the same, in sentences."""
+    """Returns messages about settings that would bypass the proxy."""
     costs: Callable[[str, Mapping[str, str]], list[str]]
-    """What it does without through us, given the upstream and the environment, in a few words each."""
+    """Returns the features that the client loses behind the proxy, given the upstream and the environment."""
     arguments: Callable[[Route], list[str]] = lambda _way: []
-    """What its command line needs, directly behind its name."""
+    """Returns the arguments to insert directly after its name."""
     dialects: tuple[str, ...] = ("messages",)
     """The dialects of its requests."""
     asks_for_mode: bool = True
-    """Whether its requests can be made to ask for a mode."""
+    """Whether its requests can carry the mode header."""
     recorded_as: str | None = None
-    """How the log calls it."""
+    """Its name in the log."""
     forks: "Callable[[ForkPoint, Invocation, Mapping[str, str]], str] | None" = None
-    """Writes what it needs to go on from there as a session of its own, whose id this is; None where it cannot."""
+    """Writes the client's session file for a fork and returns the new session's id; None if unsupported."""
     resumes: Callable[[str, Sequence[str]], list[str]] = lambda session, words: [*words]
-    """What stands behind its name so that it goes on in its session of that id."""
+    """Returns the arguments that resume the session with this id."""
     keeps_files: Callable[[], list[str]] | None = None
-    """What its command line needs, directly behind its name, to have files kept before its calls; None where it cannot.
-    """
+    """Returns the arguments, directly after its name, that save files before its calls; None if unsupported."""
 
 
 def recognise(command: Sequence[str]) -> Client | None:
-    """The client that a command line starts: itself, by its path, or through npx, env and their like."""
+    """Return the client that a command line starts, directly, by path, or through npx, env or similar programs."""
     return next((client for word in command if (client := _find_named(word)) is not None), None)
 
 
@@ -113,35 +113,35 @@ def _find_named(word: str) -> Client | None:
 
 
 def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which ``command`` goes that way."""
+    """Return the environment that routes ``command`` through the proxy."""
     client = recognise(command)
     known = client.variables(way, environ) if client else {}
     return {**environ, BASE_URL: way.url, **_without_proxy(environ), **known}
 
 
 def command_line(command: Sequence[str], way: Route) -> list[str]:
-    """The command line with which ``command`` goes that way."""
+    """Return the command line that routes ``command`` through the proxy."""
     client = recognise(command)
     return _put_behind_name(command, client.arguments(way) if client is not None else ())
 
 
 @attrs.frozen
 class Fork:
-    """A session of a client's own that begins with another one: its id, and the command line that goes on in it."""
+    """A new client session that starts from a recorded one: its id and the command line that resumes it."""
 
     session: str
     command: tuple[str, ...]
 
 
 def fork(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str], folder: Path) -> Fork:
-    """Have the client of ``command`` go on in ``folder`` from a recorded reply, as a session of its own. What it needs
-    for that is written where it looks for it.
+    """Create a session of ``command``'s client in ``folder`` that continues from a recorded reply. Writes the session
+    file to the client's own folder.
 
-    Raises BadOption for a client that cannot, NotFound where what it would go on from is not there.
+    Raises BadOption for a client without support, NotFound if the reply is missing.
     """
     client = recognise(command)
     if client is None or client.forks is None:
-        raise BadOption(f"{command[0]} cannot be told to go on from another session; {_list_able()} can.")
+        raise BadOption(f"{command[0]} cannot start from another session; supported: {_list_able()}.")
     at = _find_name(command)
     called = Invocation(tuple(command[:at]), tuple(command[at:]), folder)
     session = client.forks(point, called, environ)
@@ -149,29 +149,29 @@ def fork(command: Sequence[str], point: "ForkPoint", environ: Mapping[str, str],
 
 
 def command_of(recorded_as: str) -> tuple[str, ...]:
-    """The command of the client that the log calls so. Raises BadOption where it cannot go on from a reply."""
+    """Return the command of the client with this name in the log. Raises BadOption if it does not support forks."""
     for client in CLIENTS:
         if client.recorded_as == recorded_as and client.forks is not None:
             return client.names[:1]
     raise BadOption(
-        f"The session is of a client ({recorded_as}) that cannot be told to go on from a turn; {_list_able()} can. Name"
-        " one of these behind --, if it speaks the same dialect."
+        f"The session's client ({recorded_as}) cannot start from a turn; supported: {_list_able()}. Name one of these"
+        " after --, if it uses the same dialect."
     )
 
 
 def _list_able() -> str:
-    return ", ".join(each.title for each in CLIENTS if each.forks is not None)
+    return ", ".join(client.title for client in CLIENTS if client.forks is not None)
 
 
 def files_line(command: Sequence[str]) -> list[str]:
-    """The command line with which ``command`` has files kept before calls that may change them. Raises BadOption."""
+    """Return the command line that saves files before calls that may change them. Raises BadOption."""
     client = recognise(command)
     if client is None or client.keeps_files is None:
-        able = " and ".join(each.title for each in CLIENTS if each.keeps_files is not None)
-        raise BadOption(f"--record-worktree works with {able}: {command[0]} does not tell of its calls.")
+        able = " and ".join(one.title for one in CLIENTS if one.keeps_files is not None)
+        raise BadOption(f"--record-worktree works only with {able}: {command[0]} does not report its calls.")
     if SETTINGS_OPTION in {word.partition("=")[0] for word in command}:
         raise BadOption(
-            f"--record-worktree gives {client.title} {SETTINGS_OPTION}, which it takes once; yours is there."
+            f"--record-worktree needs {client.title}'s option {SETTINGS_OPTION}, which your command already has."
         )
     return _put_behind_name(command, client.keeps_files())
 
@@ -182,28 +182,28 @@ def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[s
 
 
 def _find_name(command: Sequence[str]) -> int:
-    """How many words there are up to the client's name, with it."""
+    """Return the number of words up to and including the client's name."""
     client = recognise(command)
     return next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
 
 
 def is_first_party(upstream: str) -> bool:
-    """Whether Claude Code may be told that its vendor's API stands there: it does, or something on this machine that
-    the user runs himself. A gateway elsewhere may refuse what the vendor's API takes.
+    """Whether Claude Code may treat the upstream as its vendor's API: it is that API or a server on this machine. A
+    gateway elsewhere may refuse requests that the vendor's API accepts.
     """
     host = urlsplit(upstream).hostname or ""
     return host == "anthropic.com" or host.endswith(".anthropic.com") or is_loopback(host)
 
 
 def lacks_provider(dialect: str, upstream: str) -> bool:
-    """Whether the API behind an upstream is one that is known not to take a dialect."""
+    """Whether the upstream's API is known not to support a dialect."""
     host = urlsplit(upstream).hostname or ""
     domain = {"responses": "anthropic.com", "messages": "openai.com"}.get(dialect)
     return domain is not None and (host == domain or host.endswith(f".{domain}"))
 
 
 def _without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """A user's HTTP_PROXY must not swallow requests for this machine. Programs read either spelling."""
+    """Exclude loopback from the user's HTTP_PROXY, in both spellings of NO_PROXY."""
     variables = {}
     for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
         hosts = [host.strip() for host in (environ.get(name) or environ.get(other, "")).split(",") if host.strip()]
@@ -216,27 +216,27 @@ def _claude_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
     if FIRST_PARTY not in environ and is_first_party(way.upstream):
         variables[FIRST_PARTY] = "1"
     if way.headers:
-        own = environ.get(CUSTOM_HEADERS, "")  # one header on a line
+        own = environ.get(CUSTOM_HEADERS, "")  # one header per line
         before = own.rstrip("\n") + "\n" if own.strip() else ""
         variables[CUSTOM_HEADERS] = before + "\n".join(f"{name}: {value}" for name, value in way.headers.items())
     return variables
 
 
 def _claude_costs(upstream: str, environ: Mapping[str, str]) -> list[str]:
-    """Seen in 2.1.329; docs/clients.md tells more of each."""
+    """List Claude Code's lost features, as of 2.1.329; see docs/clients.md."""
     costs = ["Remote Control", "the beta mid-conversation-system-clear-at", "keeping a subscription's idle cache warm"]
     if not _is_on(environ.get(FIRST_PARTY, "1" if is_first_party(upstream) else "")):
-        costs.append(f'all that {FIRST_PARTY}=1 would bring (the cache scope "global", betas, diagnostics)')
+        costs.append(f'everything that {FIRST_PARTY}=1 enables (the cache scope "global", betas, diagnostics)')
     return costs
 
 
 def _opencode_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
-    """opencode's own configuration may name another base URL; what stands in this variable comes last."""
+    """Set the base URL in the variable that overrides opencode's own configuration."""
     config = _opencode_config(environ)
     providers = config.get("provider")
     config["provider"] = dict(providers) if isinstance(providers, dict) else {}
-    leads = ["anthropic", *(["openai"] if any("responses" in each.dialects for each in way.others) else [])]
-    for name in leads:
+    providers_to_set = ["anthropic", *(["openai"] if any("responses" in one.dialects for one in way.others) else [])]
+    for name in providers_to_set:
         own = config["provider"].get(name)
         provider = dict(own) if isinstance(own, dict) else {}
         config["provider"][name] = {**provider, "options": _opencode_options(provider.get("options"), way)}
@@ -244,7 +244,7 @@ def _opencode_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str
 
 
 def _opencode_options(own: object, way: Route) -> dict[str, Any]:
-    """The options of one of its providers."""
+    """Return the options of an opencode provider with the proxy's URL and headers."""
     options = {**(own if isinstance(own, dict) else {}), "baseURL": f"{way.url}/v1"}
     if way.headers:
         headers = options.get("headers")
@@ -263,12 +263,12 @@ def _opencode_config(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _claude_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
-    found = [
-        f"{name} is set: Claude Code will talk to that provider and not to Mnemosyne. Unset it."
+    obstacles = [
+        f"{name} is set: Claude Code will use that provider and bypass Mnemosyne. Unset it."
         for name in ELSEWHERE
         if _is_on(environ.get(name, ""))
     ]
-    return found + [
+    return obstacles + [
         f"{file} sets {BASE_URL}, which Claude Code prefers to the environment. Remove it there."
         for file in _claude_settings(environ, directory)
         if BASE_URL in _claude_environment(file)
@@ -276,7 +276,7 @@ def _claude_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
 
 
 def _is_on(value: str) -> bool:
-    """How Claude Code reads a variable that switches something on."""
+    """Parse a boolean variable as Claude Code does."""
     return value.lower() not in ("", "0", "false", "no", "off")
 
 
@@ -288,7 +288,7 @@ def _claude_settings(environ: Mapping[str, str], directory: Path) -> list[Path]:
 
 
 def _claude_environment(file: Path) -> dict[str, Any]:
-    """The variables that a settings file of Claude Code sets; none if it cannot be read, which is not our concern."""
+    """Return the variables in a Claude Code settings file; empty if the file is unreadable."""
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
         variables = settings["env"]
@@ -302,15 +302,15 @@ def _codex_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _codex_arguments(way: Route) -> list[str]:
-    """Seen in 0.169.0: the variable OPENAI_BASE_URL is read no more, and the user's own file may name another place."""
+    """Set the base URL by option: Codex 0.169.0 ignores OPENAI_BASE_URL, and the user's file may have another URL."""
     return ["-c", f'openai_base_url="{way.url}/v1"']
 
 
 def _aider_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
-    """Seen in 0.86.2: its library reads another variable for OpenAI's models than for Anthropic's. What the user has
-    set there leads to a server of his own, which we may know nothing of.
+    """Set the variable that aider 0.86.2 reads for OpenAI's models. A value set by the user is kept: it names a server
+    of their own.
     """
-    takes_chat = any("chat" in each.dialects for each in way.others)
+    takes_chat = any("chat" in upstream.dialects for upstream in way.others)
     return {AIDER_BASE: f"{way.url}/v1"} if takes_chat and not environ.get(AIDER_BASE) else {}
 
 
@@ -318,8 +318,8 @@ def _aider_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
     if not environ.get(AIDER_BASE):
         return []
     return [
-        f"{AIDER_BASE} is set: aider will talk to that server and not to Mnemosyne, unless its model is one of"
-        f" Anthropic's. Unset it, and name that server with --upstreams."
+        f"{AIDER_BASE} is set: aider will use that server and bypass Mnemosyne, except for Anthropic's models. Unset it"
+        f" and name that server with --upstreams."
     ]
 
 
@@ -328,7 +328,7 @@ def _nothing(_first: object, _second: object) -> list[str]:
 
 
 def _hook_claude() -> list[str]:
-    # -P: an agent works in directories that nobody vouches for, and Python would import from them.
+    # -P: do not import modules from the working directory, which is untrusted.
     hook = f"{shlex.quote(sys.executable)} -P -m mnemosyne hook"
     entry = {"matcher": CHANGING, "hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}
     return [SETTINGS_OPTION, json.dumps({"hooks": {"PreToolUse": [entry]}})]

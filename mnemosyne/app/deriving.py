@@ -1,4 +1,4 @@
-"""What is derived from the log, put together: by a worker for its server, by a library for its own process."""
+"""Keep read models and the index up to date: in a server's worker, or in the process of a library user."""
 
 import os
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.keeping import Keeping
 
 
-async def follow(index: PostgresObjectIndex, database: Database, heard: Progress) -> None:
-    """Keep everything that is derived from the log."""
+async def follow(index: PostgresObjectIndex, database: Database, progress: Progress) -> None:
+    """Keep all read models and the index up to date with the log."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, heard)
-        nursery.start_soon(indexer_of(index, database).run, heard)
+        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, progress)
+        nursery.start_soon(indexer_of(index, database).run, progress)
 
 
 async def help_sessions(
@@ -37,7 +37,7 @@ async def help_sessions(
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Have the helper model, if there is one, write the summaries that sessions want and answer what turns ask."""
+    """Let the helper model, if configured, write requested summaries and answer questions of turns."""
     budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
         if helper is not None:

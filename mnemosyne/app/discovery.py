@@ -1,4 +1,4 @@
-"""Is our server there already? Asked of the port that the settings name."""
+"""Find a running server of this data directory at the configured port."""
 
 import http.client
 import json
@@ -17,13 +17,13 @@ from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
 PROBE_SECONDS = 20.0
-"""How long a server may take to probe the providers of a dialect, each for some seconds."""
+"""Time limit for a server to probe all providers of a dialect."""
 
 LARGEST_STATUS = 64 * 1024
 
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 LISTENING = "0A"
-"""The state of a listening socket in these tables."""
+"""The code of a listening socket in these tables."""
 
 
 @attrs.frozen
@@ -35,58 +35,58 @@ class FoundServer:
     upstream: str
     tenant: str
     settings: Mapping[str, str] = attrs.field(factory=dict)
-    """Its settings, as text; none from an older version."""
+    """Its settings as text; empty from an older version."""
     off_since: int | None = None
-    """Since when the operator wants nothing to be managed, in µs of UTC; None if that is not so, or not known."""
+    """Since when managing is switched off, in µs of UTC; None if it is on or unknown."""
     unrecorded: Mapping[str, int] = attrs.field(factory=dict)
-    """How many requests it passed on without a record that may hold a conversation, by their path."""
+    """Number of possible conversation requests that it forwarded without a record, by path."""
     untold: Mapping[str, int] = attrs.field(factory=dict)
-    """As in ``http.client_reply.HiddenUsage``: what its clients were not told of what they pay for."""
+    """As in ``http.client_reply.HiddenUsage``: paid usage that clients' replies do not report."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
-    """How its worker does (``supervising.Supervisor.describe``); nothing from an older version."""
+    """Its worker's state (``supervising.Supervisor.describe``); empty from an older version."""
     ignored_variables: Sequence[str] = ()
-    """A sentence for each variable of its environment that it cannot use (``adapters.outbound``)."""
+    """A message for each unusable environment variable (``adapters.outbound``)."""
     database: Mapping[str, Any] = attrs.field(factory=dict)
-    """How writing does (``server.describe_recording``); nothing from an older version."""
+    """Its recording state (``server.describe_recording``); empty from an older version."""
 
     @property
     def has_all_on_record(self) -> bool:
-        """Whether nothing that was answered still waits to be written."""
+        """Whether all finished turns are recorded."""
         return not (self.database.get("appends_waiting") or self.database.get("records_waiting"))
 
     def serves(self, config: Config) -> bool:
-        """Whether it does what a server with these settings would do."""
+        """Whether it has the upstream and tenant of these settings."""
         return (self.upstream, self.tenant) == (config.upstream, config.tenant)
 
 
 def render_unrecorded(path: str, count: int) -> str:
-    """What is said of requests that a server passed on without a record."""
+    """Return the message about requests that a server forwarded without a record."""
     how = "1 request" if count == 1 else f"{count} requests"
-    return f"{how} to {path} {'was' if count == 1 else 'were'} passed on and not recorded"
+    return f"{how} to {path} {'was' if count == 1 else 'were'} forwarded but not recorded"
 
 
 def off_sentence(since: int) -> str:
-    """What is said where managing is asked for and all of it is off, since that time in µs of UTC."""
+    """Return the message that managing is switched off since a time in µs of UTC."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since / 1_000_000))
-    return f"managing is off since {when}: nothing is managed; `mnemosyne off --undo` ends that"
+    return f"managing is off since {when}: nothing is managed; `mnemosyne off --undo` switches it on"
 
 
 def url_of(config: Config) -> str:
-    """Where a client on this machine reaches a server with these settings."""
+    """Return the URL at which clients on this machine reach a server with these settings."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)
     return f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
 
 
 def find_server(config: Config) -> FoundServer | None:
-    """The server of this data directory on the configured address; None if there is none, or somebody else's."""
+    """Return this data directory's server at the configured address; None without one."""
     if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
         return None
     return server_at(url_of(config), config)
 
 
 def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None) -> Any:
-    """A page of ours as JSON, from a server on this machine that runs as us; None where that gives none in time. With
-    ``post``, headers are posted to it.
+    """Fetch an endpoint's JSON from a trusted server on this machine; None if it does not reply in time. With ``post``,
+    send a POST request with these headers.
     """
     token = existing_token(config.data_dir)
     try:
@@ -109,22 +109,22 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
 
 
 def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[str, str]]:
-    """Whether a server reaches the providers that take a dialect (``exchange.Reachability``); nothing where it does not
-    say, as an older version.
+    """Ask a server whether it reaches the providers of a dialect (``exchange.Reachability``); empty from an older
+    version.
     """
     answer = ask_page(url, f"/-/upstream/{dialect}", config, PROBE_SECONDS)
     return answer["upstreams"] if isinstance(answer, dict) else ()
 
 
 def server_at(url: str, config: Config) -> FoundServer | None:
-    """The server of this data directory that listens there; None if it is somebody else's."""
+    """Return this data directory's server at a URL; None if another server listens there."""
     token = existing_token(config.data_dir)
     status = _status(url, token) if token is not None else {}
     if not {"version", "upstream", "tenant"} <= status.keys():
         return None
     names = ("settings", "off_since", "unrecorded", "untold", "worker", "ignored_variables", "database")
-    told = {name: status[name] for name in names if name in status}
-    return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **told)
+    given = {name: status[name] for name in names if name in status}
+    return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **given)
 
 
 def _status(url: str, token: str) -> dict[str, Any]:
@@ -142,10 +142,10 @@ def _status(url: str, token: str) -> dict[str, Any]:
 
 
 def _may_be_trusted(port: int, tables: Sequence[Path] = SOCKET_TABLES) -> bool:
-    """Whether whoever listens on ``port`` runs as us or as root, as far as the system tells.
+    """Whether the listener on ``port`` runs as this user or root, as far as the system reports it.
 
-    Any user of a machine can take a loopback port, and could answer like our server: it would be shown our token, and
-    then the client's credentials.
+    Any user of a machine can listen on a loopback port and imitate the server: it would get the token and then the
+    client's credentials.
     """
     owners: set[int] = set()
     for table in tables:

@@ -1,6 +1,6 @@
-"""What could keep Mnemosyne from working on this machine, and what to do about it.
+"""Diagnose what could keep Mnemosyne from working on this machine, with advice.
 
-``CHECKS`` is the whole list: a check is a name and a function from the circumstances to findings.
+``CHECKS`` lists all checks: each has a name and a function from the circumstances to findings.
 """
 
 import os
@@ -29,10 +29,10 @@ UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
 
 LATE_SECONDS = 30.0
-"""What is derived may be so old before it is worth a word."""
+"""Lag of the read models that is not worth a warning."""
 
 HELD_SECONDS = 1.0
-"""An append may take so long while others wait for it before it is worth a word."""
+"""Duration of a blocking append that is not worth a warning."""
 
 CREDENTIALS = (
     "ANTHROPIC_API_KEY",
@@ -42,14 +42,14 @@ CREDENTIALS = (
     "CODEX_API_KEY",
 )
 LOGINS = (".claude/.credentials.json", ".local/share/opencode/auth.json", ".codex/auth.json")
-"""Where clients keep what they got when the user logged in, below the home directory. Looked for, never read."""
+"""Clients' credential files below the home directory. Only their existence is checked; they are never read."""
 
 Verdict = Literal["good", "bad", "open"]
 
 
 @attrs.frozen
 class Finding:
-    """What a check saw. "open" is neither good nor bad: something is absent, or could not be checked."""
+    """The result of a check. "open" is neither good nor bad: something is absent or could not be checked."""
 
     verdict: Verdict
     text: str
@@ -58,7 +58,7 @@ class Finding:
 
 @attrs.frozen
 class Circumstances:
-    """What checks look at. ``config`` is None when the settings cannot be put together; ``refusal`` says why."""
+    """The input of checks. ``config`` is None if the settings are invalid; ``refusal`` is the reason."""
 
     config: Config | None
     refusal: str
@@ -72,14 +72,14 @@ class Circumstances:
 
 @attrs.frozen
 class Check:
-    """One thing to look at. ``look`` may yield several findings, and none if there is nothing to say."""
+    """A check. ``look`` yields any number of findings."""
 
     name: str
     look: Callable[[Circumstances], Iterable[Finding]]
 
 
 def examine(circumstances: Circumstances) -> Iterator[tuple[Check, Finding]]:
-    """Make every check, one after the other. A check that fails in itself is a bad finding."""
+    """Run all checks in order. An exception in a check is a bad finding."""
     for check in CHECKS:
         try:
             for finding in check.look(circumstances):
@@ -91,7 +91,7 @@ def examine(circumstances: Circumstances) -> Iterator[tuple[Check, Finding]]:
 def needs_config(
     look: Callable[[Config, Circumstances], Iterable[Finding]],
 ) -> Callable[[Circumstances], list[Finding]]:
-    """A check that makes no sense without settings."""
+    """Wrap a check so that it is skipped without valid settings."""
 
     def guard(circumstances: Circumstances) -> list[Finding]:
         if circumstances.config is None:
@@ -102,7 +102,7 @@ def needs_config(
 
 
 def _python(_circumstances: Circumstances) -> Iterator[Finding]:
-    # An older Python than we support could not have read this file.
+    # An unsupported Python could not have parsed this file.
     yield Finding("good", f"Mnemosyne {__version__} on Python {platform.python_version()} ({sys.executable})")
 
 
@@ -140,7 +140,7 @@ def _data_dir(config: Config, _circumstances: Circumstances) -> Iterator[Finding
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether something can be made in a folder. It is tried, because rights do not tell: root has all of them."""
+    """Whether files can be created in a folder. Tries it, because root has all permission bits."""
     try:
         with tempfile.TemporaryDirectory(dir=folder):
             return True
@@ -189,7 +189,7 @@ def _tenants(config: Config, _circumstances: Circumstances) -> Iterator[Finding]
 @needs_config
 def _upstream(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
     yield from _provider(config, "--upstream", config.upstream, circumstances)
-    for each in upstreams_of(config):  # one that nobody named may never be asked for anything
+    for each in upstreams_of(config):  # a default one may never be used
         verdict: Verdict = "bad" if each in config.upstreams else "open"
         yield from _provider(config, f"upstreams.{each.name}", each.url, circumstances, verdict)
 
@@ -220,7 +220,7 @@ def _provider(
 
 
 def _head(config: Config, url: str) -> int:
-    """The status of a request without credentials, over the very client that the server uses."""
+    """Send a request without credentials over the server's own HTTP client; return the status."""
     import trio
 
     from mnemosyne.adapters.upstream import HttpUpstream
@@ -242,7 +242,7 @@ def _head(config: Config, url: str) -> int:
 
 
 def _way_to(config: Config, url: str, environ: Mapping[str, str]) -> str:
-    """Which proxy and which certificate authorities stand between us and a provider."""
+    """Describe the proxy and the certificate authorities used for a provider."""
     from mnemosyne.adapters.outbound import choose_proxy, read_authorities
 
     proxy = choose_proxy(url, environ).url
@@ -282,7 +282,7 @@ def _clients(circumstances: Circumstances) -> Iterator[Finding]:
             upstream = circumstances.config.upstream if circumstances.config is not None else ""
             if costs := client.costs(upstream, circumstances.environ):
                 yield Finding(
-                    "open", f"through us {client.title} does without: {'; '.join(costs)}", "see docs/clients.md"
+                    "open", f"behind the proxy {client.title} loses: {'; '.join(costs)}", "see docs/clients.md"
                 )
 
 
@@ -368,7 +368,7 @@ def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding
 
 @needs_config
 def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
-    """What is known of models, and which of those that answered are not among them."""
+    """Report the known models, and the recorded ones without a known price."""
     from mnemosyne.domain.cost.catalogue import in_force, price_of
 
     path = models_path(config)
@@ -397,7 +397,7 @@ def _tariff(config: Config) -> Finding:
 
 
 def _find_models(config: Config) -> list[str]:
-    """By the names that are in the read model of usage; nothing where that cannot be read."""
+    """Return the model names in the read model of usage; empty if it cannot be read."""
     if config.dsn is None and not (config.data_dir / "postgres").exists():
         return []
     import trio
@@ -418,12 +418,12 @@ def _find_models(config: Config) -> list[str]:
     try:
         return trio.run(look)
     except MnemosyneError:
-        return []  # the check of the database says why
+        return []  # the database check reports the reason
 
 
 @needs_config
 def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
-    """How far what is derived is behind. Our server is asked; without one, the database."""
+    """Report the read models' lag, from the server if it runs, otherwise from the database."""
     if (found := find_server(config)) is not None and found.worker:
         state, seconds = found.worker["state"], found.worker["seconds"]
         if state in ("working", "standing by", "starting"):

@@ -1,7 +1,7 @@
-"""What becomes of memory that was used and is free again: kept while turns come, and returned when none does. Behind
-turns, where nobody waits, it is returned again and again.
+"""Tune how the allocator handles freed memory: keep it while turns arrive, return it to the system when the server is
+idle. A worker, for which no client waits, returns it regularly.
 
-All of it is glibc's; with another allocator nothing here does anything.
+All functions need glibc and do nothing with another allocator.
 """
 
 import ctypes
@@ -13,21 +13,21 @@ import trio
 from mnemosyne.http.client_reply import RelayProgress
 
 QUIET_SECONDS = 5.0
-"""For how long nobody is sent anything before freed memory goes back to the system; how often it does in a worker."""
+"""Idle time before freed memory is returned to the system, and the interval of returns in a worker."""
 
 WORKED_SECONDS = 0.25
-"""Of processor time, after which there may be enough of it."""
+"""CPU time after which returning memory may be worthwhile."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENAS = -1, -3, -8
 """Parameters of mallopt(3)."""
 
 
 def keep_freed_memory() -> None:
-    """Let the allocator keep what a long body took, for the next one, in one place for all threads.
+    """Configure the allocator to keep the memory of large bodies for reuse, in one arena for all threads.
 
-    By default glibc gives each block of some megabytes back to the system at once, and every turn of a long session
-    pays for new pages: a third of its CPU time, measured at bodies of ten megabytes. And each thread that reads a body
-    has 64 MB of its own, which it fills and no other may use.
+    By default glibc returns blocks of some megabytes to the system at once, so every turn of a long session pays for
+    new pages: a third of its CPU time, measured with bodies of ten megabytes. Each thread that reads a body would also
+    fill a separate arena of 64 MB.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -39,7 +39,7 @@ def keep_freed_memory() -> None:
 
 
 async def return_freed_memory() -> None:
-    """Return to the system what is free. It takes some milliseconds, and other threads go on until they allocate."""
+    """Return free memory to the system. Takes some milliseconds; other threads run until they allocate."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
@@ -53,10 +53,9 @@ async def return_when_quiet(
     return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
     worked: Callable[[], float] = time.process_time,
 ) -> None:
-    """Return freed memory to the system while clients pause, as often as the process has worked or something was let go
-    of, which ``count_let_go`` tells.
+    """Return freed memory while clients are idle, after enough CPU time or when ``count_let_go`` has increased.
 
-    What a long body sets off goes on behind its reply, so no pause is over with one return.
+    Work caused by a long body continues after its reply, so one return per idle period is not enough.
     """
     before = progress.delivered
 
@@ -74,8 +73,8 @@ async def return_as_it_works(
     worked: Callable[[], float] = time.process_time,
     count_let_go: Callable[[], int] = lambda: 0,
 ) -> None:
-    """Return freed memory to the system as often as the process has worked, each time that this ``may`` be. To let go
-    of much takes no time: so it is returned, too, where ``count_let_go`` went up.
+    """Return freed memory after enough CPU time, whenever ``may`` allows it. Freeing much memory takes little CPU time,
+    so also return it when ``count_let_go`` has increased.
     """
     returned_at, let_go = worked(), count_let_go()
     while True:

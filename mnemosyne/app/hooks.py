@@ -1,4 +1,4 @@
-"""What clients tell their hooks, in the words of Claude Code."""
+"""Events that clients send to their hooks, in Claude Code's format."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.errors import BadOption
 
 ANSWER_SECONDS = 1.0
-"""How long a server may take to answer a hook."""
+"""Time limit for the server's answer to a hook."""
 
 OWNER_PATH = "/-/owner"
 """As in ``http.inspector.status``."""
@@ -21,8 +21,8 @@ OWNER_PATH = "/-/owner"
 
 @attrs.frozen
 class HookEvent:
-    """Something that happened in a client. ``resumed``: what the session was told as it began still stands in it.
-    ``session`` and ``call`` are the client's ids, empty where it does not say.
+    """An event of a client. ``resumed``: the session is continued and still has its original memory block. ``session``
+    and ``call`` are the client's ids, empty if it sends none.
     """
 
     name: str
@@ -34,14 +34,14 @@ class HookEvent:
 
 
 def parse_event(raw: bytes) -> HookEvent:
-    """The event that a client writes to a hook's stdin. Raises BadOption."""
+    """Parse the event that a client writes to a hook's stdin. Raises BadOption."""
     try:
-        told = json_values.read_storable(raw)
+        fields = json_values.read_storable(raw)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or not isinstance(told.get("hook_event_name"), str):
-        raise BadOption("This command is for hooks of clients: it reads an event as JSON from stdin.")
-    texts = {name: value for name, value in told.items() if isinstance(value, str)}
+        fields = None
+    if not isinstance(fields, dict) or not isinstance(fields.get("hook_event_name"), str):
+        raise BadOption("This command is for client hooks: it reads an event as JSON from stdin.")
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
     return HookEvent(
         name=texts["hook_event_name"],
         folder=Path(texts.get("cwd", "")),
@@ -53,17 +53,17 @@ def parse_event(raw: bytes) -> HookEvent:
 
 
 def present(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
-    """Tell the client's server that the session is the owner's: its credential may be another one than before."""
+    """Mark the session as the owner's at the client's server, since its credential may have changed."""
     url = environ.get(BASE_URL, "") or url_of(config)
     if event.session.isascii() and event.session.isprintable() and event.session:
         ask_page(url, OWNER_PATH, config, ANSWER_SECONDS, post={SESSION_HEADER: event.session})
 
 
 def is_managed(environ: Mapping[str, str], config: Config) -> bool:
-    """Whether the client's requests go through a server that manages them: it tells and learns by itself."""
-    asked = f"{environ.get(CUSTOM_HEADERS, '')}{environ.get(OPENCODE_CONFIG, '')}"
-    if MODE_HEADER in asked:
-        return "manage" in asked.partition(MODE_HEADER)[2]
+    """Whether a server manages the client's requests; it then adds and learns memory itself."""
+    configured = f"{environ.get(CUSTOM_HEADERS, '')}{environ.get(OPENCODE_CONFIG, '')}"
+    if MODE_HEADER in configured:
+        return "manage" in configured.partition(MODE_HEADER)[2]
     url = environ.get(BASE_URL, "")
     status = ask_page(url, "/-/status", config, ANSWER_SECONDS) if url else None
     return isinstance(status, dict) and status.get("settings", {}).get("mode") == "manage"

@@ -1,4 +1,4 @@
-"""What is known beyond sessions, put together: the log, and the project that a folder belongs to."""
+"""The composition of memory across sessions: the log, and the project of a folder."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def open_knowledge(
     source: EntrySource = EntrySource.USER,
     meaning: Meaning | None = None,
 ) -> KnowledgeService:
-    """What is known as it is seen from a folder; without one, what holds everywhere."""
+    """Return the memory visible from a folder; without a folder, only global entries."""
     if folder is None:
         return KnowledgeService(store, tenant, source=source, meaning=meaning)
     folder = folder.absolute()
@@ -30,20 +30,22 @@ def open_knowledge(
 
 
 def open_knowledge_source(events: EventLog[object], journal: Journal, config: Config) -> KnowledgeSource:
-    """What tells the sessions of a server what is known, and learns from them."""
+    """Return the source that adds memory to a server's sessions and learns from them."""
     store = KnowledgeStore(events, journal)
     return KnowledgeSource(store, limit_folders(), now, new_id, tokens=config.memory_tokens)
 
 
 FOLDER_SECONDS = 2.0
-"""How long a folder may take to say which project it belongs to: it may lie on a disk that is away."""
+"""Time limit for finding a folder's project: its disk may be unavailable."""
 
 FOLDERS_AT_ONCE = 4
-"""Threads that may wait for such folders; each stays with its folder, and the next ones wait for it in vain."""
+"""Number of threads that may wait for folders; a thread stays blocked by an unresponsive folder."""
 
 
 def limit_folders() -> FindProject:
-    """``find_project`` in a thread, for folders that requests name. Raises FolderSilent where one takes too long."""
+    """Return ``find_project`` as an async function with a time limit, for folders named by requests. It raises
+    FolderSilent.
+    """
     limiter = trio.CapacityLimiter(FOLDERS_AT_ONCE)
 
     async def find(folder: str) -> str:
@@ -51,6 +53,6 @@ def limit_folders() -> FindProject:
             return await trio.to_thread.run_sync(
                 lambda: find_project(Path(folder)), abandon_on_cancel=True, limiter=limiter
             )
-        raise FolderSilent(f"The folder {folder} did not say within {FOLDER_SECONDS:g} s to which project it belongs.")
+        raise FolderSilent(f"The project of folder {folder} could not be found within {FOLDER_SECONDS:g} s.")
 
     return find

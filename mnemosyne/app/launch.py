@@ -1,7 +1,7 @@
-"""A client under our care: find the server or start one, run the client against it, and stay out of its way.
+"""Run a client with a server: start a server, run the client against it, and behave like the client.
 
-The client keeps our place at the terminal: it stays in our process group, so the keys that send signals reach it
-directly; what others send to us alone is passed on; when it stops, we stop, and when it ends, we end the same way.
+The client stays in this process group, so signals typed at the terminal reach it directly. Signals sent only to this
+process are forwarded. When the client stops, this process stops, and it ends the same way as the client.
 """
 
 import math
@@ -27,27 +27,27 @@ from mnemosyne.errors import ServerDidNotStart
 from mnemosyne.setting_values import is_loopback
 
 START_SECONDS = 120.0
-"""How long a server may take to start; the first one makes a database."""
+"""Time limit for a server to start; the first one creates a database."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds until a server that ended under its client is started again."""
+"""Seconds before a server that ended while its client is running is restarted."""
 
 STEADY_SECONDS = 30.0
-"""A server that lived so long is started again soon; one that keeps ending waits, up to LONGEST_PAUSE."""
+"""A server that ran this long is restarted after FIRST_PAUSE; repeated failures back off up to LONGEST_PAUSE."""
 
 POLL_SECONDS = 0.05
 
 STOP_SECONDS = 10.0
-"""How long a server may take to stop once its client has ended; then it is told again, and then killed."""
+"""How long a server may take to stop after its client ended, before a second SIGTERM and then SIGKILL."""
 
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 TYPED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-"""What the terminal sends to its whole foreground group, the client included, when a key is pressed."""
+"""Signals that the terminal sends to its whole foreground group, including the client."""
 
 
 @attrs.define
 class StartedServer:
-    """A server that runs for one client. ``log`` is where its stderr goes, from ``log_start`` on."""
+    """A server that runs for one client. Its stderr goes to ``log``, from position ``log_start``."""
 
     config: Config
     environ: Mapping[str, str]
@@ -57,25 +57,25 @@ class StartedServer:
     url: str = ""
 
     def start_again(self) -> None:
-        """Another process in place of one that ended, at the same address."""
+        """Start a new process at the same address after the old one ended."""
         _close_pipes(self.process)
         with open_server_log(self.config.data_dir) as log:
             self.process = _spawn_server(self.config, self.environ, log.fileno(), urlsplit(self.url).port or 0)
             self.log_start = log.tell()
 
     def last_words(self) -> str:
-        """Why it ended, as far as its log tells."""
+        """Return the last line of its log, usually the reason of its end."""
         with suppress(OSError), self.log.open("rb") as file:
             file.seek(self.log_start)
             lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
             if lines:
                 return lines[-1].strip().removeprefix("Error: ")
-        return "It left no word why."
+        return "The log has no reason."
 
 
 @contextmanager
 def start_server(config: Config, environ: Mapping[str, str]) -> Iterator[StartedServer]:
-    """A server on a free port, with the settings in force; it is stopped at the end."""
+    """Start a server on a free port with the settings in force; stop it at the end."""
     prepare_data_dir(config.data_dir)
     with open_server_log(config.data_dir) as log:
         process = _spawn_server(config, environ, log.fileno(), 0)
@@ -90,9 +90,9 @@ def start_server(config: Config, environ: Mapping[str, str]) -> Iterator[Started
 def _spawn_server(config: Config, environ: Mapping[str, str], log: int, port: int) -> "subprocess.Popen[bytes]":
     host = config.host if is_loopback(config.host) else "127.0.0.1"
     return subprocess.Popen(
-        # -P: an agent works in directories that nobody vouches for, and Python would import from them.
+        # -P: do not import modules from the working directory, which is untrusted.
         [sys.executable, "-P", "-m", "mnemosyne", "serve", "--host", host, "--port", str(port), "--until-stdin-ends"],
-        stdin=subprocess.PIPE,  # ends when we do, however we do
+        stdin=subprocess.PIPE,  # closes when this process ends, for whatever reason
         stdout=subprocess.PIPE,
         stderr=log,
         start_new_session=True,  # Ctrl-C is for the client
@@ -101,7 +101,9 @@ def _spawn_server(config: Config, environ: Mapping[str, str], log: int, port: in
 
 
 def as_variables(config: Config) -> dict[str, str]:
-    """What our command line said, for a server that does not see it. Not as options: a DSN may hold a password."""
+    """Return the command line's options as variables for the server. A DSN may hold a password, so they are not passed
+    as options.
+    """
     variables = {
         setting.variable: render(getattr(config, setting.name))
         for setting in SETTINGS
@@ -117,7 +119,7 @@ def _await_url(server: StartedServer) -> str:
     assert output is not None
     ready, _, _ = select.select([output], [], [], START_SECONDS)
     if not ready:
-        raise ServerDidNotStart(f"The server has not started within {START_SECONDS:g} s. Its log: {server.log}")
+        raise ServerDidNotStart(f"The server did not start within {START_SECONDS:g} s. See its log: {server.log}")
     words = output.readline().decode().split()
     if words[:3] != ["mnemosyne", "listening", "on"]:
         with suppress(subprocess.TimeoutExpired):
@@ -145,17 +147,17 @@ def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
 def run_client(
     command: Sequence[str], environ: Mapping[str, str], server: StartedServer | None, say: Callable[[str], None]
 ) -> int:
-    """Run the client in our place. Returns its exit code, or minus the signal that ended it.
+    """Run the client. Returns its exit code, or minus the signal that ended it.
 
-    Raises OSError if it cannot be started. ``say`` gets a sentence if the server ends before the client.
+    Raises OSError if it cannot be started. ``say`` gets a message if the server ends before the client.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # our caller may ignore it, and then nobody could be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if the caller ignores it, waitpid does not work
     with _signals() as passing:
         pid = os.posix_spawnp(
             command[0],
             list(command),
             dict(environ),
-            # Python ignores these two, and an ignored signal would stay ignored in the client.
+            # Python ignores these two, and the client would inherit that.
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
         passing.to(pid)
@@ -166,16 +168,16 @@ def run_client(
 
 
 def _await_client(pid: int, server: StartedServer | None, say: Callable[[str], None]) -> int:
-    """Wait for the client, and start its server again whenever that ends."""
+    """Wait for the client and restart its server whenever that ends."""
     pauses, began, start_at = backoff(FIRST_PAUSE, LONGEST_PAUSE), time.monotonic(), math.inf
     while True:
-        # Between two servers it is polled, so that neither the client's end nor the next start is missed.
+        # While no server runs, poll, so that neither the client's end nor the next start is missed.
         ended, status = os.waitpid(-1, os.WUNTRACED | (os.WNOHANG if start_at < math.inf else 0))
         if ended == 0:
             time.sleep(POLL_SECONDS)
         elif os.WIFSTOPPED(status):
             if ended == pid:
-                os.kill(os.getpid(), signal.SIGSTOP)  # so that the shell notices; we go on here after `fg`
+                os.kill(os.getpid(), signal.SIGSTOP)  # so that the shell notices; `fg` resumes here
                 os.kill(pid, signal.SIGCONT)
         elif ended == pid:
             return os.waitstatus_to_exitcode(status)
@@ -186,9 +188,9 @@ def _await_client(pid: int, server: StartedServer | None, say: Callable[[str], N
             pause = next(pauses)
             start_at = time.monotonic() + pause
             code = server.process.returncode
-            words = f"{server.last_words()} " if code >= 0 else ""  # a signal leaves no time for any
+            words = f"{server.last_words()} " if code >= 0 else ""  # a signal leaves no time to log a reason
             say(
-                f"the server ended while its client was running ({_how(code)}) and is started again in {pause:g} s. "
+                f"the server ended while its client was running ({_how(code)}) and is restarted in {pause:g} s. "
                 f"{words}(log: {server.log})"
             )
         if server is not None and time.monotonic() >= start_at:
@@ -201,7 +203,7 @@ def _how(code: int) -> str:
 
 
 class _Passing:
-    """Passes signals on to a process; those that come before there is one wait for it."""
+    """Forwards signals to a process; keeps signals that arrive before the process is started."""
 
     def __init__(self) -> None:
         self._pid: int | None = None
@@ -223,7 +225,9 @@ class _Passing:
 
 @contextmanager
 def _signals() -> Iterator[_Passing]:
-    """Handlers, not SIG_IGN: what is ignored here would stay ignored in the client. And so, what is stays so."""
+    """Install handlers that forward signals, instead of SIG_IGN, which the client would inherit. Ignored signals stay
+    ignored.
+    """
     passing = _Passing()
     numbers = [number for number in PASSED_ON + TYPED if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, passing.take) for number in numbers}
@@ -235,7 +239,7 @@ def _signals() -> Iterator[_Passing]:
 
 
 def _at_terminal() -> bool:
-    """Whether we are the foreground group of our terminal, so that a signal may have been typed."""
+    """Whether this is the terminal's foreground group, so that a signal may have been typed."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -249,7 +253,7 @@ def _at_terminal() -> bool:
 
 
 def end_like(code: int) -> int:
-    """The exit code for a client's ``code``; a signal that ended the client ends us too, so that our caller sees it."""
+    """Return the exit code for a client's ``code``; if a signal ended the client, end by the same signal."""
     if code >= 0:
         return code
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core file is enough

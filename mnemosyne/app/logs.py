@@ -1,7 +1,7 @@
-"""The log of a process of ours: lines of text or of JSON, on stderr or in a file that others may rotate.
+"""Logging: lines of text or JSON, on stderr or in a file that may be rotated.
 
-Entries name sessions and models, whose names came from outside, and errors may quote anything: credentials are masked,
-and nothing in a line commands a terminal. Our own code logs no content and no header but those on the allow-list.
+Names of sessions and models come from outside, and errors may quote anything, so credentials are masked and terminal
+control sequences removed. The code logs no content, and no headers except those on the allow-list.
 """
 
 import json
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class TextLines(logging.Formatter):
-    """For people."""
+    """Formats entries as text."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -36,8 +36,8 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """For programs: an object a line. ``session`` is the session that an entry is about, and what is known of a turn
-    stands beside it.
+    """Formats entries as JSON, one object per line. ``session`` is the entry's session; further members describe its
+    turn.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -55,15 +55,15 @@ class JsonLines(logging.Formatter):
 
 
 def _session(record: logging.LogRecord) -> dict[str, str]:
-    """What an entry names by a UUID is a session: nothing else of ours has one."""
+    """Return the session of an entry: the first UUID among its arguments, since only sessions have UUIDs."""
     args = record.args if isinstance(record.args, tuple) else ()
-    found = next((arg for arg in args if isinstance(arg, UUID)), None)
-    return {} if found is None else {"session": str(found)}
+    session = next((arg for arg in args if isinstance(arg, UUID)), None)
+    return {} if session is None else {"session": str(session)}
 
 
 class _RotatedFile(WatchedFileHandler):
-    """A file for its owner only. When somebody moved it away, the next entry begins a new one; an entry that cannot be
-    written is told on stderr and breaks nothing.
+    """A log file readable by its owner only. If it was moved away, the next entry starts a new one; write errors are
+    reported on stderr and break nothing.
     """
 
     def _open(self) -> TextIOWrapper:
@@ -78,7 +78,7 @@ class _RotatedFile(WatchedFileHandler):
 
 
 def start_logging(level: str, form: str = "text", file: Path | None = None) -> None:
-    """Log from here on, in the ``form`` that ``log_format`` names. Raises BadConfiguration for a file that cannot be
+    """Start logging; ``form`` is the value of ``log_format``. Raises BadConfiguration for a file that cannot be
     written.
     """
     try:
@@ -91,12 +91,12 @@ def start_logging(level: str, form: str = "text", file: Path | None = None) -> N
 
 
 def set_level(level: str) -> None:
-    """How much is said of what we do."""
+    """Set the log level of Mnemosyne's loggers."""
     logging.getLogger("mnemosyne").setLevel(level.upper())
 
 
 def log_turns(append: Append, error: LogFailed | None) -> None:
-    """A line for each turn that an append on record accounts for, or says to be broken off."""
+    """Log a line for each turn that a durable append completes or interrupts."""
     if error is not None or not log.isEnabledFor(logging.INFO):
         return
     for envelope in append.envelopes:
@@ -105,7 +105,7 @@ def log_turns(append: Append, error: LogFailed | None) -> None:
                 _log_account(append.stream, event)
             case TurnInterrupted() as event:
                 about = _name_turn(event)
-                log.info("session %s: turn %d was broken off", append.stream, event.turn, extra={"about": about})
+                log.info("session %s: turn %d was interrupted", append.stream, event.turn, extra={"about": about})
             case _:
                 pass
 

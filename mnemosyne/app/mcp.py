@@ -1,4 +1,4 @@
-"""``mnemosyne mcp`` put together: an open database, the tools over it, and the protocol."""
+"""The composition of ``mnemosyne mcp``: an open database, its tools, and the protocol."""
 
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -22,12 +22,12 @@ from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 
 DRAIN_SECONDS = 2.0
-"""How long the end waits for answers under way."""
+"""How long shutdown waits for running calls."""
 
 
 @asynccontextmanager
 async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -> AsyncIterator[AgentTools]:
-    """The tools for as long as the context lasts; what they wrote is durable then."""
+    """Open the tools; all their writes are durable when the context ends."""
     async with open_read_models(config, say) as models, trio.open_nursery() as nursery:
         journal = models.archive.journal
         await nursery.start(journal.run)
@@ -49,7 +49,7 @@ async def run_stdio(config: Config, folder: Path, say: Callable[[str], None]) ->
 
 
 async def run_http(config: Config, folder: Path, host: str, port: int, say: Callable[[str], None]) -> None:
-    """Serve whoever brings the token, until SIGTERM or SIGINT."""
+    """Serve clients with the token until SIGTERM or SIGINT."""
     prepare_data_dir(config.data_dir)
     token, listener, stopping = local_token(config.data_dir), bind(host, port), trio.Event()
     url = f"{bound_url_of(listener)}/mcp"

@@ -1,6 +1,6 @@
-"""What a server reports to a monitor at ``/-/metrics``, in the text format of Prometheus, version 0.0.4.
+"""The metrics page at ``/-/metrics``, in Prometheus text format 0.0.4.
 
-All of it is in the memory of the process, except how far the worker is behind, which the database knows.
+All values are in the memory of the process, except the worker's lag, which is read from the database.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
 LIBRARY = "prometheus_client"
-"""Takes 50 ms to import, so that only a server with a monitor does it, and outside its event loop."""
+"""Takes 50 ms to import, so it is imported only on the first request for metrics, outside the event loop."""
 
 
 @attrs.frozen
 class Metric:
-    """What is measured, and what that means. ``labels`` are the names of those that its samples have."""
+    """A metric's definition; ``labels`` are the label names of its samples."""
 
     name: str
     kind: str
@@ -96,15 +96,15 @@ METRICS = (
     Metric("mnemosyne_events_behind", "gauge", "Recorded events that some read model lacks."),
     Metric("mnemosyne_seconds_behind", "gauge", "Age of the oldest such event."),
 )
-"""All of them, in the order of the page."""
+"""All metrics, in the order of the page."""
 
 Values = dict[str, Any]
-"""By the names of metrics: a number, or numbers by the values of their labels; of a histogram buckets and sum."""
+"""Values by metric name: a number, numbers by label values, or buckets and sum of a histogram."""
 
 
 @attrs.frozen(kw_only=True)
 class ServerMetrics:
-    """The parts of a server that are asked."""
+    """Collects the metrics from the parts of a server."""
 
     gateway: Gateway
     tally: RecordTally
@@ -113,7 +113,7 @@ class ServerMetrics:
     supervisor: Supervisor
 
     async def page(self) -> str:
-        """The metrics as text."""
+        """Return the metrics as text."""
         await trio.to_thread.run_sync(import_module, LIBRARY)
         from prometheus_client import generate_latest
 
@@ -167,7 +167,7 @@ class ServerMetrics:
         }
 
     async def _worker(self) -> Values:
-        """How far it is behind is left out while the database does not answer."""
+        """Return the worker's values; its lag is missing while the database does not answer."""
         worker = await self.supervisor.describe()
         behind = ("events_behind", "seconds_behind")
         return {
@@ -180,7 +180,7 @@ class ServerMetrics:
 
 @attrs.frozen
 class _Page:
-    """What the library asks for metrics (its ``Collector``)."""
+    """Implements ``Collector`` of the Prometheus library."""
 
     values: Values
 

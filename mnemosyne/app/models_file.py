@@ -1,4 +1,4 @@
-"""The user's own table of models: a file beside the one that is shipped."""
+"""The user's models file, which extends the shipped table."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ from mnemosyne.errors import BadConfiguration
 
 
 def use_models(path: Path | None) -> None:
-    """Decide with what this file says, and what is shipped for the rest; None: with that alone. Raises BadConfiguration
-    for a file that is not there or cannot be used.
+    """Use the models of this file on top of the shipped ones, or only those if None. Raises BadConfiguration for a
+    missing or invalid file.
     """
     tables = {} if path is None else read_tables(_text(path), str(path))
     use(catalogue_of(overlay(load_shipped(), tables), str(path or "that is shipped")))

@@ -1,4 +1,4 @@
-"""The index of objects of an open database: opened, and brought up to date before it is asked."""
+"""Open the object index of a database and bring it up to date."""
 
 import os
 from functools import partial
@@ -19,16 +19,16 @@ from mnemosyne.projections.object_index import OBJECT_INDEX
 
 
 async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
-    """The index of objects in an open database."""
+    """Open the object index."""
     embedder = await trio.to_thread.run_sync(partial(open_embedder, config.data_dir, threads=MOST_THREADS))
     embedders: list[Embedder] = [embedder]
     if not isinstance(embedder, HashedLexical):
-        embedders.append(HashedLexical())  # what there was before the model
+        embedders.append(HashedLexical())  # objects indexed before the model was installed
     return PostgresObjectIndex(database, embedders)
 
 
 def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = ignore_news) -> ObjectIndexer:
-    """What fills an index of an open database. ``report`` hears of each step."""
+    """Return the indexer that fills an index; it calls ``report`` after each step."""
     events = PostgresEventLog(database, event_codec())
 
     def threads() -> int:
@@ -38,7 +38,7 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
 
 
 async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
-    """The index of objects with all that the log holds; ``anew``: made again, but for vectors."""
+    """Return the object index, up to date with the log; ``anew`` rebuilds it except for vectors."""
     index = await open_index(models.config, models.database)
     if anew:
         await models.refresh((OBJECT_INDEX,))
@@ -48,7 +48,7 @@ async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresO
 
 
 async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
-    """Have the index hold all that the log does."""
+    """Bring the index up to date with the log."""
     await models.refresh((OBJECT_INDEX,))
     standing = await index.standing()
     with models.bar_of("indexing", standing.missing + standing.unembedded) as show:

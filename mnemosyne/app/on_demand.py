@@ -1,8 +1,8 @@
-"""Processes that a server starts when somebody asks at their sockets, and again when they ended: for pages, and for
-commands that read the log (``mnemosyne.handover``).
+"""Processes that a server starts on demand and restarts after their end: for pages, and for commands that read the log
+(``mnemosyne.handover``).
 
-Such a process takes what comes at a Unix socket that is ours, where only we can enter; so what comes while it starts
-waits there, and one that ends is followed by another.
+The server owns a private Unix socket on which the process accepts connections; connections wait there while the process
+starts or is replaced.
 """
 
 import logging
@@ -27,27 +27,27 @@ from mnemosyne.http.inspector.passing import PagePasser
 log = logging.getLogger(__name__)
 
 PAGES = (sys.executable, "-P", "-m", "mnemosyne", "open", "--at-socket")
-"""-P: nobody vouches for the working directory, and Python would import from it."""
+"""-P: do not import modules from the working directory, which is untrusted."""
 
 COMMANDS = (sys.executable, "-P", "-m", "mnemosyne.cli.handed")
 
 WAITING = 64
-"""So many requests or commands wait at a socket."""
+"""Backlog of a socket."""
 
 DSN_SECONDS = 2.0
-"""How long the start of the pages waits for the server's database."""
+"""How long the start of the page process waits for the server's database."""
 
 PAUSE_SECONDS, LONGEST_PAUSE = 1.0, 30.0
-"""How soon one that ended is followed by another, if somebody asks; later each time where they keep ending."""
+"""Delay before a restart on demand; repeated failures back off up to LONGEST_PAUSE."""
 
 STEADY_SECONDS = 30.0
-"""One that lived so long is followed soon."""
+"""A process that ran this long is restarted after PAUSE_SECONDS."""
 
 
 @attrs.frozen(kw_only=True)
 class ProcessOnDemand:
-    """Keeps it there while somebody asks at ``listener``, whose number is the last argument of its command. ``purpose``
-    is what it does, for people; ``environ`` gives its variables at each start.
+    """Starts a process whenever a connection waits at ``listener``, whose file descriptor is the last argument of
+    ``command``. ``purpose`` is for log messages; ``environ`` returns the variables for each start.
     """
 
     purpose: str
@@ -56,7 +56,7 @@ class ProcessOnDemand:
     environ: Callable[[], Awaitable[Mapping[str, str]]]
 
     async def run(self) -> Never:
-        """Start one whenever somebody waits, until cancelled; then it is ended, too."""
+        """Start the process whenever a connection waits, until cancelled; then end it."""
         pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
         while True:
             await trio.lowlevel.wait_readable(self.listener)
@@ -71,10 +71,10 @@ class ProcessOnDemand:
         try:
             process = await trio.lowlevel.open_process(
                 [*self.command, str(number)],
-                stdin=subprocess.PIPE,  # ends when we do
+                stdin=subprocess.PIPE,  # closes when this process ends
                 env=environ,
                 pass_fds=(number,),
-                process_group=0,  # Ctrl-C is for us
+                process_group=0,  # keeps Ctrl-C away from it
             )
         except OSError as error:
             log.warning("The process for %s cannot be started: %s.", self.purpose, error)
@@ -95,13 +95,12 @@ class ProcessOnDemand:
 async def open_pages(
     environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]], token: str, tasks: trio.Nursery
 ) -> AsyncIterator[PagePasser | None]:
-    """What passes requests for pages on, for as long as the context lasts; None where there can be no socket, which
-    keeps no server from serving. ``dsn`` gives the database's, once it is known; ``environ`` holds the settings as
-    variables.
+    """Start the page process on demand; return the PagePasser, or None if no socket can be created, which does not stop
+    the server. ``dsn`` waits for the database's DSN; ``environ`` has the settings as variables.
     """
 
     async def with_database() -> Mapping[str, str]:
-        """The one that is open already; where none is, the pages say why."""
+        """Add the open database's DSN; without one, the pages report why."""
         with trio.move_on_after(DSN_SECONDS):
             return {**environ, "MNEMOSYNE_DSN": await dsn()}
         return environ
@@ -114,7 +113,7 @@ async def open_pages(
             listener.bind(str(path))
             listener.listen(WAITING)
         except OSError as error:
-            log.warning("There will be no pages: no socket can be made for them: %s.", error)
+            log.warning("Pages are unavailable: cannot create their socket: %s.", error)
             yield None
             return
         async with HttpUpstream("http://localhost", socket=path) as upstream:
@@ -125,14 +124,14 @@ async def open_pages(
 
 @asynccontextmanager
 async def open_commands(data_dir: Path, environ: Mapping[str, str], tasks: trio.Nursery) -> AsyncIterator[None]:
-    """Take commands for as long as the context lasts; where there can be no socket, they do their work themselves."""
+    """Accept handed-over commands; if no socket can be created, commands run in their own processes."""
     path = socket_path(str(data_dir))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.setblocking(False)
         try:
             _bind(listener, path)
         except OSError as error:
-            log.info("Commands are slower than they could be: no socket can be made for them: %s.", error)
+            log.info("Commands will be slower: cannot create their socket: %s.", error)
             yield
             return
         ours = os.stat(path).st_ino
@@ -146,12 +145,12 @@ async def open_commands(data_dir: Path, environ: Mapping[str, str], tasks: trio.
             yield
         finally:
             with suppress(OSError):
-                if os.stat(path).st_ino == ours:  # another server of this data directory may have come
+                if os.stat(path).st_ino == ours:  # another server may have replaced it
                     os.unlink(path)
 
 
 def _bind(listener: socket.socket, path: str) -> None:
-    """Listen there, instead of whoever did. Raises OSError."""
+    """Listen at ``path``, replacing any other listener. Raises OSError."""
     draft = f"{path}.{os.getpid()}"
     with suppress(FileNotFoundError):
         os.unlink(draft)

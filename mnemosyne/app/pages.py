@@ -1,6 +1,6 @@
-"""The pages put together: a process that reads the log and shows it, and can be done without.
+"""The composition of the page process, which reads the log and shows it; turns do not depend on it.
 
-It opens the database as a command does, beside a server or without one. While that is away, pages say so.
+It opens the database like a command, with or without a running server. While the database is unavailable, pages say so.
 """
 
 import logging
@@ -49,13 +49,13 @@ from mnemosyne.services.turn_view import KnownTurns
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 600.0
-"""A process that shows pages for a server ends when nobody asked for so long."""
+"""A server's page process ends after this time without requests."""
 
 OPENING_SECONDS = 10.0
-"""How long a page waits for the database when its process has just been started."""
+"""How long a page waits for the database after the start of the process."""
 
 AGAIN_SECONDS = 1.0
-"""How soon a database that was away is tried again."""
+"""Delay before the database is tried again."""
 
 DRAIN_SECONDS = 1.0
 
@@ -71,9 +71,9 @@ class OpenPageContext:
         simulations: Simulations,
     ) -> None:
         self.shown: Mapping[str, Any] = {
-            each.name: {"value": each.tell(getattr(config, each.name)), "source": config.sources[each.name]}
-            for each in SETTINGS
-            if each.name != "dsn"
+            setting.name: {"value": setting.tell(getattr(config, setting.name)), "source": config.sources[setting.name]}
+            for setting in SETTINGS
+            if setting.name != "dsn"
         }
         self.session_budget = session_budget(config)
         self.observations: Observations = no_observations()
@@ -92,13 +92,13 @@ class OpenPageContext:
         self._gone = trio.Event()
 
     async def wait_until_tried(self) -> None:
-        """Wait until it is known whether the database answers, but not for long."""
+        """Wait briefly until the first connection attempt to the database has ended."""
         with trio.move_on_after(OPENING_SECONDS):
             await self._tried.wait()
 
     @property
     def is_open(self) -> bool:
-        """Whether the database answered, the last time that was tried."""
+        """Whether the database is open."""
         return self._models is not None
 
     @property
@@ -117,7 +117,7 @@ class OpenPageContext:
 
     @property
     def store(self) -> KnowledgeStore:
-        """What is known beyond sessions."""
+        """The memory across sessions."""
         if self._store is None:
             raise LogUnavailable(self._away)
         return self._store
@@ -142,7 +142,7 @@ class OpenPageContext:
 
     async def index(self) -> CrossSessionIndex:
         models = self.models
-        # Whoever leads fills it; a page would wait for as long as that takes.
+        # A leading worker fills the index; a page must not wait for that.
         if (await lag(models.database)).led:
             return await open_index(models.config, models.database)
         return await fill_index(models)
@@ -154,9 +154,9 @@ class OpenPageContext:
             last = await self._progress.beyond(position)
             nursery.cancel_scope.cancel()
         recorded = await self.archive.events.tail(after=position, limit=_MOST_EVENTS)
-        streams = {each.stream for each in recorded}
-        # The tail is that of all tenants: when another's sessions are at work is nobody's business here, nor their ids.
-        return last, frozenset([each for each in streams if await self.archive.events.streams(str(each))])
+        streams = {record.stream for record in recorded}
+        # The tail has events of all tenants: do not reveal the activity or ids of other tenants' sessions.
+        return last, frozenset([stream for stream in streams if await self.archive.events.streams(str(stream))])
 
     async def health(self) -> Mapping[str, Any]:
         models = self.models
@@ -170,7 +170,7 @@ class OpenPageContext:
         }
 
     async def keep_open(self) -> Never:
-        """Open the database, and open it again whenever it went away."""
+        """Open the database and reopen it whenever it becomes unavailable."""
         while True:
             try:
                 await self._hold_open()
@@ -188,15 +188,15 @@ class OpenPageContext:
             trio.open_nursery() as nursery,
         ):
             await nursery.start(models.archive.journal.run)
-            ear = Database(models.database.dsn, connections=1)
+            listener = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())
             self._gone = trio.Event()
             self._models, self._store = models, KnowledgeStore(models.archive.events, models.archive.journal)
             self._tried.set()
             try:
-                await publish_progress(ear, self._progress)
+                await publish_progress(listener, self._progress)
             finally:
-                ear.close()
+                listener.close()
                 with trio.CancelScope(shield=True):
                     await models.archive.journal.close(LAST_COMMIT_SECONDS)
                 nursery.cancel_scope.cancel()
@@ -212,8 +212,8 @@ async def _cancel_behind(event: trio.Event, scope: trio.CancelScope) -> None:
 
 @attrs.define
 class PagesAlone:
-    """The ASGI application of a process that shows pages and nothing else. ``asked_at`` is when it was asked last, in
-    trio's time; ``busy`` counts the requests under way.
+    """The ASGI application of the page process. ``asked_at`` is the time of the last request, in trio's time; ``busy``
+    counts the running requests.
     """
 
     pages: QuartTrio
@@ -229,19 +229,19 @@ class PagesAlone:
         else:
             self.busy += 1
             try:
-                pages: Any = self.pages  # the framework names the same messages by other types
+                pages: Any = self.pages  # the framework has its own types for the same messages
                 await pages(scope, receive, send)
             finally:
                 self.busy -= 1
                 self.asked_at = trio.current_time()
 
     async def wait_until_idle(self, seconds: float) -> None:
-        """Wait until nobody asked for so long."""
+        """Wait until there was no request for ``seconds``."""
         while True:
-            left = seconds if self.busy else self.asked_at + seconds - trio.current_time()
-            if left <= 0:
+            remaining = seconds if self.busy else self.asked_at + seconds - trio.current_time()
+            if remaining <= 0:
                 return
-            await trio.sleep(left)
+            await trio.sleep(remaining)
 
 
 async def run_pages(
@@ -254,7 +254,7 @@ async def run_pages(
     idle_seconds: float | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Show pages at a listening socket until SIGTERM or SIGINT, or until nobody asked for so long."""
+    """Serve pages at a listening socket until SIGTERM or SIGINT, or until there was no request for ``idle_seconds``."""
     prepare_data_dir(config.data_dir)
     page_context = OpenPageContext(config, now, new_id, simulations)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)

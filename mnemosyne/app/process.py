@@ -1,4 +1,4 @@
-"""What a process of ours brings along: the clock, names, secrets."""
+"""Process-wide functions: the clock, ids and salts."""
 
 import os
 import secrets
@@ -8,32 +8,32 @@ import threading
 import time
 
 END_SECONDS = 10.0
-"""How long a process whose server is gone may take to end by itself."""
+"""How long a process whose server has ended may take to stop before it is killed."""
 
 
 def now() -> int:
-    """µs of UTC."""
+    """Return the time in µs of UTC."""
     return time.time_ns() // 1000
 
 
 def new_salt() -> bytes:
-    """For a new session."""
+    """Return a random salt for a new session."""
     return secrets.token_bytes(16)
 
 
 def new_id() -> str:
-    """A name for what one request, or one piece of work, sets off."""
+    """Return a new correlation id for a request or task."""
     return secrets.token_hex(8)
 
 
 def end_with_server() -> None:
-    """End when the server at the other end of our stdin does, however it does. A thread sees that it hangs up, whatever
-    our loop does.
+    """End this process when stdin closes, which means that its server has ended. A thread watches stdin, independent of
+    the event loop.
     """
 
     def watch() -> None:
         poll = select.poll()
-        poll.register(0, 0)  # what it says is for others to read
+        poll.register(0, 0)  # detects only the hangup; others read the data
         poll.poll()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(END_SECONDS)

@@ -1,4 +1,4 @@
-"""The read models of an open database: brought up to date before they are asked, whether a server runs or not."""
+"""Read models of an open database, brought up to date before each query, with or without a running server."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
@@ -14,18 +14,16 @@ from mnemosyne.projections.projector import Projector
 from mnemosyne.services.read_models import Question, Row
 
 Bars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-"""What shows how far something has come (done, of how many), under a label."""
+"""Opens a progress bar with a label; the result takes (done, total)."""
 
 
 def no_bars(label: str) -> AbstractContextManager[Callable[[int, int], None]]:
-    """For those who do not watch."""
+    """Return a progress bar that shows nothing."""
     return nullcontext(lambda done, total: None)
 
 
 class OpenReadModels:
-    """See services.read_models.ReadModels: those of one tenant's sessions. ``say`` gets a sentence about whatever is
-    out of the ordinary.
-    """
+    """Implements services.read_models.ReadModels for one tenant. ``say`` gets messages about problems."""
 
     def __init__(
         self,
@@ -36,7 +34,7 @@ class OpenReadModels:
         event_log: type[PostgresEventLog] = PostgresEventLog,
     ) -> None:
         self.archive: Storage = storage_of(database, config.tenant, event_log=event_log)
-        """The log in the same database, which is read; a helper's answer to a question is recorded there."""
+        """The log in the same database; read-only except for recording helper answers."""
         self.log = open_views(database)
         self.store = PostgresProjections(database)
         self.config = config
@@ -45,28 +43,29 @@ class OpenReadModels:
         self._say = say
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
-        """See services.read_models.ReadModels. Rows of other tenants' sessions are left out, whatever is asked; a query
-        that counts or limits rows has to leave them out itself, and is told the tenant.
+        """See services.read_models.ReadModels. Rows of other tenants' sessions are always removed; a query that counts
+        or limits rows must exclude them itself and gets the tenant as a parameter.
         """
-        whose, tenant = Question("timeline", "of_others"), {"tenant": self.config.tenant}
-        asked = [(find(each.projection), each) for each in (whose, *questions)]
-        projections = list({projection.name: projection for projection, _ in asked}.values())
+        of_others, tenant = Question("timeline", "of_others"), {"tenant": self.config.tenant}
+        queries = [(find(question.projection), question) for question in (of_others, *questions)]
+        projections = list({projection.name: projection for projection, _ in queries}.values())
         await self.refresh(projections)
         foreign, *answers = await self.store.select(
-            projections, [(projection.query(each.query), {**each.about, **tenant}) for projection, each in asked]
+            projections,
+            [(projection.query(question.query), {**question.about, **tenant}) for projection, question in queries],
         )
         others = {row["stream"] for row in foreign}
         return [
-            [] if each.about.get("stream") in others else [row for row in rows if row.get("stream") not in others]
-            for each, rows in zip(questions, answers, strict=True)
+            [] if question.about.get("stream") in others else [row for row in rows if row.get("stream") not in others]
+            for question, rows in zip(questions, answers, strict=True)
         ]
 
     async def follow(self, *projections: str) -> bool:
         """See services.read_models.ReadModels."""
-        return await self.refresh([find(each) for each in projections])
+        return await self.refresh([find(name) for name in projections])
 
     async def refresh(self, projections: Sequence[Projection]) -> bool:
-        """Bring projections up to date; say what cannot be, and return whether all are."""
+        """Bring projections up to date; report those that cannot be, and return whether all are current."""
         total, are_current = await self.log.last_position(), True
         for projection in projections:
             with self.bar_of(projection.name, total) as report:
@@ -74,12 +73,12 @@ class OpenReadModels:
                 standing = await projector.catch_up()
             if standing.error is not None:
                 are_current = False
-                self._say(f"{projection.name} shows what was before it stopped: {standing.error}.")
+                self._say(f"{projection.name} is out of date: {standing.error}.")
         return are_current
 
     @contextmanager
     def bar_of(self, label: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for a rebuild up to the position ``total``, once there is something to show."""
+        """Return the report function of a progress bar up to ``total``; the bar appears at the first report."""
         with ExitStack() as stack:
             bar: list[Callable[[int, int], None]] = []
 
@@ -98,6 +97,6 @@ async def open_read_models(
     bars: Bars = no_bars,
     event_log: type[PostgresEventLog] = PostgresEventLog,
 ) -> AsyncIterator[OpenReadModels]:
-    """Open the database for as long as the context lasts. Raises what ``open_database`` raises."""
+    """Open the database and its read models. Raises what ``open_database`` raises."""
     async with open_database(config) as database:
         yield OpenReadModels(config, database, say, bars, event_log)

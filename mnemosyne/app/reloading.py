@@ -1,6 +1,4 @@
-"""SIGHUP: the settings are read again, and what can change while requests run does. The rest waits for a new start,
-which is said.
-"""
+"""Reload the settings on SIGHUP: apply those that can change at runtime, and report those that need a restart."""
 
 import logging
 import os
@@ -22,13 +20,13 @@ from mnemosyne.http.gateway import Gateway
 log = logging.getLogger(__name__)
 
 RELOADED = ("log_level", "mode", "models_file")
-"""What changes while requests run: what is said in the log, what becomes of new conversations, prices and models."""
+"""The settings that can change at runtime."""
 
 
 @attrs.define
 class Reloader:
-    """Changes a running server. ``config`` holds the settings in force, ``load`` reads them again, ``shown`` is what
-    the server tells of them. ``restart_worker`` has its worker begin anew.
+    """Reloads a running server. ``config`` has the settings in force, ``load`` reads them again, ``shown`` are the
+    settings on the status page. ``restart_worker`` restarts the worker.
     """
 
     config: Config
@@ -38,43 +36,44 @@ class Reloader:
     restart_worker: Callable[[], None]
 
     def reload(self) -> None:
-        """Do so. Settings that cannot be used change nothing."""
+        """Reload the settings. Invalid settings change nothing."""
         before = in_force()
         try:
-            found = self.load()
-            self._use_models(found)
+            loaded = self.load()
+            self._use_models(loaded)
         except BadConfiguration as error:
             log.error("The settings stay as they are: %s", error)
             return
-        if found.warning is not None:
-            log.warning("%s", found.warning)
-        different = [each.name for each in SETTINGS if getattr(found, each.name) != getattr(self.config, each.name)]
-        self.config = attrs.evolve(self.config, **{name: getattr(found, name) for name in RELOADED})
-        set_level(found.log_level)
-        self.gateway.mode = Mode(found.mode)
+        if loaded.warning is not None:
+            log.warning("%s", loaded.warning)
+        names = [setting.name for setting in SETTINGS]
+        different = [name for name in names if getattr(loaded, name) != getattr(self.config, name)]
+        self.config = attrs.evolve(self.config, **{name: getattr(loaded, name) for name in RELOADED})
+        set_level(loaded.log_level)
+        self.gateway.mode = Mode(loaded.mode)
         self.shown.update(list_settings(self.config))
         changed = [name for name in different if name in RELOADED]
         changed += ["prices and models"] if in_force().digest != before.digest else []
-        log.warning("The settings were read again; what changed: %s.", ", ".join(changed) or "nothing")
+        log.warning("The settings were reloaded; changed: %s.", ", ".join(changed) or "nothing")
         waiting = [name for name in different if name not in RELOADED]
         if waiting:
-            log.warning("Start the server anew for what else changed: %s.", ", ".join(waiting))
+            log.warning("Restart the server to apply the other changes: %s.", ", ".join(waiting))
         else:
-            self.restart_worker()  # it reads the same file, and must not be ahead of us
+            self.restart_worker()  # it reads the same file, and must not be ahead of the server
 
-    def _use_models(self, found: Config) -> None:
+    def _use_models(self, loaded: Config) -> None:
         before = in_force()
-        use_models(models_path(found))
+        use_models(models_path(loaded))
         try:
-            settings_of(attrs.evolve(found, tariff=self.config.tariff))
+            settings_of(attrs.evolve(loaded, tariff=self.config.tariff))
         except BadConfiguration:
             use(before)
             raise
 
 
 async def reload_on_hangup(reload: Callable[[], None]) -> None:
-    """Reload at each SIGHUP. The one that says that our terminal was closed ends us, as it would without us; unless it
-    is ignored, as under nohup.
+    """Reload at each SIGHUP. A SIGHUP because the terminal was closed ends the process, as by default, unless it is
+    ignored as under nohup.
     """
     ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
     with trio.open_signal_receiver(signal.SIGHUP) as signals:

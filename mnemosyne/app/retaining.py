@@ -1,4 +1,4 @@
-"""Forgets old sessions once a day, where ``retain_days``, ``retain_bytes`` or a tenant's quota says so."""
+"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,11 +19,11 @@ from mnemosyne.services.forgetting import choose_old, clean, forget_all
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 600.0
-"""How often it is asked whether a day is over; so long also waits whoever has just begun."""
+"""Interval of checks, and the delay of the first one."""
 
 STEADY_SECONDS = 60.0
-"""So much may the time of day gain or lose between two looks: beyond that somebody has set the clock, or the machine
-slept, and how old a session is shows at the next look."""
+"""Tolerated clock drift between two checks: beyond it the clock was set or the machine slept, so the check is skipped.
+"""
 
 
 async def retain_daily(
@@ -33,7 +33,7 @@ async def retain_daily(
     new_id: Callable[[], str],
     wait: Callable[[float], Awaitable[None]] = trio.sleep,
 ) -> Never:
-    """Forget what is old as the settings say, at most once a day, for as long as the database is ours to keep."""
+    """Forget old sessions at most once a day, until cancelled."""
     done_at: int | None = None
     while True:
         before = now()
@@ -42,17 +42,17 @@ async def retain_daily(
         if abs((at - before) / 1e6 - LOOK_SECONDS) > STEADY_SECONDS or (done_at is not None and at - done_at < DAY):
             continue
         try:
-            for each in await retain(config, database, at, now, new_id):
-                log.info("session %s is forgotten: %s", each.candidate.session, each.reason)
+            for victim in await retain(config, database, at, now, new_id):
+                log.info("session %s is forgotten: %s", victim.candidate.session, victim.reason)
         except MnemosyneError as error:
-            log.warning("old sessions are not forgotten now: %s", error)
+            log.warning("old sessions could not be forgotten: %s", error)
         else:
             done_at = at
 
 
 @attrs.frozen
 class Limit:
-    """How old a tenant's sessions may be, in days, and how many bytes they may take up; None: as many as there are."""
+    """A tenant's retention limits: maximum age in days and maximum size in bytes; None for no limit."""
 
     tenant: str
     days: int | None
@@ -60,18 +60,18 @@ class Limit:
 
 
 def limits_of(config: Config) -> Sequence[Limit]:
-    """What the settings say of each tenant of whom they say something."""
+    """Return the limits of all tenants that have any."""
     own = Limit(config.tenant, config.retain_days, config.retain_bytes)
-    others = [Limit(each.tenant, None, each.stored_bytes) for each in config.tenant_quotas]
-    says_something = config.retain_days is not None or config.retain_bytes is not None
-    return [*([own] if says_something else []), *(each for each in others if each.tenant != config.tenant)]
+    others = [Limit(quota.tenant, None, quota.stored_bytes) for quota in config.tenant_quotas]
+    is_limited = config.retain_days is not None or config.retain_bytes is not None
+    return [*([own] if is_limited else []), *(limit for limit in others if limit.tenant != config.tenant)]
 
 
 async def retain(
     config: Config, database: Database, at: int, now: Callable[[], int], new_id: Callable[[], str]
 ) -> Sequence[Victim]:
-    """Forget the sessions that are too old or too much at ``at``, tenant by tenant. In the database that we keep their
-    bytes leave the files; in one of somebody else's that is left to its vacuum. Raises MnemosyneError.
+    """Forget each tenant's sessions that exceed its limits at ``at``. In the embedded database their bytes are removed
+    from the files; in another database its vacuum does that. Raises MnemosyneError.
     """
     gone: list[Victim] = []
     for limit in limits_of(config):
@@ -90,10 +90,10 @@ async def _forget(
 ) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(storage.journal.run)
-        streams = [each.candidate.session for each in chosen]
+        streams = [victim.candidate.session for victim in chosen]
         archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
         await forget_all(storage, streams, now, new_id)
         for file in archives:
             if await trio.Path(file).exists():
-                log.warning("%s stays: this log did not write it", file)
+                log.warning("%s is kept: this log did not write it", file)
         await storage.journal.close(LAST_COMMIT_SECONDS)

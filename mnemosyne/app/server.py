@@ -1,4 +1,4 @@
-"""The serving process put together: it relays, decides and appends. All that is derived is the worker's."""
+"""The composition of the server process: it relays, plans and records. The worker keeps the read models."""
 
 import gc
 import logging
@@ -74,33 +74,33 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts to open the database."""
 
 OPENING_SECONDS = 5.0
-"""How long the start waits for the database before it takes requests without one."""
+"""How long the start waits for the database before serving without one."""
 
 RECORDING_SECONDS = 10.0
-"""How long the end waits for turns to be written down after their replies have left."""
+"""How long shutdown waits for turns to be recorded after their replies were sent."""
 
 LETTING_GO_SECONDS = 5.0
-"""How long the end waits for the database to stop."""
+"""How long shutdown waits for the database to stop."""
 
 HARD_EXIT_SECONDS = 2.0
-"""How long an end that waits for nobody may still take to write what is queued, and to let go of the database."""
+"""Time limits of a hard exit for writing queued appends and for closing the database."""
 
 UNANSWERED_SECONDS = 5.0
-"""What waits longer to be written says that the database is away, or hangs."""
+"""If an append waits longer, the database counts as not answering."""
 
 SWITCH_SECONDS = 0.000_5
-"""How long a thread keeps the interpreter while another waits for it. A turn gives it up some fifty times, at each call
-of the system, and gets it back after this long where a thread reads another session's body; Python's own 5 ms make a
-quarter of a second of that.
+"""The interpreter's switch interval. A turn releases the interpreter lock about fifty times, at each system call, and
+waits this long to get it back while a thread parses another session's body; Python's default of 5 ms would add a
+quarter of a second.
 """
 
 COLLECTIONS = (10_000, 10, 50)
-"""After how many new values the youngest are looked at for garbage; after how many such looks the next older."""
+"""Thresholds of the garbage collector (``gc.set_threshold``)."""
 
 
 async def run_server(config: Config, ready: Callable[[str], None], load: Callable[[], Config]) -> None:
-    """Serve until told to stop. ``ready`` gets the server's URL once it takes requests; ``load`` reads the settings
-    again.
+    """Serve until a signal stops the server. ``ready`` gets the server's URL once it accepts requests; ``load`` reloads
+    the settings.
     """
     prepare_data_dir(config.data_dir)
     token = local_token(config.data_dir)
@@ -116,13 +116,13 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     tally = RecordTally()
     spans = SpanSender(config.otlp_endpoint, now) if config.otlp_endpoint is not None else None
 
-    def hear(append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
+    def observe(append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
         tally.note(append, size, error)
         log_turns(append, error)
         if spans is not None:
             spans.note(append, size, seconds, error)
 
-    journal = GroupJournal(event_log, event_codec(), told=hear)
+    journal = GroupJournal(event_log, event_codec(), told=observe)
     async with (
         _open_upstreams(config) as upstreams,
         trio.open_nursery() as storage,
@@ -154,7 +154,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 trio.open_nursery() as turns,
             ):
                 find_finder = cache(partial(SessionFinder, registry, event_log))
-                of_keys = {each.sha256: find_finder(each.tenant) for each in config.tenant_keys}
+                of_keys = {key.sha256: find_finder(key.tenant) for key in config.tenant_keys}
                 finder = find_finder(config.tenant)
                 opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners)
                 upstream = RoutedUpstream(upstreams[0], tuple(zip(upstreams_of(config), upstreams[1:], strict=True)))
@@ -194,7 +194,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 )
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             if turns.cancel_scope.cancelled_caught:
-                log.error("The database did not answer in time; turns that were still to be recorded are lost.")
+                log.error("The database did not answer in time; turns not yet recorded are lost.")
             sessions.cancel_scope.cancel()
         await journal.close(LAST_COMMIT_SECONDS)
         await _let_go(opening)
@@ -203,16 +203,16 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
 
 @asynccontextmanager
 async def _open_upstreams(config: Config) -> AsyncIterator[list[HttpUpstream]]:
-    """The providers, each with connections of its own: the default one first."""
+    """Open the providers, the default one first."""
     async with AsyncExitStack() as stack:
         yield [
             await stack.enter_async_context(HttpUpstream(url, ca_bundle=config.ca_bundle))
-            for url in (config.upstream, *(each.url for each in upstreams_of(config)))
+            for url in (config.upstream, *(upstream.url for upstream in upstreams_of(config)))
         ]
 
 
 async def probe_upstreams(config: Config, upstreams: Sequence[HttpUpstream], dialect: str) -> list[Reachability]:
-    """Whether the providers can be reached that requests of a dialect go to, whatever their model."""
+    """Check whether all providers of a dialect are reachable."""
     default, *others = upstreams
     opened = dict(zip(upstreams_of(config), others, strict=True))
     takers = [opened[taker] for taker in list_takers([*opened], (dialect,), None)]
@@ -226,9 +226,9 @@ def describe_recording(
     count_records: Callable[[], int],
     count_lost: Callable[[], int],
 ) -> dict[str, object]:
-    """How writing does: whether the database answers, how much waits to be written, since when (seconds) and why, and
-    how much could not be written and is lost. ``count_records`` counts what of turns has still to be recorded,
-    ``count_lost`` the turns that are not recorded, or not whole.
+    """Describe the recording: whether the database answers, how much waits to be written, for how many seconds and why,
+    and how much is lost. ``count_records`` counts pending records of turns, ``count_lost`` the turns that are not
+    recorded or incomplete.
     """
     waiting = journal.waiting
     return {
@@ -243,7 +243,7 @@ def describe_recording(
 
 
 async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
-    """Put on record what an earlier version noted in a file; with the next start, where that takes too long."""
+    """Move the entries of an earlier version's bypass file to the log; if that takes too long, at the next start."""
     names = read_bypass_file(config.data_dir)
     command = SwitchManaging(at=now(), on=False, why="mnemosyne off")
     with trio.move_on_after(OPENING_SECONDS if names else 0):
@@ -252,15 +252,15 @@ async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
                 if name == "*":
                     await switching.switch_all(archive, config.tenant, command, new_id())
                     continue
-                with suppress(NotFound):  # it never said anything
+                with suppress(NotFound):  # the session has no turns
                     await switching.switch_session(archive, UUID(name), command, new_id())
             remove_bypass_file(config.data_dir)
         except (LogFailed, ValueError) as error:
-            log.warning("%s cannot be put on record now: %s", BYPASS_FILE, error)
+            log.warning("%s could not be recorded: %s", BYPASS_FILE, error)
 
 
 async def _warn_if_off(config: Config, directory: Directory) -> None:
-    """Say that nothing will be managed, as nobody may remember why."""
+    """Warn that managing is switched off."""
     with trio.move_on_after(OPENING_SECONDS), suppress(LogFailed):
         since = await directory.off_since(config.tenant)
         if since is not None:
@@ -269,7 +269,7 @@ async def _warn_if_off(config: Config, directory: Directory) -> None:
 
 @attrs.frozen
 class _Archive:
-    """The log as the services take it (services.sessions.Archive)."""
+    """Implements services.sessions.Archive."""
 
     events: EventLog[Event]
     contents: ContentStore
@@ -278,7 +278,7 @@ class _Archive:
 
 
 class _Opening:
-    """The task that keeps the database open, and a way to end it alone."""
+    """The task that keeps the database open; it can be ended separately."""
 
     def __init__(self, keep_open: Callable[[], Awaitable[None]]) -> None:
         self._keep_open = keep_open
@@ -293,23 +293,23 @@ class _Opening:
             self._ended.set()
 
     async def end(self) -> None:
-        """Let go of the database; the embedded server stops if nobody else uses it."""
+        """Close the database; the embedded server stops if no other process uses it."""
         self._scope.cancel()
         await self._ended.wait()
 
 
 async def _let_go(opening: _Opening) -> None:
-    """Let go of the database; a hung one does not hold up the end of the process."""
+    """Close the database, or exit without waiting if it hangs."""
     with trio.move_on_after(LETTING_GO_SECONDS):
         await opening.end()
         return
-    log.warning("The database does not stop within %g s; it is left to itself.", LETTING_GO_SECONDS)
+    log.warning("The database did not stop within %g s; exiting without it.", LETTING_GO_SECONDS)
     logging.shutdown()
     os._exit(0)
 
 
 async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
-    """End the process now. The server shields what it sends, so no cancellation would reach a client that is gone."""
+    """End the process now. Hypercorn shields its sends, so cancellation would not end those to dead clients."""
     with trio.CancelScope(shield=True):
         await journal.close(HARD_EXIT_SECONDS)
         with trio.move_on_after(HARD_EXIT_SECONDS):
@@ -319,16 +319,16 @@ async def _hard_exit(journal: GroupJournal, opening: _Opening) -> None:
 
 
 def share_the_interpreter() -> None:
-    """Let turns go on while threads work on content."""
+    """Shorten the switch interval, so that turns continue while threads parse content."""
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def collect_rarely() -> None:
-    """Look for garbage less often, and not among what was imported.
+    """Run the garbage collector less often, and not on imported modules.
 
-    A look at everything holds all threads, and so every session: a tenth of a second while a body with very many
-    values is read. Values that nobody holds are freed at once without it, and turns and sessions that are over leave no
-    circles, which would wait for it (docs/reliability.md).
+    A full collection stops all threads and so every session, for a tenth of a second while a body with very many values
+    is parsed. Reference counting frees most values at once, and finished turns and sessions leave no reference cycles
+    (docs/reliability.md).
     """
     gc.collect()
     gc.freeze()
@@ -336,7 +336,7 @@ def collect_rarely() -> None:
 
 
 async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
-    """Keep the server's log open for as long as this runs: open it, and open it again when it failed."""
+    """Keep the server's log open: open it, and reopen it after failures."""
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
@@ -354,7 +354,7 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
             event_log.away(reason)
             pause = next(pauses)
             log.error(
-                "the log cannot be opened: %s Requests go through and wait in memory for it; next attempt in %g s.",
+                "the log cannot be opened: %s Requests are forwarded and recorded later; next attempt in %g s.",
                 reason,
                 pause,
             )

@@ -1,4 +1,4 @@
-"""The settings with which a server decides, from those of a user."""
+"""Derive the server's planning settings from the user's settings."""
 
 from urllib.parse import urlsplit
 
@@ -11,11 +11,11 @@ from mnemosyne.errors import BadConfiguration
 
 
 def settings_of(config: Config) -> ServerSettings:
-    """What decides. Raises BadConfiguration for a tariff that the table does not hold."""
+    """Return the planning settings. Raises BadConfiguration for an unknown tariff."""
     others = upstreams_of(config)
     _require_tariff("tariff", config.tariff)
-    for each in others:
-        _require_tariff(f"upstreams.{each.name}.tariff", each.tariff)
+    for upstream in others:
+        _require_tariff(f"upstreams.{upstream.name}.tariff", upstream.tariff)
     return ServerSettings(
         window=config.manage_window,
         tool_budget=config.manage_tool_budget,
@@ -31,14 +31,14 @@ def settings_of(config: Config) -> ServerSettings:
 def _require_tariff(setting: str, name: str | None) -> None:
     tariffs = in_force().tariffs
     if name is not None and name not in tariffs:
-        raise BadConfiguration(f"{setting} = {name!r} is not in the table; there are {', '.join(tariffs)}.")
+        raise BadConfiguration(f"{setting} = {name!r} is unknown; available: {', '.join(tariffs)}.")
 
 
 def session_budget(config: Config) -> int | None:
-    """What a session may cost, in nanodollars; None for no limit."""
+    """Return the cost limit of a session in nanodollars; None for no limit."""
     return None if config.session_budget_dollars is None else round(config.session_budget_dollars * NANODOLLARS)
 
 
 def helper_limits(config: Config) -> Budget:
-    """What a helper model may cost."""
+    """Return the cost limits of the helper model."""
     return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)

@@ -1,6 +1,6 @@
-"""What if: branches under other policies, each simulated in a process of its own, one after the other.
+"""Simulate branches under other policies, one at a time, each in a separate process.
 
-The page that asks is answered at once with how far that is, and asks again.
+A page gets the progress at once and asks again.
 """
 
 import logging
@@ -25,18 +25,18 @@ from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, re
 log = logging.getLogger(__name__)
 
 Question: TypeAlias = tuple[UUID, str, str, int]
-"""A session, its branch, a policy, and how many turns the branch had."""
+"""A session, its branch, a policy, and the branch's number of turns."""
 
 HELD = 64
-"""So many answers are kept."""
+"""Number of cached results."""
 
 WAITING = 8
-"""So many questions wait; one more is told to come back."""
+"""Length of the queue; further questions are not queued and must be asked again."""
 
 
 @attrs.define
 class _Work:
-    """A question that is not answered yet, since a time of trio's clock; how far that is, unless others come first."""
+    """A pending question, its start in trio's time, and its progress; ``done`` is None while it is queued."""
 
     since: float
     turns: int
@@ -47,8 +47,8 @@ class _Work:
 
 
 class Simulations:
-    """Those of one log. ``policies`` are what can be asked for, by name, each with what it does; ``command`` tries one
-    on a branch of an exported session: FILE BRANCH POLICY.
+    """Simulates sessions of one log. ``policies`` are descriptions by name; ``command`` simulates a branch of an
+    exported session, with the arguments FILE BRANCH POLICY.
     """
 
     def __init__(self, policies: Mapping[str, str], command: Sequence[str]) -> None:
@@ -59,10 +59,10 @@ class Simulations:
         self._sender, self._receiver = trio.open_memory_channel[tuple[Archive, Question]](WAITING)
 
     def ask(self, archive: Archive, question: Question) -> SimulatedBranch | str | SimulationProgress:
-        """The answer; a sentence where there can be none; or how far it is."""
-        found = self._answers.get(question)
-        if found is not None:
-            return found
+        """Return the result, an error message, or the progress."""
+        answer = self._answers.get(question)
+        if answer is not None:
+            return answer
         work = self._open.get(question)
         if work is None:
             work = _Work(trio.current_time(), question[-1], None if self._open else 0)
@@ -74,7 +74,7 @@ class Simulations:
         return work.tell()
 
     async def run(self) -> None:
-        """Answer one question after the other, for ever."""
+        """Answer one question after the other, until cancelled."""
         async for archive, question in self._receiver:
             self._answers.put(question, await self._answer(archive, question))
             del self._open[question]
@@ -89,28 +89,28 @@ class Simulations:
                 with path.open("wb") as file:
                     await write_session(archive, str(stream), file, event_codec())
                 return await self._simulate(path, branch, policy, work)
-        except (MnemosyneError, OSError) as error:  # no room for the file, no process to be had
+        except (MnemosyneError, OSError) as error:  # OSError: no space for the file, or no process
             return str(error)
 
     async def _simulate(self, path: Path, branch: str, policy: str, work: _Work) -> SimulatedBranch | str:
         command = [*self._command, str(path), branch, policy]
-        found: SimulatedBranch | None = None
-        complaint = bytearray()
+        result: SimulatedBranch | None = None
+        stderr = bytearray()
         async with trio.open_nursery() as nursery:
             run = partial(trio.run_process, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
             process: trio.Process = await nursery.start(run)
-            nursery.start_soon(_collect, process.stderr, complaint)
+            nursery.start_soon(_collect, process.stderr, stderr)
             async for line in _read_lines(process.stdout):
-                told = read_step(line)
-                if isinstance(told, SimulatedBranch):
-                    found = told
+                step = read_step(line)
+                if isinstance(step, SimulatedBranch):
+                    result = step
                 else:
-                    work.done, work.turns = told
-        if process.returncode == 0 and found is not None:
-            return found
-        said = complaint.decode("utf-8", "replace")
-        log.error("policy %s could not be tried on branch %s: %s", policy, branch, said)
-        return next(reversed(said.splitlines()), "It could not be simulated.")
+                    work.done, work.turns = step
+        if process.returncode == 0 and result is not None:
+            return result
+        error_text = stderr.decode("utf-8", "replace")
+        log.error("policy %s could not be simulated on branch %s: %s", policy, branch, error_text)
+        return next(reversed(error_text.splitlines()), "The simulation failed.")
 
 
 async def _collect(pipe: trio.abc.ReceiveStream | None, into: bytearray) -> None:
@@ -120,7 +120,7 @@ async def _collect(pipe: trio.abc.ReceiveStream | None, into: bytearray) -> None
 
 
 async def _read_lines(pipe: trio.abc.ReceiveStream | None) -> AsyncIterator[bytes]:
-    """Whole lines as they come."""
+    """Yield complete lines."""
     assert pipe is not None
     rest = b""
     async for chunk in pipe:

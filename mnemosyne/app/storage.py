@@ -1,4 +1,4 @@
-"""Opens the log for a command. Each import here is one that `mnemosyne sessions` waits for."""
+"""Open the log for a command. Every import here delays `mnemosyne sessions`."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,31 +21,32 @@ from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 
 ALL_NAMES: Mapping[str, type] = {**EVENT_NAMES, **KNOWLEDGE_EVENT_NAMES}
-"""The stored name of every event, of sessions and beyond them."""
+"""The stored names of all events, of sessions and of memory."""
 
 GIVE_UP_SECONDS = 5.0
-"""How long a command waits for a database that is away or full; then it ends with the reason."""
+"""How long a command waits for a database that is unavailable or full, before it fails with the reason."""
 
 LAST_COMMIT_SECONDS = 10.0
-"""How long the end of a program may wait for what is queued to become durable."""
+"""How long shutdown may wait for queued appends to become durable."""
 
 
 @cache
 def event_codec() -> EventCodec:
-    """The codec of every event that was ever stored; one for all who ask, as it takes 20 ms to make."""
+    """Return the codec of all stored events; cached, because creating it takes 20 ms."""
     return EventCodec(ALL_NAMES, EVENT_UPCASTS)
 
 
 def open_views(database: Database) -> ViewedLog:
-    """The log as projections follow it."""
+    """Return the log in the form that projections read."""
     return ViewedLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
 
 
 @asynccontextmanager
 async def open_database(config: Config, name: str = "mnemosyne") -> AsyncIterator[Database]:
-    """The configured database, or the embedded one of the data directory, with today's schema; ``name`` as in Database.
+    """Open the configured database, or the embedded one of the data directory, and migrate it to the current schema;
+    ``name`` as in Database.
 
-    Raises what LogFailed and BadConfiguration stand for; each message says what to do.
+    Raises LogFailed and BadConfiguration; each message says what to do.
     """
     if config.dsn is not None:
         async with _prepare(config.dsn, name) as database:
@@ -68,14 +69,14 @@ async def _prepare(dsn: str, name: str) -> AsyncIterator[Database]:
 
 @attrs.frozen
 class DatabaseFiles:
-    """See services.footprints.Disk. ``ours_alone`` says that the whole server is Mnemosyne's own."""
+    """Implements services.footprints.Disk. ``ours_alone``: the whole database server is Mnemosyne's own."""
 
     database: Database
     ours_alone: bool
 
     async def disk_bytes(self) -> int:
         """See services.footprints.Disk."""
-        from mnemosyne.adapters.postgres import vacuum  # few commands look at the files
+        from mnemosyne.adapters.postgres import vacuum  # few commands need it
 
         return await vacuum.disk_bytes(self.database)
 
@@ -88,7 +89,7 @@ class DatabaseFiles:
 
 @attrs.frozen
 class Storage:
-    """An open log with its journal (services.sessions.Archive), and the files that hold it."""
+    """An open log with its journal (services.sessions.Archive), and the database files."""
 
     events: PostgresEventLog
     contents: PostgresContentStore
@@ -99,7 +100,7 @@ class Storage:
 
 @asynccontextmanager
 async def open_storage(config: Config) -> AsyncIterator[Storage]:
-    """The log for one command; what it submitted is durable, or has failed, when the context ends."""
+    """Open the log for one command; its appends are durable, or have failed, when the context ends."""
     async with open_database(config) as database, trio.open_nursery() as nursery:
         limits = JournalLimits(give_up=GIVE_UP_SECONDS)
         storage = storage_of(database, config.tenant, ours_alone=config.dsn is None, limits=limits)
@@ -119,8 +120,8 @@ def storage_of(
     event_log: type[PostgresEventLog] = PostgresEventLog,
     limits: JournalLimits | None = None,
 ) -> Storage:
-    """The log in an open database, of one tenant or of all; ``ours_alone`` as in ``DatabaseFiles``. Nobody runs its
-    journal: what only reads needs none.
+    """Return the log in an open database, of one tenant or all; ``ours_alone`` as in ``DatabaseFiles``. Its journal is
+    not running, which is enough for reading.
     """
     codec = event_codec()
     events = event_log(database, codec, tenant=tenant)

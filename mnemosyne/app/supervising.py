@@ -1,6 +1,6 @@
-"""A server's worker: started, watched, started again, and never waited for.
+"""Supervise the server's worker process: start it, watch it and restart it; no turn waits for it.
 
-It is a process of its own. Its stdin ends when we do, however we do, and so does it (``worker.py``).
+The worker ends when its stdin closes, which happens when the server ends for whatever reason (``worker.py``).
 """
 
 import logging
@@ -22,32 +22,32 @@ from mnemosyne.errors import LogFailed
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-P", "-m", "mnemosyne", "worker", "--under-server")
-"""-P: nobody vouches for the working directory, and Python would import from it."""
+"""-P: do not import modules from the working directory, which is untrusted."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds until a worker that ended is started again."""
+"""Seconds before a worker is restarted."""
 
 STEADY_SECONDS = 30.0
-"""A worker that lived so long is started again soon; one that keeps ending waits, up to LONGEST_PAUSE."""
+"""A worker that ran this long is restarted after FIRST_PAUSE; repeated failures back off up to LONGEST_PAUSE."""
 
 SILENT_SECONDS = 5.0
-"""A worker that says nothing for so long is said to hang."""
+"""A worker without a message for this long is reported as hung."""
 
 HUNG_SECONDS, START_SECONDS = 60.0, 300.0
-"""Without a word for so long, since the last one or since its start, it is ended and another one started."""
+"""A worker without a message for this long, since the last one or since its start, is replaced."""
 
 WATCH_SECONDS = 1.0
 
 STOP_SECONDS = 2.0
-"""How long it may take to end when it is told to; then it is killed."""
+"""How long it may take to end after SIGTERM, before it is killed."""
 
 LAG_SECONDS = 1.0
-"""How long the database may take to say how far behind it is."""
+"""Time limit for reading the worker's lag from the database."""
 
 
 class Supervisor:
-    """Keeps a worker running that follows an open log, for the sessions of this process. ``environ`` holds the settings
-    as variables.
+    """Keeps a worker running for an open log and the sessions of this process. ``environ`` has the settings as
+    variables.
     """
 
     def __init__(
@@ -67,20 +67,20 @@ class Supervisor:
         self._restarts = 0
 
     async def describe(self) -> dict[str, object]:
-        """How it does, for people.
+        """Describe the worker for display.
 
         ``state`` is ``working``, ``standing by`` (another one works), ``starting``, ``hung`` or ``not running``;
-        ``seconds``, since when it hangs or is not running. ``events_behind`` and ``seconds_behind`` say how far what is
-        derived is behind the log, and ``seconds_held`` for how long an append has been under way that what came after
-        it waits for, and ``damaged_sessions`` how many could not be taken in whole; they are missing where the database
-        does not say in time.
+        ``seconds`` is the time since it hung or stopped. ``events_behind`` and ``seconds_behind`` are the read models'
+        lag behind the log, ``seconds_held`` the age of an unfinished append that later events wait for, and
+        ``damaged_sessions`` the number of sessions that could not be read completely. These are missing if the database
+        does not answer in time.
         """
-        told: dict[str, object] = {**self._state(), "restarts": self._restarts}
+        description: dict[str, object] = {**self._state(), "restarts": self._restarts}
         with trio.move_on_after(LAG_SECONDS), suppress(LogFailed):
-            found = await self._log.lag()
-            told |= {"events_behind": found.events, "seconds_behind": round(found.seconds, 1)}
-            told |= {"seconds_held": round(found.held, 1), "damaged_sessions": found.damaged}
-        return told
+            lag = await self._log.lag()
+            description |= {"events_behind": lag.events, "seconds_behind": round(lag.seconds, 1)}
+            description |= {"seconds_held": round(lag.held, 1), "damaged_sessions": lag.damaged}
+        return description
 
     def _state(self) -> dict[str, object]:
         now = trio.current_time()
@@ -93,38 +93,38 @@ class Supervisor:
         return {"state": "working" if self._heard.leads else "standing by", "seconds": 0.0}
 
     def restart(self) -> None:
-        """Have another one begin anew, with what its settings are by then."""
+        """Restart the worker, which then reads the current settings."""
         if self._process is not None:
             self._process.terminate()
 
     async def run(self) -> Never:
-        """Keep one running until cancelled; then it is ended, too."""
+        """Keep a worker running until cancelled; then end it."""
         pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             dsn, began = await self._log.dsn(), trio.current_time()
             try:
                 how = await self._run({**self._environ, "MNEMOSYNE_DSN": dsn})
             except Exception:
-                log.exception("the worker could not be kept running")  # no session shall end by it
-                how = "an error of ours"
+                log.exception("the worker could not be kept running")  # must not end any session
+                how = "an internal error"
             self._ended_at = trio.current_time()
             if self._ended_at - began > STEADY_SECONDS:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             pause = next(pauses)
-            log.warning("The worker ended (%s). What is derived waits for the next one, in %g s.", how, pause)
+            log.warning("The worker ended (%s). Read models wait for its restart in %g s.", how, pause)
             await trio.sleep(pause)
             self._restarts += 1
 
     async def _run(self, environ: Mapping[str, str]) -> str:
-        """One worker, from its start to its end; how that was."""
+        """Run one worker until it ends; return how it ended."""
         try:
             process = await trio.lowlevel.open_process(
                 self._command,
-                stdin=subprocess.PIPE,  # ends when we do
+                stdin=subprocess.PIPE,  # closes when this process ends
                 stdout=subprocess.PIPE,
                 env=environ,
-                # Ctrl-C is for us. Not a session of its own: Linux shares processors out among sessions first, and a
-                # nice process of another session takes as much as the whole of ours.
+                # Keeps Ctrl-C away from the worker. Not a new session: Linux divides CPU time among sessions first, so
+                # a nice process in another session would get as much as all of the server's.
                 process_group=0,
             )
         except OSError as error:
@@ -151,13 +151,13 @@ async def _watch(process: trio.Process, heard: WorkerStatus) -> None:
         await trio.sleep(WATCH_SECONDS)
         silent = trio.current_time() - heard.at
         if silent > (HUNG_SECONDS if heard.began else START_SECONDS):
-            log.warning("The worker has said nothing for %d s; another one takes its place.", silent)
+            log.warning("The worker has not responded for %d s and is replaced.", silent)
             process.kill()
             return
 
 
 async def _end(process: trio.Process) -> None:
-    """Tell a process to end, and see to it. It may have ended already."""
+    """End a process, by force if necessary. It may have ended already."""
     assert process.stdin is not None
     assert process.stdout is not None
     await process.stdin.aclose()

@@ -1,4 +1,4 @@
-"""Spans on their way to a collector: gathered, sent every other second, and dropped rather than waited for."""
+"""Send spans to a collector every two seconds; drop them rather than wait for it."""
 
 import logging
 from collections.abc import Callable
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 SEND_SECONDS = 2.0
 
 ANSWER_SECONDS = 10.0
-"""How long a collector may take."""
+"""Time limit for the collector."""
 
 MOST_WAITING = 4096
-"""Spans that wait. Beyond, the newest are dropped: no turn waits for a collector."""
+"""Maximum number of waiting spans; beyond that, new spans are dropped."""
 
 
 class SpanSender:
-    """Hears of appends, and sends the spans of what they hold. ``now`` gives µs of UTC."""
+    """Makes spans from appends and sends them. ``now`` returns µs of UTC."""
 
     def __init__(self, endpoint: str, now: Callable[[], int]) -> None:
         self._endpoint = endpoint
@@ -35,7 +35,7 @@ class SpanSender:
         self._dropped = 0
 
     def note(self, append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
-        """An append of ``size`` bytes was settled, so many seconds after it was queued (journal.Outcomes)."""
+        """Note that an append of ``size`` bytes ended ``seconds`` after it was queued (journal.Outcomes)."""
         if error is not None:
             return
         ended = self._now()
@@ -45,7 +45,7 @@ class SpanSender:
         self._dropped += len(spans[room:])
 
     async def run(self) -> Never:
-        """Send what waits, until cancelled; then once more."""
+        """Send waiting spans until cancelled; then once more."""
         client, ignored = open_client(self._endpoint, timeout=ANSWER_SECONDS)
         for sentence in ignored:
             log.warning("%s", sentence)
@@ -60,7 +60,7 @@ class SpanSender:
                     await self._send(client, is_well)
 
     async def _send(self, client: httpx2.AsyncClient, was_well: bool) -> bool:
-        """Whether what waited could be sent; what could not is dropped. A change is said once."""
+        """Send the waiting spans, or drop them on failure; return whether they were sent. Log only changes."""
         spans, self._waiting = self._waiting, []
         if not spans:
             return was_well
@@ -69,9 +69,9 @@ class SpanSender:
         except UpstreamFailed as error:
             self._dropped += len(spans)
             if was_well:
-                log.warning("Spans are dropped: %s", error)
+                log.warning("Spans are being dropped: %s", error)
             return False
         if not was_well:
-            log.warning("Spans are taken again; %d were dropped.", self._dropped)
+            log.warning("Spans are sent again; %d were dropped.", self._dropped)
             self._dropped = 0
         return True

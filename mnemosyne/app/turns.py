@@ -1,4 +1,4 @@
-"""What takes turns, put together over an open log: for a server, and for a library."""
+"""The composition of the session registry over an open log, for a server and for the library."""
 
 import trio
 
@@ -23,8 +23,8 @@ def open_registry(
     journal: Journal,
     index: ObjectIndex,
 ) -> SessionRegistry:
-    """The sessions of a process, which live in ``nursery``, with what tells and learns what is known beyond them.
-    Raises BadConfiguration for settings with which nothing can be decided.
+    """Open the registry of a process's sessions, which run in ``nursery``, with the source of memory across sessions.
+    Raises BadConfiguration for unusable settings.
     """
     knowledge_source = open_knowledge_source(events, journal, config)
     nursery.start_soon(knowledge_source.run)

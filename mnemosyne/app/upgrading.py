@@ -1,4 +1,4 @@
-"""A log carried from one database into another, as `backup` and `restore` do, and checked there."""
+"""Copy a log from one database to another, like `backup` and `restore`, and verify it there."""
 
 import os
 from pathlib import Path
@@ -16,18 +16,18 @@ from mnemosyne.services.verifying import Bars, Verification, verify_sessions
 
 @attrs.frozen
 class Carried:
-    """What was carried, and every session as it was found in the new database."""
+    """The copied contents, and the verification of every session in the new database."""
 
     held: BackupContents
     sessions: list[Verification]
 
 
 async def carry_log(config: Config, target: str, folder: Path, at: int, progress: Progress, bars: Bars) -> Carried:
-    """Carry the log of the configured database (``dsn``) into an empty one, by a file in ``folder``, as of ``at`` in µs
-    of UTC; then every turn is rebuilt there and checked.
+    """Copy the log of the configured database (``dsn``) as of ``at`` in µs of UTC into an empty one, by way of a file
+    in ``folder``; then rebuild and verify every turn there.
 
-    Raises BadConfiguration where servers use the old one or the new one is not empty, DatabaseUnfit where a turn is not
-    in the new one as it was recorded, and what ``open_database`` raises; OSError for the file.
+    Raises BadConfiguration if servers use the old database or the new one is not empty, DatabaseUnfit if a turn differs
+    in the new one, what ``open_database`` raises, and OSError for the file.
     """
     file = folder / "log.backup"
     with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as opened:
@@ -35,20 +35,18 @@ async def carry_log(config: Config, target: str, folder: Path, at: int, progress
             async with open_database(config) as old:
                 nodes = await list_nodes(old)
                 if nodes:
-                    named = ", ".join(f"{each.what} {each.pid} on {each.host}" for each in nodes)
-                    raise BadConfiguration(f"The old database is in use: end {named} first.")
+                    named = ", ".join(f"{node.what} {node.pid} on {node.host}" for node in nodes)
+                    raise BadConfiguration(f"The old database is in use: stop {named} first.")
                 identity = await old.run(log_id)
                 await write_backup(old, opened, at, progress)
             opened.seek(0)
             held = check_backup(opened, progress)
             async with open_database(attrs.evolve(config, dsn=target)) as new:
                 await read_backup(new, opened, progress, identity)
-                found = await verify_sessions(storage_of(new), None, bars)
+                verified = await verify_sessions(storage_of(new), None, bars)
         finally:
             file.unlink(missing_ok=True)
-    differing = [str(each.session) for each in found if not each.is_sound]
+    differing = [str(session.session) for session in verified if not session.is_sound]
     if differing:
-        raise DatabaseUnfit(
-            f"In the new database these sessions differ from what was recorded: {', '.join(differing)}."
-        )
-    return Carried(held, found)
+        raise DatabaseUnfit(f"These sessions differ from the recording in the new database: {', '.join(differing)}.")
+    return Carried(held, verified)

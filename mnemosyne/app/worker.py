@@ -1,10 +1,9 @@
-"""The worker put together: all that is derived from the log, in a process of its own.
+"""The composition of the worker process, which keeps everything derived from the log.
 
-It follows the log for the whole database, one worker at a time (``adapters/postgres/leading.py``): read models, the
-index of objects, vectors. And it has a helper model, where there is one, write the summaries that the sessions of its
-server want (``actors/summarizing.py``) and answer what their turns ask (``actors/composing.py``); only the server
-appends. It holds nothing that matters: each part goes on from where its tables
-or its sessions are.
+One worker at a time follows the log for the whole database (``adapters/postgres/leading.py``) and updates read models,
+object index and vectors. With a helper model it also writes the summaries that its server's sessions request
+(``actors/summarizing.py``) and answers questions of their turns (``actors/composing.py``); only the server appends. The
+worker has no state of its own: each part continues from its tables or its sessions.
 """
 
 import os
@@ -27,28 +26,28 @@ from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
 
 NICENESS = 10
-"""Of ten parts of a core that both want, the server gets nine."""
+"""On a contended core the server gets nine tenths."""
 
 
 async def run_worker(config: Config, under_server: bool, now: Callable[[], int], new_id: Callable[[], str]) -> None:
-    """Work until SIGTERM or SIGINT; ``under_server``: also for the server at the other end of stdin and stdout, and no
-    longer than that lives.
+    """Work until SIGTERM or SIGINT; with ``under_server``, also serve the server at stdin and stdout and end when it
+    ends.
     """
     line = _line_to_server() if under_server else None
     if config.dsn is not None:
-        os.nice(NICENESS)  # else we may start the embedded database, which would give way, too
+        os.nice(NICENESS)  # otherwise this process may start the embedded database, which would inherit the niceness
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
         nursery.start_soon(_wait_for_stop, nursery.cancel_scope)
         nursery.start_soon(return_as_it_works)
-        ear = Database(database.dsn, connections=1, name=database.name)
-        leader = Leader(ear)
+        listener = Database(database.dsn, connections=1, name=database.name)
+        leader = Leader(listener)
         if line is not None:
             sessions = RemoteSessions(line)
             nursery.start_soon(_serve, config, database, sessions, leader, now, new_id)
         try:
-            await leader.run(lambda heard: _lead(config, database, heard, now, new_id))
+            await leader.run(lambda progress: _lead(config, database, progress, now, new_id))
         finally:
-            ear.close()
+            listener.close()
 
 
 async def _wait_for_stop(scope: trio.CancelScope) -> None:
@@ -58,12 +57,12 @@ async def _wait_for_stop(scope: trio.CancelScope) -> None:
 
 
 async def _lead(
-    config: Config, database: Database, heard: Progress, now: Callable[[], int], new_id: Callable[[], str]
+    config: Config, database: Database, progress: Progress, now: Callable[[], int], new_id: Callable[[], str]
 ) -> None:
     async with trio.open_nursery() as nursery:
         if any(limits_of(config)):
             nursery.start_soon(retain_daily, config, database, now, new_id)
-        await follow(await open_index(config, database), database, heard)
+        await follow(await open_index(config, database), database, progress)
 
 
 async def _serve(
@@ -87,7 +86,7 @@ async def _beat(sessions: RemoteSessions, leader: Leader) -> None:
 
 
 def _line_to_server() -> Line:
-    """Over what was stdin and stdout; what is printed goes to stderr from now on."""
+    """Return a line over the original stdin and stdout; redirect further output to stderr."""
     end_with_server()
     into, out = os.dup(0), os.dup(1)
     os.dup2(2, 1)

@@ -1,8 +1,8 @@
-"""What a server and its worker say to each other, over the worker's stdin and stdout: a message a line.
+"""The protocol between a server and its worker over the worker's stdin and stdout: one message per line.
 
-The worker asks and the server answers, also where it asks what a turn has for a helper model. So a worker that is slow,
-hangs or dies holds up nobody, but that turn, for as long as it chose. What it does is in ``worker.py``, who starts and
-watches it in ``supervising.py``.
+The worker asks and the server answers, even when the worker asks for a turn's question to a helper model. So a worker
+that is slow, hangs or dies delays only a turn that waits for its answer, up to the turn's own time limit. For the
+worker see ``worker.py``, for its supervision ``supervising.py``.
 """
 
 import logging
@@ -27,38 +27,38 @@ from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, Unkno
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
-"""How often the worker says that it is there."""
+"""Interval of the worker's heartbeats."""
 
 
 LATER = (LogUnavailable, VersionConflict, ActorStopped)
-"""Failures that may not repeat: the request itself is fine."""
+"""Temporary failures: the request itself is valid."""
 
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
-"""The other side has ended."""
+"""Errors that mean that the other side has ended."""
 
 
 @attrs.frozen
 class Beat:
-    """The worker is there; ``leads``: it keeps what is derived, and waits for no other worker."""
+    """A heartbeat; ``leads``: this worker is the active one and not standing by."""
 
     leads: bool
 
 
 @attrs.frozen
 class SummaryWanted:
-    """Which summary does a session want? Answered by SummaryFound as soon as one does."""
+    """Asks for a summary request of a session. Answered by SummaryFound as soon as there is one."""
 
 
 @attrs.frozen
 class SummaryFound:
-    """This one, and all that it is made of is durable."""
+    """A summary request whose inputs are all durable."""
 
     request: SummaryRequest
 
 
 @attrs.frozen(kw_only=True)
 class SummaryOffered:
-    """A summary was made (``SummaryMade``). Answered by SummaryTaken."""
+    """A finished summary (``SummaryMade``). Answered by SummaryTaken."""
 
     identity: Identity
     command: Summarize
@@ -68,19 +68,19 @@ class SummaryOffered:
 
 @attrs.frozen
 class SummaryTaken:
-    """Whether it is on record now."""
+    """Whether the summary is recorded now."""
 
     recorded: bool
 
 
 @attrs.frozen
 class QuestionWanted:
-    """What is asked of a helper model? Answered by QuestionFound as soon as something is."""
+    """Asks for a question to the helper model. Answered by QuestionFound as soon as there is one."""
 
 
 @attrs.frozen
 class QuestionFound:
-    """This is."""
+    """A question to the helper model."""
 
     number: int
     question: HelperQuestion
@@ -88,7 +88,7 @@ class QuestionFound:
 
 @attrs.frozen
 class AnswerOffered:
-    """What became of a question; None where nobody was asked. Answered by AnswerTaken."""
+    """The answer to a question, None if no model was asked. Answered by AnswerTaken."""
 
     number: int
     answer: HelperAnswer | None
@@ -96,14 +96,14 @@ class AnswerOffered:
 
 @attrs.frozen
 class AnswerTaken:
-    """Whether its turn still waited, and what it cost will be on record."""
+    """Whether the turn still waited, so that the answer's cost will be recorded."""
 
     recorded: bool
 
 
 @attrs.frozen
 class Failed:
-    """It could not be done; ``later``: it may be done later."""
+    """A failure; ``later``: a retry may succeed."""
 
     later: bool
     why: str
@@ -129,7 +129,7 @@ def _codec() -> EventCodec:
 
 
 class Line:
-    """One end: whole messages, each with the number of the question that it belongs to."""
+    """One end of the connection: sends and receives messages, each with the number of its question."""
 
     def __init__(self, out: trio.abc.SendStream, into: trio.abc.ReceiveStream) -> None:
         self._out = out
@@ -137,13 +137,15 @@ class Line:
         self._sending = trio.Lock()
 
     async def send(self, number: str, message: object) -> None:
-        """Raises trio.BrokenResourceError where nobody is there any more, ValueError for what cannot be sent."""
+        """Send a message. Raises trio.BrokenResourceError if the other side has ended, ValueError for an invalid
+        message.
+        """
         name, state = _codec().encode(Envelope(message, number))
         async with self._sending:
             await self._out.send_all(name.encode() + b" " + state + b"\n")
 
     async def messages(self) -> AsyncIterator[tuple[str, object]]:
-        """Until the other side has ended. Raises UnknownEvent for what this version does not know."""
+        """Yield messages until the other side ends. Raises UnknownEvent for an unknown message."""
         held = bytearray()
         async for data in self._into:
             held += data
@@ -157,8 +159,8 @@ class Line:
 
 
 class RemoteSessions:
-    """The worker's end: the sessions of its server (summarizing.WaitingSummaries), and what their turns ask a helper
-    (composing.WaitingQuestions). ``run`` hears the answers.
+    """The worker's end: the server's pending summaries (summarizing.WaitingSummaries) and questions
+    (composing.WaitingQuestions). ``run`` receives the answers.
     """
 
     def __init__(self, line: Line) -> None:
@@ -167,7 +169,7 @@ class RemoteSessions:
         self._waiting: dict[str, tuple[trio.Event, list[object]]] = {}
 
     async def run(self) -> None:
-        """Hear answers until the server has ended."""
+        """Receive answers until the server ends."""
         async for number, message in self._line.messages():
             if number in self._waiting:
                 answered, answer = self._waiting[number]
@@ -175,7 +177,7 @@ class RemoteSessions:
                 answered.set()
 
     async def beat(self, leads: bool) -> None:
-        """Say that the worker is there."""
+        """Send a heartbeat."""
         await self._send("", Beat(leads))
 
     async def wait_for_summary(self) -> SummaryRequest:
@@ -205,7 +207,7 @@ class RemoteSessions:
         try:
             await self._line.send(number, message)
         except _GONE:
-            await trio.sleep_forever()  # our server is gone, and so are we as soon as that is seen
+            await trio.sleep_forever()  # the server has ended, and this process ends as soon as that is detected
 
     async def _ask(self, question: object) -> object:
         self._numbers += 1
@@ -216,26 +218,26 @@ class RemoteSessions:
             await answered.wait()
         finally:
             del self._waiting[number]
-        (found,) = answer
-        if isinstance(found, Failed):
-            raise (LogUnavailable if found.later else MnemosyneError)(found.why)
-        return found
+        (reply,) = answer
+        if isinstance(reply, Failed):
+            raise (LogUnavailable if reply.later else MnemosyneError)(reply.why)
+        return reply
 
 
 class ServedSessions(WaitingSummaries, WaitingQuestions, Protocol):
-    """All that a worker may ask for."""
+    """Everything that a worker may ask for."""
 
 
-async def answer_worker(line: Line, sessions: ServedSessions, heard: "WorkerStatus") -> None:
-    """The server's end: answer what the worker asks, until it has ended or cannot be understood."""
+async def answer_worker(line: Line, sessions: ServedSessions, status: "WorkerStatus") -> None:
+    """Run the server's end: answer the worker's questions until it ends or sends an unknown message."""
     async with trio.open_nursery() as nursery:
         try:
             async for number, message in line.messages():
-                heard.note(message)
+                status.note(message)
                 if not isinstance(message, Beat):
                     nursery.start_soon(_answer, line, sessions, number, message)
         except UnknownEvent as error:
-            log.warning("what the worker says cannot be understood: %s", error)
+            log.warning("the worker sent an unknown message: %s", error)
         except _GONE:
             log.debug("the worker has ended in the middle of a message")
         nursery.cancel_scope.cancel()
@@ -248,7 +250,7 @@ async def _answer(line: Line, sessions: ServedSessions, number: str, message: ob
         answer = Failed(isinstance(error, LATER), str(error))
     except Exception:
         log.exception("a worker's question could not be answered")
-        answer = Failed(False, "an error of ours; see the server's log")
+        answer = Failed(False, "an internal error; see the server's log")
     try:
         await line.send(number, answer)
     except _GONE:
@@ -267,20 +269,20 @@ async def _answer_of(sessions: ServedSessions, message: object) -> object:
         case AnswerOffered():
             return AnswerTaken(await sessions.deliver_answer(message.number, message.answer))
         case _:
-            raise UnknownEvent(f"a worker does not ask for {type(message).__name__}")
+            raise UnknownEvent(f"{type(message).__name__} is not a question of a worker")
 
 
 class WorkerStatus:
-    """When the worker was heard of last, in trio's time, and whether it leads."""
+    """The time of the worker's last message, in trio's time, and whether it leads."""
 
     def __init__(self) -> None:
         self.at = trio.current_time()
         self.began = False
-        """Whether it was heard of at all: a start may take long on a busy machine."""
+        """Whether any message has arrived: a start may take long on a busy machine."""
         self.leads = False
 
     def note(self, message: object) -> None:
-        """It said something."""
+        """Note a message."""
         self.at = trio.current_time()
         self.began = True
         if isinstance(message, Beat):

@@ -90,14 +90,14 @@ def test_opencode_s_own_configuration_is_kept_and_only_its_base_url_is_ours() ->
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"provider": null}', '{"provider": {"anthropic": []}}'])
-def test_opencode_gets_its_base_url_whatever_stood_there(content: str) -> None:
+def test_opencode_s_base_url_is_set_for_any_previous_content(content: str) -> None:
     variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
     config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
     assert config["provider"]["anthropic"]["options"] == {"baseURL": f"{URL}/v1"}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "1"])
-def test_a_configuration_of_opencode_that_is_no_object_is_refused_and_not_lost(content: str) -> None:
+def test_an_invalid_opencode_configuration_is_refused(content: str) -> None:
     with pytest.raises(BadConfiguration, match="not a JSON object"):
         environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
 
@@ -111,7 +111,7 @@ def test_a_configuration_of_opencode_that_is_no_object_is_refused_and_not_lost(c
         ("https://api.anthropic.com.example.com", None),
     ],
 )
-def test_claude_code_is_told_that_its_vendor_stands_behind_us_where_that_is_so(upstream: str, told: str | None) -> None:
+def test_claude_code_treats_a_first_party_upstream_as_its_vendor(upstream: str, told: str | None) -> None:
     """A gateway would refuse what only the vendor's own API takes; a client that goes there alone leaves it out."""
     assert environment(["claude"], Route(URL, upstream), {}).get(FIRST_PARTY) == told
     assert FIRST_PARTY not in environment(["opencode"], Route(URL, upstream), {})
@@ -120,12 +120,12 @@ def test_claude_code_is_told_that_its_vendor_stands_behind_us_where_that_is_so(u
 
 
 @pytest.mark.parametrize("said", ["0", "1", ""])
-def test_what_the_user_told_claude_code_about_that_holds(said: str) -> None:
+def test_the_user_s_own_first_party_variable_is_kept(said: str) -> None:
     assert environment(["claude"], WAY, {FIRST_PARTY: said})[FIRST_PARTY] == said
     assert any(FIRST_PARTY in cost for cost in CLAUDE.costs(PROVIDER, {FIRST_PARTY: said})) == (said != "1")
 
 
-def test_a_mode_is_asked_for_beside_the_user_s_own_headers() -> None:
+def test_the_mode_header_is_added_to_the_user_s_own_headers() -> None:
     manage = Route(URL, PROVIDER, "manage")
     assert environment(["claude"], manage, {"ANTHROPIC_CUSTOM_HEADERS": "X-A: b\n"})["ANTHROPIC_CUSTOM_HEADERS"] == (
         "X-A: b\nx-mnemosyne-mode: manage"
@@ -134,7 +134,7 @@ def test_a_mode_is_asked_for_beside_the_user_s_own_headers() -> None:
     assert config["provider"]["anthropic"]["options"]["headers"] == {"x-mnemosyne-mode": "manage"}
 
 
-def test_the_owner_of_memory_is_presented_beside_the_mode_or_without_one() -> None:
+def test_the_owner_token_is_sent_with_or_without_a_mode() -> None:
     for mode, headers in ((None, {}), ("manage", {"x-mnemosyne-mode": "manage"})):
         way = Route(URL, PROVIDER, mode, owner_token="secret")
         wanted = {**headers, "x-mnemosyne-owner-token": "secret"}
@@ -176,11 +176,11 @@ def test_settings_of_claude_code_that_name_a_base_url_are_found(place: str, tmp_
         ("python agent.py", "python agent.py"),
     ],
 )
-def test_a_client_that_reads_no_variable_is_led_by_its_command_line(command: str, led: str) -> None:
+def test_codex_gets_its_base_url_by_option(command: str, led: str) -> None:
     assert command_line(command.split(), WAY) == led.split()
 
 
-def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_requests() -> None:
+def test_opencode_s_openai_provider_is_routed_only_with_a_responses_upstream() -> None:
     taken = Route(URL, PROVIDER, others=(NamedUpstream("openai", "https://api.openai.com"),))
     for way, providers in ((WAY, {"anthropic"}), (taken, {"anthropic", "openai"})):
         config = json.loads(environment(["opencode"], way, {})["OPENCODE_CONFIG_CONTENT"])
@@ -189,7 +189,7 @@ def test_opencodes_provider_of_openai_is_led_here_only_where_somebody_takes_its_
         } == providers
 
 
-def test_aider_is_led_here_where_somebody_takes_its_requests_and_the_user_names_no_server_of_his_own() -> None:
+def test_aider_is_routed_with_a_chat_upstream_unless_the_user_set_a_server() -> None:
     taken = Route(URL, PROVIDER, others=(NamedUpstream("openai", "https://api.openai.com"),))
     own = {"OPENAI_API_BASE": "http://127.0.0.1:1234/v1"}
     assert "OPENAI_API_BASE" not in environment(["aider"], WAY, {})
@@ -208,7 +208,7 @@ def fork_point(dialect: Dialect = MESSAGES) -> ForkPoint:
     return ForkPoint("claude-code", "s", 3, 3, "msg_1", dialect, {}, {})
 
 
-def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_path: Path) -> None:
+def test_claude_code_can_fork_and_unsupported_clients_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "projects" / "-app"
     folder.mkdir(parents=True)
     entry = {"type": "assistant", "uuid": "u-1", "message": {"id": "msg_1"}}
@@ -218,11 +218,11 @@ def test_claude_code_goes_on_from_a_reply_and_others_say_that_they_cannot(tmp_pa
     assert made.command == ("npx", "claude", "--resume", made.session, "-p", "go on")
     assert (folder / f"{made.session}.jsonl").is_file()
     for command in (["aider"], ["python", "agent.py"]):
-        with pytest.raises(BadOption, match="from another session; Claude Code, opencode, Codex can"):
+        with pytest.raises(BadOption, match="from another session; supported: Claude Code, opencode, Codex"):
             fork(command, fork_point(), environ, tmp_path)
 
 
-def test_codex_is_told_to_resume_what_was_written_for_it_with_a_terminal_and_without(tmp_path: Path) -> None:
+def test_codex_resumes_the_written_rollout_with_and_without_a_terminal(tmp_path: Path) -> None:
     environ = {"CODEX_HOME": str(tmp_path)}
     for command, behind, rest in (
         (["codex", "-m", "gpt-5.5", "exec", "go on"], ["codex", "-m", "gpt-5.5", "exec"], ["go on"]),
@@ -233,7 +233,7 @@ def test_codex_is_told_to_resume_what_was_written_for_it_with_a_terminal_and_wit
         assert list(tmp_path.rglob(f"*{made.session}.jsonl"))
 
 
-def test_opencode_goes_on_in_what_it_took_in(tmp_path: Path) -> None:
+def test_opencode_resumes_the_imported_session(tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     program.write_text('#!/bin/sh\nexec cat "$2"\n')
     program.chmod(0o700)
@@ -242,25 +242,25 @@ def test_opencode_goes_on_in_what_it_took_in(tmp_path: Path) -> None:
     assert made.session.startswith("ses_")
 
 
-def test_the_client_of_a_session_is_known_by_what_the_log_calls_it() -> None:
+def test_a_session_s_client_is_found_by_its_name_in_the_log() -> None:
     assert [command_of(each) for each in ("claude-code", "opencode", "codex")] == [
         ("claude",),
         ("opencode",),
         ("codex",),
     ]
-    with pytest.raises(BadOption, match=r"of a client \(other\) that cannot"):
+    with pytest.raises(BadOption, match=r"client \(other\) cannot start"):
         command_of("other")
 
 
-def test_a_client_that_has_files_kept_is_given_a_hook_and_no_other_client_is() -> None:
+def test_only_a_client_that_saves_files_gets_a_hook() -> None:
     line = files_line(["npx", "claude", "-p", "go on"])
     assert [line[:3], line[4:]] == [["npx", "claude", "--settings"], ["-p", "go on"]]
     (entry,) = json.loads(line[3])["hooks"]["PreToolUse"]
     assert [re.fullmatch(entry["matcher"], tool) is not None for tool in ("Bash", "mcp__a__b", "Read")] == [1, 1, 0]
     assert entry["hooks"][0]["command"].endswith("-m mnemosyne hook")
     for command in (["codex"], ["python", "agent.py"]):
-        with pytest.raises(BadOption, match="--record-worktree works with Claude Code"):
+        with pytest.raises(BadOption, match="--record-worktree works only with Claude Code"):
             files_line(command)
     for own in (["--settings", "{}"], ["--settings={}"]):
-        with pytest.raises(BadOption, match="which it takes once"):
+        with pytest.raises(BadOption, match="which your command already has"):
             files_line(["claude", *own])

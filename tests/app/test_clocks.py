@@ -27,9 +27,7 @@ AHEAD = (
 """A program of ours for which it is an hour later."""
 
 
-async def test_a_session_that_goes_to_and_fro_keeps_its_order_and_is_not_taken_for_an_old_one(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_session_keeps_its_order_across_clock_changes(dsn: str, tmp_path: Path) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served("manage", program=AHEAD) as ahead, home.served("manage") as behind:
             client = Client(ahead.url, session="s")

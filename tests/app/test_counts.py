@@ -70,7 +70,7 @@ def assert_as_expected(found: Mapping[str, Counts]) -> None:
     assert found == {kind: expected().get(kind) for kind in found}, "\n".join(told)
 
 
-def test_the_table_is_written_as_it_is_told() -> None:
+def test_the_table_of_counts_is_up_to_date() -> None:
     assert HEAD.split() == list(attrs.fields_dict(Counts))
     assert [row_of(kind, counts) for kind, counts in expected().items()] == ROWS
 

@@ -41,7 +41,7 @@ def test_a_port_that_another_user_holds_is_not_trusted(uid: int, trusted: bool, 
     assert _may_be_trusted(0x2254, [table]) is False
 
 
-def test_where_the_system_does_not_tell_the_token_decides(tmp_path: Path) -> None:
+def test_without_socket_tables_the_token_decides(tmp_path: Path) -> None:
     assert _may_be_trusted(8787, [tmp_path / "missing"]) is True
 
 
@@ -50,7 +50,7 @@ def test_our_own_listening_socket_is_seen() -> None:
         assert _may_be_trusted(listener.getsockname()[1])
 
 
-def test_what_is_not_our_server_is_not_found(tmp_path: Path) -> None:
+def test_a_foreign_server_is_not_found(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert find_server(load({"data_dir": tmp_path, "port": port}, {})) is None, "no token yet"

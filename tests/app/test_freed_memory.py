@@ -37,7 +37,7 @@ print(kept, resident() - before)
 
 
 @pytest.mark.skipif(not GLIBC, reason="mallopt and malloc_trim are glibc's")
-def test_what_threads_used_is_kept_for_the_next_one_and_returned_when_asked() -> None:
+def test_threads_memory_is_reused_and_returned_on_request() -> None:
     ran = subprocess.run([sys.executable, "-c", FREE_AND_RETURN], capture_output=True, text=True, check=True)
     kept, left = map(int, ran.stdout.split())
     assert 50_000_000 < kept < 130_000_000  # three threads, and what one used

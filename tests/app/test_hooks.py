@@ -28,7 +28,7 @@ def test_an_event_of_a_client_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{", "[" * 100_000, '{"hook_event_name": 5}'])
-def test_what_is_no_event_is_refused_in_a_sentence(text: str) -> None:
+def test_invalid_hook_input_is_refused(text: str) -> None:
     with pytest.raises(BadOption, match="reads an event as JSON"):
         parse_event(text.encode())
 
@@ -59,5 +59,5 @@ def test_an_event_with_an_odd_character_names_a_folder_that_can_be_looked_up(odd
         ({"OPENCODE_CONFIG_CONTENT": "{"}, False),
     ],
 )
-def test_a_client_that_asks_to_be_managed_is_told_by_the_server(environ: dict[str, str], managed: bool) -> None:
+def test_a_managed_client_is_recognised(environ: dict[str, str], managed: bool) -> None:
     assert is_managed(environ, CONFIG) is managed

@@ -29,11 +29,11 @@ def test_two_clones_share_a_project_and_each_is_a_sandbox(tmp_path: Path) -> Non
     assert one.source is EntrySource.AGENT
 
 
-def test_without_a_folder_only_what_holds_everywhere_is_seen() -> None:
+def test_without_a_folder_only_global_entries_are_visible() -> None:
     assert [each.scope for each in open_knowledge(open_book(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
 
 
-async def test_folders_that_do_not_answer_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unresponsive_folder_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     away = threading.Event()
 
     def find(folder: Path) -> str:

@@ -9,7 +9,7 @@ from mnemosyne.app.launch import as_variables, end_like
 from mnemosyne.config import load
 
 
-def test_what_options_said_goes_to_the_server_in_its_environment(tmp_path: Path) -> None:
+def test_options_are_passed_to_the_server_as_variables(tmp_path: Path) -> None:
     """Not on its command line, which every user of the machine can read: a DSN may hold a password."""
     file = tmp_path / "settings.toml"
     file.write_text('tenant = "me"')
@@ -23,14 +23,14 @@ def test_what_options_said_goes_to_the_server_in_its_environment(tmp_path: Path)
     assert load({}, variables | {"MNEMOSYNE_DATA_DIR": str(tmp_path)}).allow_remote is True
 
 
-def test_every_kind_of_setting_is_read_there_as_it_was_given_here(tmp_path: Path) -> None:
+def test_every_type_of_setting_survives_the_environment(tmp_path: Path) -> None:
     options = {"helper_price": "0.1/0.5", "allowed_origins": "https://a.example,https://b.example", "retain_days": "3"}
     config = load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
     again = load({}, as_variables(config) | {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
     assert again == config
 
 
-def test_a_signal_that_cannot_end_us_becomes_the_shell_s_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_cannot_be_raised_becomes_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.kill", lambda _pid, _number: None)
     monkeypatch.setattr("resource.setrlimit", lambda _what, _limits: None)
     assert end_like(5) == 5

@@ -70,7 +70,7 @@ def test_an_entry_in_json_is_one_line_with_time_level_and_the_session_that_it_na
     assert set(plain) == {"time", "level", "logger", "message"}
 
 
-def test_a_turn_on_record_is_an_entry_with_what_it_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recorded_turn_is_logged_with_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_as("json"):
         log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30, rounds=2)), None)
         log_turns(append(TurnInterrupted(**WHERE, status=None, reply=None, reason="x", usage={})), None)
@@ -104,6 +104,6 @@ def test_an_entry_that_cannot_be_written_breaks_nothing(tmp_path: Path, capsys: 
     assert "FileNotFoundError" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unwritable_log_file_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match=r"log_file = .* cannot be written: No such file or directory"):
         start_logging("info", "text", tmp_path / "nowhere" / "server.log")

@@ -71,7 +71,7 @@ def test_a_server_without_a_monitor_does_not_import_the_library() -> None:
     assert subprocess.run([sys.executable, "-c", program], timeout=DEADLINE).returncode == 0
 
 
-async def test_what_turns_did_can_be_read_and_goes_on_from_there(tmp_path: Path, dsn: str) -> None:
+async def test_metrics_of_turns_accumulate(tmp_path: Path, dsn: str) -> None:
     async with counted_server(tmp_path, dsn, Mode.MANAGE) as server:
         client = Client(server.url)
         server.answers((think(), text("It is there.")))

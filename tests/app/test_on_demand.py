@@ -69,9 +69,7 @@ def page_makers(server: "subprocess.Popen[str]") -> list[int]:
     return [pid for pid, command in children(server.pid).items() if " open --at-socket" in command]
 
 
-def test_a_link_leads_to_pages_of_a_process_of_their_own_which_comes_again_when_killed_and_holds_up_no_end(
-    dsn: str, tmp_path: Path
-) -> None:
+def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(dsn: str, tmp_path: Path) -> None:
     """One server for all of it."""
     with opened(dsn, tmp_path) as (server, browser):
         (maker,) = page_makers(server)
@@ -111,7 +109,7 @@ def test_the_process_that_makes_pages_ends_with_its_server_however_that_ends(dsn
         assert ended(maker)
 
 
-async def test_where_no_socket_can_be_made_there_are_no_pages_and_no_harm(
+async def test_without_a_socket_there_are_no_pages_and_the_server_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))

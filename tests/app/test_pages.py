@@ -36,12 +36,12 @@ def alone(seconds: float) -> PagesAlone:
     return PagesAlone(pages, AllowedHosts(), trio.current_time())
 
 
-async def test_it_ends_when_nobody_asked_for_so_long(autojump_clock: MockClock) -> None:
+async def test_the_page_process_ends_when_idle(autojump_clock: MockClock) -> None:
     await alone(0).wait_until_idle(600)
     assert trio.current_time() == pytest.approx(600)
 
 
-async def test_a_request_puts_its_end_off_and_one_under_way_holds_it(autojump_clock: MockClock) -> None:
+async def test_a_running_request_keeps_the_page_process_alive(autojump_clock: MockClock) -> None:
     app = alone(5000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(app, SCOPE, _nothing, _no_one)
@@ -59,7 +59,7 @@ async def test_a_page_of_another_site_is_refused_before_anything_is_shown() -> N
     assert said[0]["status"] == 403
 
 
-async def test_without_a_database_it_says_why(tmp_path: Path) -> None:
+async def test_without_a_database_pages_report_the_reason(tmp_path: Path) -> None:
     page_context = OpenPageContext(settings("host=/nowhere", tmp_path), lambda: NOW, str, Simulations({}, ()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(page_context.keep_open)

@@ -65,7 +65,7 @@ class Running:
         return Reloader(config, self.load, gateway, list_settings(config), self.restart)
 
 
-def test_what_can_change_does_and_the_worker_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reload_applies_changes_and_restarts_the_worker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     running = Running(tmp_path)
     reloader = running.reloader()
     running.file.write_text('mode = "manage"\nlog_level = "debug"\n')
@@ -74,7 +74,7 @@ def test_what_can_change_does_and_the_worker_begins_anew(tmp_path: Path, caplog:
     assert (running.gateway.mode, reloader.shown["mode"]) == (Mode.MANAGE, "manage")
     assert price_of("our-model") is not None
     assert running.restarts == 1
-    assert "what changed: mode, log_level, prices and models" in caplog.text
+    assert "changed: mode, log_level, prices and models" in caplog.text
     (tmp_path / "models.toml").unlink()
     running.file.unlink()
     reloader.reload()
@@ -82,14 +82,12 @@ def test_what_can_change_does_and_the_worker_begins_anew(tmp_path: Path, caplog:
     assert (running.gateway.mode, reloader.shown["mode"]) == (Mode.OBSERVE, "observe")
 
 
-def test_what_cannot_change_is_said_and_stays_until_the_next_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_reload_reports_settings_that_need_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     running = Running(tmp_path)
     reloader = running.reloader()
     running.file.write_text('port = 9000\ntenant = "other"\nmode = "manage"\n')
     reloader.reload()
-    assert "Start the server anew for what else changed: port, tenant." in caplog.text
+    assert "Restart the server to apply the other changes: port, tenant." in caplog.text
     assert (reloader.config.port, reloader.shown["tenant"], running.gateway.mode) == (8787, "local", Mode.MANAGE)
     assert running.restarts == 0  # the worker reads the file, too
 
@@ -114,7 +112,7 @@ def test_a_reload_reports_removed_settings_and_applies_the_others(
         ("mode = ", "", "is not TOML"),
     ],
 )
-def test_settings_that_cannot_be_used_change_nothing(
+def test_invalid_settings_change_nothing(
     settings: str, models: str, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     running = Running(tmp_path)
@@ -127,9 +125,7 @@ def test_settings_that_cannot_be_used_change_nothing(
     assert (running.gateway.mode, in_force().digest, running.restarts) == (Mode.OBSERVE, before.digest, 0)
 
 
-async def test_a_server_that_is_told_to_reads_its_file_again_and_manages_what_begins_then(
-    tmp_path: Path, dsn: str
-) -> None:
+async def test_sighup_reloads_the_file_and_new_conversations_are_managed(tmp_path: Path, dsn: str) -> None:
     file, log = tmp_path / "settings.toml", tmp_path / "served.log"
     file.write_text('mode = "observe"\n')
     options = ("--config", str(file), "--log-file", str(log), "--log-format", "json")
@@ -137,7 +133,7 @@ async def test_a_server_that_is_told_to_reads_its_file_again_and_manages_what_be
         async with home.served(None, *options) as served:
             file.write_text('mode = "manage"\n')
             served.process.send_signal(signal.SIGHUP)
-            await until(lambda: any("what changed: mode" in entry["message"] for entry in _entries(log)))
+            await until(lambda: any("changed: mode" in entry["message"] for entry in _entries(log)))
             client = Client(served.url, session="s")
             for _ in range(2):
                 assert (await client.work("Where is it?"))["content"][-1] == text("It is there.")
@@ -189,7 +185,7 @@ def at_terminal(*, ignoring: bool) -> Iterator[tuple["subprocess.Popen[bytes]", 
         os.close(reading)
 
 
-def test_a_server_whose_terminal_is_closed_ends_and_one_that_is_told_reloads() -> None:
+def test_a_closed_terminal_ends_the_server_and_other_sighups_reload() -> None:
     with at_terminal(ignoring=False) as (process, terminal, next_words):
         assert next_words() == b"ready "
         process.send_signal(signal.SIGHUP)

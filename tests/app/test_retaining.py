@@ -62,7 +62,7 @@ async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_
         assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
 
 
-async def test_a_tenant_s_oldest_sessions_go_beyond_its_quota_and_nobody_else_s(tmp_path: Path, dsn: str) -> None:
+async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         for tenant in ("red", "blue"):
             async with home.served(None, "--tenant", tenant) as served:
@@ -79,14 +79,14 @@ async def test_a_tenant_s_oldest_sessions_go_beyond_its_quota_and_nobody_else_s(
             assert await retain(config, database, 10**16, lambda: 10**16, lambda: "c") == []
 
 
-def test_what_is_kept_of_whom_is_as_the_settings_say() -> None:
+def test_retention_limits_follow_the_settings() -> None:
     config = attrs.evolve(load({}, {}), tenant_quotas=(TenantQuota("red", 7), TenantQuota("local", 8)))
     assert limits_of(config) == [Limit("red", None, 7)]
     assert limits_of(attrs.evolve(config, retain_days=9)) == [Limit("local", 9, None), Limit("red", None, 7)]
     assert limits_of(load({}, {})) == []
 
 
-async def test_it_is_done_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_are_forgotten_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
 
     async def retain(config: Config, database: object, at: int, *_: object) -> Sequence[object]:

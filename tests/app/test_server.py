@@ -55,9 +55,7 @@ async def test_a_managed_conversation_stays_so_through_a_server_that_was_not_ask
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are stopped by way of /proc")
 @pytest.mark.parametrize("mode", ["manage", pytest.param("observe", marks=pytest.mark.soak)])
-async def test_a_database_that_stands_still_while_a_conversation_begins_breaks_nothing_and_what_left_is_shown(
-    mode: str, tmp_path: Path
-) -> None:
+async def test_a_hanging_database_at_the_start_breaks_nothing(mode: str, tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         async with home.served(mode, *IMPATIENT) as served:
             client = Client(served.url, session="s")
@@ -131,7 +129,7 @@ class Hanging:
         await trio.sleep_forever()
 
 
-async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
+async def test_a_hanging_database_is_reported_with_its_duration(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     journal = GroupJournal(Hanging(), CODEC)
@@ -160,7 +158,7 @@ async def test_a_database_that_hangs_is_said_not_to_answer_and_since_when(
         nursery.cancel_scope.cancel()
 
 
-def test_a_look_at_all_that_is_held_is_rare_and_leaves_out_what_was_imported() -> None:
+def test_full_garbage_collections_are_rare_and_skip_imported_modules() -> None:
     before = gc.get_threshold()
     try:
         collect_rarely()

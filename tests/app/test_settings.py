@@ -17,8 +17,8 @@ def test_a_server_decides_with_what_its_user_set_and_the_host_that_it_forwards_t
 
 
 def test_a_tariff_that_there_is_not_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(BadConfiguration, match=r"tariff = 'gold' is not in the table; there are api, subscription"):
+    with pytest.raises(BadConfiguration, match=r"tariff = 'gold' is unknown; available: api, subscription"):
         settings_of(load({"tariff": "gold", "data_dir": str(tmp_path)}, {}))
     own = {"own": {"url": "https://own", "tariff": "gold"}}
-    with pytest.raises(BadConfiguration, match=r"upstreams.own.tariff = 'gold' is not in the table"):
+    with pytest.raises(BadConfiguration, match=r"upstreams.own.tariff = 'gold' is unknown"):
         settings_of(load({"upstreams": own, "data_dir": str(tmp_path)}, {}))

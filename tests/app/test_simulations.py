@@ -47,7 +47,7 @@ async def answered(command: tuple[str, ...], *, times: int = 1) -> Any:
         return simulations.ask(talk.archive, question)
 
 
-async def test_a_question_is_answered_once_however_often_a_page_asks(tmp_path: Path) -> None:
+async def test_a_repeated_question_is_simulated_once(tmp_path: Path) -> None:
     count, answer = tmp_path / "count", tmp_path / "answer"
     answer.write_bytes(write_branch(FOUND))
     program = f"open({str(count)!r}, 'a').write('x'); print(open({str(answer)!r}).read(), end='')"
@@ -55,12 +55,12 @@ async def test_a_question_is_answered_once_however_often_a_page_asks(tmp_path: P
     assert count.read_text() == "x"
 
 
-async def test_what_went_wrong_is_said() -> None:
+async def test_a_failed_simulation_returns_its_error() -> None:
     program = "import sys; print('noise', file=sys.stderr); sys.exit('There is no policy.')"
     assert await answered((sys.executable, "-c", program)) == "There is no policy."
 
 
-async def test_whoever_comes_when_many_wait_is_told_to_wait_too() -> None:
+async def test_a_question_beyond_the_queue_must_be_asked_again() -> None:
     async with talking() as talk:
         simulations = Simulations({}, ())
         for number in range(WAITING + 1):
@@ -70,7 +70,7 @@ async def test_whoever_comes_when_many_wait_is_told_to_wait_too() -> None:
             )
 
 
-async def test_while_it_is_worked_on_it_is_said_how_many_turns_are_done_and_the_next_one_waits(tmp_path: Path) -> None:
+async def test_a_running_simulation_reports_progress_and_the_next_one_waits(tmp_path: Path) -> None:
     gate, answer = tmp_path / "gate", tmp_path / "answer"
     os.mkfifo(gate)
     answer.write_bytes(write_step(2, 4) + write_branch(FOUND))

@@ -57,7 +57,7 @@ def starts(tmp_path: Path) -> list[str]:
         return []
 
 
-async def test_one_that_ends_is_started_again_later_each_time(
+async def test_a_worker_that_ends_is_restarted_with_backoff(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.001)
@@ -69,7 +69,7 @@ async def test_one_that_ends_is_started_again_later_each_time(
     assert pauses[:3] == ["0.001 s.", "0.002 s.", "0.004 s."]
 
 
-async def test_one_that_hangs_is_said_to_and_another_takes_its_place(
+async def test_a_hung_worker_is_reported_and_replaced(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, seconds in (
@@ -84,13 +84,11 @@ async def test_one_that_hangs_is_said_to_and_another_takes_its_place(
         while "hung" not in states:
             states.append((await supervisor.describe())["state"])
         await until(lambda: len(starts(tmp_path)) > 1)
-    assert "has said nothing for" in caplog.text
+    assert "has not responded for" in caplog.text
     assert "The worker ended (SIGKILL)" in caplog.text
 
 
-async def test_one_that_is_slow_to_start_is_not_said_to_hang(
-    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_start_is_not_reported_as_hung(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "HUNG_SECONDS", 0.0)
     monkeypatch.setattr(supervising, "WATCH_SECONDS", 0.001)
     async with supervised(dsn, tmp_path, "time.sleep(1000)") as supervisor:
@@ -100,7 +98,7 @@ async def test_one_that_is_slow_to_start_is_not_said_to_hang(
     assert len(starts(tmp_path)) == 1
 
 
-async def test_one_that_will_not_end_is_killed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_does_not_end_is_killed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "STOP_SECONDS", 0.05)
     stubborn = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1000)"
     async with supervised(dsn, tmp_path, stubborn):
@@ -109,7 +107,7 @@ async def test_one_that_will_not_end_is_killed(dsn: str, tmp_path: Path, monkeyp
     assert ended(int(pid))
 
 
-async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
+async def test_the_state_is_reported_without_worker_and_database(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with supervised(dsn, tmp_path, "") as supervisor:
@@ -122,9 +120,7 @@ async def test_without_a_worker_and_a_database_it_still_tells_how_it_does(
         assert not of_the_database & (await supervisor.describe()).keys()
 
 
-async def test_one_that_is_told_to_begin_anew_is_followed_by_another(
-    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_restart_replaces_the_worker(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.01)
     async with supervised(dsn, tmp_path, "sys.stdin.read()") as supervisor:
         await until(lambda: len(starts(tmp_path)) == 1)

@@ -82,7 +82,7 @@ async def test_the_spans_of_a_turn_are_sent_as_a_collector_reads_them() -> None:
     assert {"key": "mnemosyne.turn", "value": {"intValue": "3"}} in chat["attributes"]
 
 
-async def test_a_collector_that_does_not_take_them_costs_nothing_and_is_said_once(
+async def test_a_refusing_collector_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING, logger="mnemosyne")
@@ -99,8 +99,8 @@ async def test_a_collector_that_does_not_take_them_costs_nothing_and_is_said_onc
         await until(lambda: "taken again" in caplog.text)
         nursery.cancel_scope.cancel()
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "Spans are dropped",
-        "Spans are taken again; 4 were dropped.",
+        "Spans are being dropped",
+        "Spans are sent again; 4 were dropped.",
     ]
 
 
@@ -113,5 +113,5 @@ async def test_spans_that_wait_are_bounded_and_a_collector_that_is_not_there_end
         sender.note(turn(), 42, 0.5, None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sender.run)
-        await until(lambda: "Spans are dropped: no answer from http://127.0.0.1:9/v1/traces" in caplog.text)
+        await until(lambda: "Spans are being dropped: no answer from http://127.0.0.1:9/v1/traces" in caplog.text)
         nursery.cancel_scope.cancel()

@@ -65,7 +65,7 @@ async def assert_as_rebuilt(home: Home) -> None:
         assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]
 
 
-async def test_turns_go_on_while_the_worker_is_killed_and_stands_still_and_it_catches_up_and_ends_with_its_server(
+async def test_turns_continue_without_the_worker_which_catches_up_and_ends_with_its_server(
     tmp_path: Path, dsn: str
 ) -> None:
     async with at_home(tmp_path, dsn) as home:
@@ -103,7 +103,7 @@ async def _kill_and_stop(home: Home, served: Served) -> int:
 
 
 @pytest.mark.soak
-async def test_a_worker_that_begins_late_takes_in_what_was_said_before(tmp_path: Path, dsn: str) -> None:
+async def test_a_late_worker_processes_earlier_events(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served():
             pass  # the schema is there

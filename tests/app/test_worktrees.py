@@ -36,7 +36,7 @@ def test_where_no_call_behind_it_was_kept_the_files_are_still_those_of_the_turn(
     keep_before_call(call(project, "toolu_1"))
     assert find_files(project, "s", ["toolu_2"]) is None
     assert find_files(project, "s", []) is None
-    with pytest.raises(NotFound, match="No files were kept with session other"):
+    with pytest.raises(NotFound, match="Session other has no saved files"):
         find_files(project, "other", ["toolu_1"])
 
 
@@ -44,5 +44,5 @@ def test_where_no_call_behind_it_was_kept_the_files_are_still_those_of_the_turn(
     ("session", "name"), [("", "a"), ("s", ""), ("../s", "a"), ("s", "a/b"), ("s", "a b"), ("-s", "a")]
 )
 def test_what_is_no_name_is_refused(project: Path, session: str, name: str) -> None:
-    with pytest.raises(BadOption, match="names no session and call"):
+    with pytest.raises(BadOption, match="lacks a valid session or call id"):
         keep_before_call(call(project, name, session))

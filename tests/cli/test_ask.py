@@ -142,6 +142,6 @@ def test_a_helper_whose_key_is_not_there_is_not_asked_and_it_is_said_why(
     monkeypatch.setenv("MNEMOSYNE_HELPER_KEY_VARIABLE", "NO_SUCH_KEY")
     done = run(*QUESTION)
     assert f"    {WORDS}  # größer" in done.stdout
-    assert "No helper is asked:" in done.stderr
+    assert "The helper is not used:" in done.stderr
     assert "NO_SUCH_KEY is not set" in done.stderr
     assert asked == []

@@ -321,12 +321,12 @@ def test_what_a_client_does_without_through_us_is_named(tmp_path: Path, upstream
     at = circumstances(tmp_path, upstream, PATH=str(tmp_path))
     _, costs, opencode, *_ = look("clients", at)
     assert (costs.verdict, opencode.verdict) == ("open", "good")
-    assert costs.text.startswith("through us Claude Code does without: Remote Control; ")
+    assert costs.text.startswith("behind the proxy Claude Code loses: Remote Control; ")
     assert "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL" not in costs.text
     _, costs, *_ = look(
         "clients", circumstances(tmp_path, upstream, PATH=str(tmp_path), MNEMOSYNE_UPSTREAM="https://x.y")
     )
-    assert "all that _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 would bring" in costs.text
+    assert "everything that _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 enables" in costs.text
 
 
 def test_conflicts_are_named_and_their_absence_too(tmp_path: Path, upstream: Provider) -> None:

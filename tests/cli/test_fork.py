@@ -51,7 +51,7 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(transcripts: Path) -> N
         (("s", "--turn", "never-named"), 1, "has no checkpoint 'never-named'"),
         (("s", "--turn", "3 or 4"), 2, "is no turn's number and no checkpoint's name"),
         (("s", "--mode", "off", "--", "codex"), 2, "--mode off reaches Claude Code and opencode"),
-        (("s", "--", "aider"), 2, "aider cannot be told to go on from another session"),
+        (("s", "--", "aider"), 2, "aider cannot start from another session"),
         (("another",), 1, "There is no session 'another'"),
     ):
         done = run("fork", *arguments, code=code)

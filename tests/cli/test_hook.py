@@ -87,7 +87,7 @@ def test_before_a_call_the_files_are_kept_and_where_they_cannot_be_nobody_is_kep
     (project / "a.txt").write_text("one\n")
     assert ask(environ, event) == ("", "")
     for name in ("../s", ""):
-        assert "names no session and call" in ask(environ, {**event, "session_id": name})[1]
+        assert "lacks a valid session or call id" in ask(environ, {**event, "session_id": name})[1]
     shown = subprocess.run([*git, "show", "refs/mnemosyne/s/toolu_1:a.txt"], capture_output=True, text=True, check=True)
     assert shown.stdout == "one\n"
 

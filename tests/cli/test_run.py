@@ -201,7 +201,7 @@ def test_a_server_that_is_killed_under_its_client_is_started_again_at_the_same_a
             assert line(process.stdout) == "{}"
             if number == 1:
                 os.kill(server_of(process), signal.SIGKILL)
-                told = "the server ended while its client was running (SIGKILL) and is started again in 0.5 s."
+                told = "the server ended while its client was running (SIGKILL) and is restarted in 0.5 s."
                 assert told in line(process.stderr)
         process.stdin.close()
         assert process.wait(DEADLINE) == 0
@@ -239,7 +239,7 @@ def status(**database: object) -> FoundServer:
         (
             attrs.evolve(status(), unrecorded={"/v1/a": 1}),
             attrs.evolve(status(), unrecorded={"/v1/a": 1, "/v1/b": 2}),
-            ["2 requests to /v1/b were passed on and not recorded"],
+            ["2 requests to /v1/b were forwarded but not recorded"],
         ),
         (
             None,
@@ -338,7 +338,7 @@ def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> No
             with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider there knows no POST
                 urllib.request.urlopen(asking, timeout=DEADLINE)
         environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
-        told = "2 requests to /v1/completions were passed on and not recorded."
+        told = "2 requests to /v1/completions were forwarded but not recorded."
         assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == told
         assert f"port: {told}" in invoked("doctor", environ=environ).stdout
 

@@ -111,4 +111,4 @@ async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_ag
             nursery.cancel_scope.cancel()
         with pytest.raises(LogUnavailable):
             await reconnecting.read(S)
-    assert "Requests go through and wait in memory for it; next attempt in 0.5 s" in caplog.text
+    assert "Requests are forwarded and recorded later; next attempt in 0.5 s" in caplog.text

@@ -1,4 +1,4 @@
-"""The tools that agents are offered openly, as a client is told of them."""
+"""The tools offered openly to agents, as described to a client."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from mnemosyne.services.memory_operations import BY_NAME as BY_OPERATION
 from mnemosyne.services.memory_operations import KnowledgeOperation, Operation
 
 MOST = 50
-"""Results of one call."""
+"""Maximum number of results per call."""
 
 
 @attrs.frozen(kw_only=True)
 class AgentTool(Operation):
-    """A tool, described for a model. One about what is known is another name for an ``operation`` on it, whose
-    arguments it calls by names of its own (``renamed``).
+    """A tool described for a model. A memory tool is an alias for an ``operation``, whose arguments it renames
+    (``renamed``).
     """
 
     operation: KnowledgeOperation | None = None
@@ -22,7 +22,7 @@ class AgentTool(Operation):
 
 
 def _tool_for(operation: str, name: str, description: str, **renamed: str) -> AgentTool:
-    """The tool that calls an operation, with these of its arguments."""
+    """The tool that calls an operation with these of its arguments."""
     found = BY_OPERATION[operation]
     return AgentTool(
         name=name,

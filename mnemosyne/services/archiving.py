@@ -1,4 +1,4 @@
-"""Lets what was said in a session lie in a file outside the database, from where it is read, and brings it back."""
+"""Moves a session's contents into an archive file outside the database, from where they are read, and back."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,21 +16,21 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class Moved:
-    """So many pieces of content left the database, which holds so many bytes less."""
+    """The number of contents moved out of the database, and the bytes freed there."""
 
     pieces: int
     freed: int
 
 
 class ArchivedContents(Protocol):
-    """The contents of sessions that lie in files. Every call raises LogFailed."""
+    """The contents of sessions that are stored in files. Every call raises LogFailed."""
 
     async def files(self, stream: UUID) -> Sequence[str]:
         """The files that hold contents of a session."""
         ...
 
     async def own_files(self, stream: UUID) -> Sequence[str]:
-        """Those of them that this log wrote. Only they may be deleted."""
+        """The files among them that this log wrote. Only these may be deleted."""
         ...
 
     async def log_id(self) -> UUID:
@@ -38,40 +38,40 @@ class ArchivedContents(Protocol):
         ...
 
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
-        """From now on read these contents of a session from a file: all of them, or none. What is smaller than its
-        place stays. Raises ContentForgotten if one of them was erased.
+        """Read these contents of a session from a file from now on: all of them or none. A content smaller than its
+        frame stays in the database. Raises ContentForgotten if one of them was erased.
         """
         ...
 
     async def take(self, stream: UUID) -> int:
-        """Bring some of a session's contents back, in one transaction; how many. 0: none lies in a file. Raises
-        ContentMissing where a file cannot be read.
+        """Move some of a session's contents back in one transaction; return how many, 0 if no file holds any. Raises
+        ContentMissing if a file cannot be read.
         """
         ...
 
 
 def name_file(stream: UUID, events: int) -> str:
-    """The name of the file of a session with so many events."""
+    """The archive file's name for a session with this number of events."""
     return f"{stream}-{events}.jsonl"
 
 
 def is_archive_of(file: str, stream: UUID) -> bool:
-    """Whether a path is one that ``name_file`` could have given to the session's file."""
+    """Whether a path could be the session's file, named by ``name_file``."""
     path = PurePath(file)
     return path.is_absolute() and re.fullmatch(rf"{stream}-[0-9]+\.jsonl", path.name) is not None
 
 
 async def find_archives(archived: ArchivedContents, streams: Iterable[UUID]) -> list[str]:
-    """The files that hold contents of any of these sessions."""
+    """The files that hold contents of these sessions."""
     return [file for stream in streams for file in await archived.files(stream)]
 
 
 async def shelve(archive: Archive, archived: ArchivedContents, stream: UUID, file: Path, codec: ExportCodec) -> Moved:
-    """Let a session's contents lie in a file that was written and is durable, once all of it has been read back and
-    every body was rebuilt from it. Files of this log that held them before are deleted.
+    """Move a session's contents into a written, durable file, after reading it back and rebuilding every body from it.
+    Earlier archive files of this log are deleted.
 
-    Raises BadConfiguration where the file is another log's, not the session's or not whole, OSError where an earlier
-    one cannot be deleted, and what the shelf raises.
+    Raises BadConfiguration if the file is another log's or session's, or incomplete; OSError if an earlier file cannot
+    be deleted; and what ``archived`` raises.
     """
     before = await archived.own_files(stream)
     try:
@@ -83,7 +83,7 @@ async def shelve(archive: Archive, archived: ArchivedContents, stream: UUID, fil
     held = await archive.events.read(stream, upto=len(told))
     if reader.header.session != stream or told != [each.envelope for each in held]:
         raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
-    # A file of an earlier version names no log: it is ours where our rows refer to it already.
+    # A file of an earlier version names no log: it is ours if our rows already refer to it.
     if reader.header.log != await archived.log_id() and (reader.header.log is not None or str(file) not in before):
         raise BadConfiguration(f"{file} was written by another log, so nothing left the database. Use another folder.")
     moved = await archived.put(stream, str(file), reader.packed)

@@ -1,4 +1,4 @@
-"""A question answered from what a session remembers: the model's own question to its memory, asked by a person."""
+"""Answers a person's question from a session's objects, as the model's own memory query would."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID
@@ -23,14 +23,12 @@ from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
 
 Compose = Callable[[HelperQuestion], Awaitable[HelperAnswer | None]]
-"""Has a helper model answer from passages; None where nobody is asked."""
+"""Composes an answer from passages with a helper model; None if it is not asked."""
 
 
 @attrs.frozen
 class Cited:
-    """Words of an object that answer, and the object; ``sentence`` is the helper model's that rests on them, if one
-    does.
-    """
+    """A quote that answers, its object, and the helper model's ``sentence`` that it supports, if any."""
 
     quote: Quote
     object: MemoryObject
@@ -39,11 +37,11 @@ class Cited:
 
 @attrs.frozen(kw_only=True)
 class MemoryAnswer:
-    """Quotes that answer a question, best first; none where nothing that is remembered answers it. ``helped`` is what a
-    helper model was asked for and said, None where none was asked.
+    """Quotes that answer a question, best first; none if no object answers it. ``helped`` is the helper model's
+    question and answer, None if it was not asked.
 
-    ``embedder``, ``missing`` and ``unembedded`` as in ``SearchResult``. ``skipped`` counts objects that might answer
-    and cannot be read, ``outside`` those that the index does not hold.
+    ``embedder``, ``missing`` and ``unembedded`` as in ``SearchResult``. ``skipped`` counts objects that may answer but
+    cannot be read, ``outside`` those that are not indexed.
     """
 
     cited: Sequence[Cited]
@@ -64,9 +62,9 @@ async def ask(
     most_tokens: int,
     compose: Compose | None = None,
 ) -> MemoryAnswer:
-    """What a session's objects answer, in at most so many tokens: in sentences that a helper model composes, where it
-    does and they hold, else in quotes. Raises NotFound for a branch that it has not, ContentForgotten where the session
-    was forgotten.
+    """Answer a question from a session's objects in at most ``most_tokens`` tokens: in a helper model's verified
+    sentences if there are any, otherwise in quotes. Raises NotFound for an unknown branch, ContentForgotten for a
+    deleted session.
     """
     among, searched = await memories.read_chosen(archive, stream, chosen)
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
@@ -102,7 +100,7 @@ async def ask(
 async def record(
     archive: Archive, stream: UUID, question: str, helped: HelperAnswer, at: int, correlation_id: str
 ) -> None:
-    """Put on record what a person had a helper model asked, and what that cost. ``at`` is in µs of UTC."""
+    """Record a person's question to a helper model and its cost. ``at`` is in µs of UTC."""
     asked = RecordQuestion(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), answered=helped)
     await memories.decide(archive, stream, lambda _: asked, correlation_id)
 
@@ -114,7 +112,7 @@ def _count_tokens(text: str) -> int:
 async def _read_texts(
     archive: Archive, stream: UUID, objects: Sequence[MemoryObject]
 ) -> Mapping[str, tuple[TextPart, ...]]:
-    """What objects say, but for those that cannot be read."""
+    """The texts of objects, without unreadable ones."""
     said: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:

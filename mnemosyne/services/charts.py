@@ -1,4 +1,4 @@
-"""Charts as SVG: the coordinates, scales and labels that all of them share."""
+"""Charts as SVG: shared coordinates, scales and labels."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,24 +8,24 @@ from itertools import groupby
 import attrs
 
 WIDTH, HEIGHT = 960, 320
-"""Of a chart in a page, in its own units; the page fits it to its width."""
+"""Size of a chart in its own units; the page fits it to its width."""
 
 
 def picture(name: str, label: str, inner: str = "", *, height: int = HEIGHT) -> str:
-    """An SVG element that a screen reader calls by its label."""
+    """An SVG element with a label for screen readers."""
     box = f'viewBox="0 0 {WIDTH} {height}"'
     return f'<svg id="{name}" {box} role="img" aria-label="{escape(label)}">{inner}</svg>'
 
 
 def nothing(sentence: str) -> str:
-    """What a chart shows that has nothing to draw."""
+    """The content of a chart without data."""
     return f'<text class="across" x="{WIDTH // 2}" y="{HEIGHT // 2}">{sentence}</text>'
 
 
 @attrs.frozen(kw_only=True)
 class Plane:
-    """The part of a picture where values are drawn. Those from ``first`` to ``last`` lie between ``left`` and
-    ``right``, those from 0 to ``highest`` between ``base`` and ``top``; what is higher lies at the top.
+    """The plotting area of a chart. Values from ``first`` to ``last`` map to ``left`` to ``right``, values from 0 to
+    ``highest`` to ``base`` to ``top``; higher values are clipped to the top.
     """
 
     left: float
@@ -37,23 +37,23 @@ class Plane:
     highest: float
 
     def x(self, value: float) -> float:
-        """How far right a value lies."""
+        """The horizontal coordinate of a value."""
         return self.left + (value - self.first) / ((self.last - self.first) or 1) * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """How far down a value lies."""
+        """The vertical coordinate of a value."""
         return self.base - min(value / self.highest, 1) * (self.base - self.top)
 
 
 Place = tuple[float, float]
-"""Where a value lies: how far right, how far down."""
+"""The coordinates of a value: from the left, from the top."""
 
 OFF = 0.2
-"""By so little a line may miss its places, in a picture's units: nobody sees that, and most places are not needed."""
+"""Tolerance of a simplified line in chart units: invisible, and most points become unnecessary."""
 
 
 def simplify(places: Sequence[Place]) -> list[Place]:
-    """Those of a line's places, from left to right, that it needs to miss none of the others by more than ``OFF``."""
+    """The points that a line needs, from left to right, to miss no other by more than ``OFF``."""
     kept = list(places[:1])
     lowest, highest, last = -math.inf, math.inf, None
     for x, y in places[1:]:
@@ -69,7 +69,7 @@ def simplify(places: Sequence[Place]) -> list[Place]:
 
 
 def points_text(places: Sequence[Place]) -> str:
-    """Places as SVG has them in ``points``."""
+    """Points in the syntax of the SVG attribute ``points``."""
     return " ".join(f"{px(x)},{px(y)}" for x, y in places)
 
 
@@ -79,7 +79,7 @@ def px(value: float) -> str:
 
 
 def ticks(top: float, span: float | None = None) -> list[int]:
-    """Round numbers from 0 to ``top``, as far apart as if at most six were to reach ``span``, by default ``top``."""
+    """Round numbers from 0 to ``top``, spaced so that at most six of them reach ``span``, by default ``top``."""
     step = 1
     while (span or top) / step > 5:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
@@ -94,11 +94,11 @@ def count_text(count: float) -> str:
     return f"{count:g}"
 
 
-# What is drawn on a plane; its colours are those of the page that it stands in
+# Shapes in a plotting area; the page sets their colours
 
 
 def grid(plane: Plane, heights: Iterable[float], name: Callable[[float], str] = count_text) -> Iterator[str]:
-    """Lines across a plane, each with its name at the left."""
+    """Horizontal grid lines, each with its label at the left."""
     for height in heights:
         y = px(plane.y(height))
         yield f'<line class="grid" x1="{px(plane.left)}" y1="{y}" x2="{px(plane.right)}" y2="{y}"/>'
@@ -106,7 +106,7 @@ def grid(plane: Plane, heights: Iterable[float], name: Callable[[float], str] = 
 
 
 def area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
-    """What lies below some heights, each that of a turn, in steps: every turn is as wide as any."""
+    """The area below a step function: one height per turn, all turns equally wide."""
     steps = [f"M{px(plane.x(values[0][0]))} {px(plane.base)}"]
     for height, run in groupby(values, lambda each: px(plane.y(each[1]))):
         *_, (last, _) = run
@@ -115,6 +115,6 @@ def area(name: str, plane: Plane, values: Sequence[tuple[int, int]]) -> str:
 
 
 def curve(name: str, plane: Plane, values: Sequence[tuple[float, float]]) -> str:
-    """A line through values from left to right, called by its name."""
+    """A line through values from left to right, titled with its name."""
     points = points_text(simplify([(plane.x(across), plane.y(up)) for across, up in values]))
     return f'<polyline class="line {name}" points="{points}"><title>{name}</title></polyline>'

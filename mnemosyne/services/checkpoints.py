@@ -1,4 +1,4 @@
-"""The turns of a session that a person gave a name."""
+"""Checkpoints: turns of a session that a person named."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -16,7 +16,7 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class Naming:
-    """What became of it: ``recorded`` is False where the turn had that name already."""
+    """The result of naming a turn: ``recorded`` is False if it had that name already."""
 
     stream: UUID
     checkpoint: CheckpointNamed
@@ -26,9 +26,9 @@ class Naming:
 async def name(
     archive: Archive, session: str, called: str, *, branch: str, turn: int | None, at: int, correlation_id: str
 ) -> Naming:
-    """Give a turn of a branch a name; without a turn the last one. ``at`` is in µs of UTC.
+    """Name a turn of a branch, by default the last one. ``at`` is in µs of UTC.
 
-    Raises NotFound, and BadEntry for what is no name, or is another turn's.
+    Raises NotFound, and BadEntry for an invalid name or another turn's.
     """
     if (fits := CHECKPOINT.fullmatch(called)) is None or fits["round"]:
         raise BadEntry(f"{called!r} is no name: letters, digits, '.', '_' and '-' are, 64 at most, a letter first.")
@@ -47,7 +47,7 @@ async def name(
 
 
 async def read_all(archive: Archive, session: str) -> tuple[UUID, Sequence[CheckpointNamed]]:
-    """The checkpoints of a session, in the order in which they were named. Raises NotFound."""
+    """The checkpoints of a session, in the order of naming. Raises NotFound."""
     stream, history = await sessions.read_history(archive, session)
     return stream, tuple(history.checkpoints.values())
 

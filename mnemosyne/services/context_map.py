@@ -1,6 +1,4 @@
-"""A context window over its turns: which objects stood in it, in the order in which the provider read them, at which
-fidelity, and what they took.
-"""
+"""A context window over its turns: its objects in the provider's order, their fidelity and their size."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -24,10 +22,9 @@ _TOKENS = {
 
 @attrs.frozen(kw_only=True)
 class MapTurn:
-    """One turn. ``estimated`` is what its prompt was thought to hold before it was sent, in tokens, ``fixed`` the part
-    of that which is system prompt and tools; ``counted`` is what the provider counted, None where it did not.
-    ``read`` is what of it came out of the provider's cache as the provider told, None where it did not. ``epoch``: its
-    history was rewritten before it was sent.
+    """One turn. ``estimated`` is the estimate of its prompt's tokens before it was sent, ``fixed`` its system prompt
+    and tools; ``counted`` is the provider's count, None if it reported none. ``read`` are its tokens from the
+    provider's cache, None if not reported. ``epoch``: its history was rewritten before it was sent.
     """
 
     turn: int
@@ -42,14 +39,14 @@ class MapTurn:
 
     @property
     def tokens(self) -> int:
-        """What is shown of its size: what was counted, where it was."""
+        """Its size to show: the provider's count, otherwise the estimate."""
         return self.estimated if self.counted is None else self.counted
 
 
 @attrs.frozen(kw_only=True)
 class MapObject:
-    """An object that came into the window with the request of ``turn``. ``tokens`` is what it takes in full,
-    ``version`` that of the event that made it.
+    """An object that entered the window with the request of ``turn``. ``tokens`` is its full size, ``version`` that of
+    the event that made it.
     """
 
     id: str
@@ -61,8 +58,8 @@ class MapObject:
 
 @attrs.frozen(kw_only=True)
 class Span:
-    """From turn ``first`` through ``last`` an object stood at a fidelity, which took so many tokens. ``place`` orders
-    what stands in a window at one time.
+    """From turn ``first`` through ``last`` the window showed an object at a fidelity, in this number of tokens.
+    ``place`` orders the objects of a window.
     """
 
     object: MapObject
@@ -75,7 +72,7 @@ class Span:
 
 @attrs.frozen(kw_only=True)
 class ContextMap:
-    """A branch's window over its turns. Those of ``spans`` that are of one object follow each other."""
+    """A branch's window over its turns. The ``spans`` of one object are adjacent."""
 
     branch: str
     turns: Sequence[MapTurn]
@@ -83,28 +80,28 @@ class ContextMap:
 
     @property
     def cuts(self) -> Sequence[int]:
-        """The turns from which on something stood at another fidelity than before, in order."""
+        """The turns at which any object's fidelity changes, in order."""
         ends = {span.last + 1 for span in self.spans}
         last = self.turns[-1].turn if self.turns else 0
         return sorted(turn for turn in ends if turn <= last)
 
     @property
     def over(self) -> Sequence[int]:
-        """The turns whose prompts held more than is usable of their window."""
+        """The turns whose prompts exceed the usable part of the window."""
         return [each.turn for each in self.turns if each.usable and each.tokens > each.fixed + each.usable]
 
     def until(self, turn: int) -> "ContextMap":
-        """The map up to and with that turn."""
+        """The map up to and including that turn."""
         spans = [attrs.evolve(each, last=min(each.last, turn)) for each in self.spans if each.first <= turn]
         return ContextMap(branch=self.branch, turns=[each for each in self.turns if each.turn <= turn], spans=spans)
 
     def standing_at(self, turn: int) -> Sequence[Span]:
-        """Where each object stood that had come by then."""
+        """The span of each object at a turn, for objects that had entered by then."""
         return [span for span in self.spans if span.first <= turn <= span.last]
 
 
 async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
-    """The map of a branch of a session; an empty one where nothing of it was remembered. Raises LogFailed."""
+    """The map of a branch of a session; empty if no object was made of it. Raises LogFailed."""
     about = {"stream": stream, "branch": branch}
     windows, objects, changes, sent, faults, told = await models.answers(
         *(Question("working_set", query, about) for query in _QUERIES),
@@ -135,7 +132,7 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
 
 
 def scales_of(windows: Iterable[Row]) -> Scales:
-    """At which scale people are told what came with turns, by the rows that say how large their prompts were."""
+    """The scales for displayed sizes, from the rows with the sizes of prompts."""
     return find_scales(
         TurnSize(**{name: row[name] for name in ("branch", "turn", "tokens", "counted")}) for row in windows
     )
@@ -144,7 +141,7 @@ def scales_of(windows: Iterable[Row]) -> Scales:
 def _spans(
     objects: Sequence[Row], changes: Sequence[Row], sent: Sequence[Row], scales: Scales, last: int
 ) -> Iterator[Span]:
-    """Where each object stood from its turn on."""
+    """The spans of each object from its turn on."""
     resets = _resets(sent)
     rewrites = [row["turn"] for row in sent if row["round"] == 0]
     moves = {
@@ -157,7 +154,7 @@ def _spans(
 
 
 def _resets(sent: Sequence[Row]) -> Sequence[Row]:
-    """Requests by which the client's whole history was sent again: they began an epoch without a rewrite."""
+    """Requests that sent the client's whole history again: they began an epoch without a rewrite."""
     found, epoch = [], None
     for row in sent:
         if row["round"] == 1 and epoch is not None and row["epoch"] > epoch:
@@ -180,7 +177,7 @@ def _spans_of(
     steps: dict[int, tuple[Fidelity, tuple[int, int]]] = {row["last_turn"]: (Fidelity.FULL, own)}
     for each in sorted([*changes, *resets], key=itemgetter("version")):
         fidelity = Fidelity(each["fidelity"]) if "fidelity" in each else Fidelity.FULL
-        # What came back stands at the end of what there was then, until the history is rewritten.
+        # A restored object stays at the end of the window of that time until the history is rewritten.
         place = (_END, each["version"]) if each.get("restored") else own
         steps[max(each["turn"], row["last_turn"])] = (fidelity, place)
         if place != own:
@@ -206,6 +203,6 @@ _END = 2**62
 
 
 def tokens_at(row: Row, fidelity: Fidelity, scales: Scales) -> int:
-    """What an object takes at a fidelity, by its row; 0 once it is evicted, or where nobody knows."""
+    """An object's tokens at a fidelity, from its row; 0 once it is evicted, or if unknown."""
     estimate = row[_TOKENS[fidelity]] or 0 if fidelity in _TOKENS else 0
     return tokens_of(estimate, row["branch"], row["last_turn"], scales)

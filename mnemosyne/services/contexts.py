@@ -1,4 +1,4 @@
-"""What a context window was at a turn: its bytes, its proof, its blocks, and the reply to it."""
+"""A context window at a turn: its bytes, proof, blocks and reply."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -22,7 +22,7 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class Rebuilt:
-    """A body put together again. ``sha256`` is that of these bytes, whatever was recorded."""
+    """A rebuilt body. ``sha256`` is the hash of these bytes, not the recorded one."""
 
     attempt: Attempt
     recipe: Recipe
@@ -31,17 +31,17 @@ class Rebuilt:
 
     @property
     def proven(self) -> bool:
-        """Whether these are the bytes that were recorded."""
+        """Whether the bytes match the recorded hash."""
         return self.sha256 == self.attempt.proof
 
     @property
     def withheld(self) -> bool:
-        """Whether a credential was sent that nobody kept; ``*`` stands for each of its bytes."""
+        """Whether the request held a credential that was not stored; each of its bytes is ``*``."""
         return self.attempt.sent.stored_sha256 is not None
 
     @property
     def difference(self) -> str | None:
-        """What is not as it was recorded, in a sentence."""
+        """The mismatch with the record, as a sentence."""
         if self.proven:
             return None
         return (
@@ -52,9 +52,9 @@ class Rebuilt:
 
 @attrs.frozen(kw_only=True)
 class SessionContext:
-    """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are turns
-    without a record just before it, ``decision`` what was decided last about what its branch sends. ``client`` is what
-    the client had sent, where that is not what is meant.
+    """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are
+    unrecorded turns just before it, ``decision`` the last decision about its branch's mode. ``client`` is the client's
+    own request, if a different one is shown.
     """
 
     stream: UUID
@@ -68,14 +68,14 @@ class SessionContext:
 
 
 async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
-    """The body that an attempt sent. Raises ContentForgotten, ContentMissing, LogFailed."""
+    """The body of an attempt's request. Raises ContentForgotten, ContentMissing, LogFailed."""
     made_of = time_travel.body_at(history, attempt)
     body = await _assemble(archive, stream, made_of)
     return Rebuilt(attempt, made_of, body, sha256(body).digest())
 
 
 async def rebuild_turn(archive: Archive, session: str, branch: str, turn: str | None) -> Rebuilt:
-    """The body of a turn as people name it (``7``, ``7.2/1``, a checkpoint; None: the last). Raises BadOption,
+    """The body of a turn in a person's notation (``7``, ``7.2/1``, a checkpoint; None: the last). Raises BadOption,
     NotFound, and what ``rebuild`` raises.
     """
     stream, history = await sessions.read_history(archive, session)
@@ -83,15 +83,13 @@ async def rebuild_turn(archive: Archive, session: str, branch: str, turn: str | 
 
 
 async def read_context(archive: Archive, session: str, branch: str, turn: str | None) -> SessionContext:
-    """What was in the window at such a turn, and what came back. Raises what ``rebuild_turn`` raises."""
+    """The window and the reply at such a turn. Raises what ``rebuild_turn`` raises."""
     stream, history = await sessions.read_history(archive, session)
     return await context_of(archive, stream, history, history.find(branch, turn))
 
 
 async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequence[str]) -> Comparison:
-    """What changed in the window from the first of two such turns to the second. Raises what ``rebuild_turn``
-    raises.
-    """
+    """The changes of the window between two such turns. Raises what ``rebuild_turn`` raises."""
     stream, history = await sessions.read_history(archive, session)
 
     async def view_at(turn: str) -> View:
@@ -105,7 +103,7 @@ async def compare_turns(archive: Archive, session: str, branch: str, turns: Sequ
 async def context_of(
     archive: Archive, stream: UUID, history: History, attempt: Attempt, known: KnownBlocks | None = None
 ) -> SessionContext:
-    """What was in the window, and what came back; ``known`` as in ``context_view.view``."""
+    """The window and the reply of an attempt; ``known`` as in ``context_view.view``."""
     rebuilt = await rebuild(archive, stream, history, attempt)
     reply = await read_reply(archive, stream, attempt)
     view, client = await _views_of(archive, stream, history, rebuilt, known)
@@ -124,7 +122,7 @@ async def context_of(
 async def view_of(
     archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt, known: KnownBlocks | None = None
 ) -> View:
-    """The blocks of a rebuilt body, each with the turn that it is from; ``known`` as in ``context_view.view``."""
+    """The blocks of a rebuilt body, each with its turn of origin; ``known`` as in ``context_view.view``."""
     view, _ = await _views_of(archive, stream, history, rebuilt, known)
     return view
 
@@ -132,8 +130,8 @@ async def view_of(
 async def _views_of(
     archive: Archive, stream: UUID, history: History, rebuilt: Rebuilt, known: KnownBlocks | None
 ) -> tuple[View, View | None]:
-    """The same, and what the client had sent, where that was something else. What a block takes adds up to what the
-    provider counted of what went upstream, where it did.
+    """The same, and the client's own request if it differs. The blocks' tokens add up to the provider's count of the
+    upstream request, if it reported one.
     """
     view, attempt = _own_view(history, rebuilt, known), rebuilt.attempt
     if view.opaque is not None:
@@ -156,7 +154,7 @@ async def _views_of(
 
 
 def _find_count(attempt: Attempt) -> int | None:
-    """How large its request was, as the provider counted it; None where it did not."""
+    """The provider's count of the request's tokens; None if it reported none."""
     ended = attempt.reply_event
     used = None if ended is None else window_of(ended.usage)
     return None if used is None else used.prompt
@@ -170,7 +168,7 @@ def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> 
     view = context_view.view(body, time_travel.wire_turns(history, attempt), dialect, known)
     pieces = {each.span: _largest(rebuilt.recipe, each.span) for each in view.blocks if each.section != "messages"}
     named = time_travel.find_first_names(history, attempt, {each for each in pieces.values() if each is not None})
-    # What came with another branch's body was there from the start.
+    # Blocks from another branch's body were there from the start.
     origins = {span: 1 if piece is None else named.get(piece, 1) for span, piece in pieces.items()}
     blocks = (
         attrs.evolve(each, origin=origins[each.span]) if each.section != "messages" else each for each in view.blocks
@@ -179,13 +177,13 @@ def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> 
 
 
 def _largest(made_of: Recipe, span: Range) -> bytes | None:
-    """The content that the largest piece of these bytes is cut from, if there is one."""
+    """The content of the largest piece in these bytes, if any."""
     largest = max(made_of.between(*span), key=lambda piece: piece.length, default=None)
     return largest.digest if isinstance(largest, Piece) else None
 
 
 async def read_reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
-    """What arrived of the reply to an attempt, as it was recorded; None where nothing did. Raises as ``rebuild``."""
+    """The recorded part of the reply to an attempt; None if nothing arrived. Raises as ``rebuild``."""
     made_of = time_travel.reply_of(attempt)
     return None if made_of is None else await _assemble(archive, stream, made_of)
 

@@ -1,4 +1,4 @@
-"""Conversations and what to look for in them, as files of JSON Lines."""
+"""Conversations and search queries as files of JSON Lines."""
 
 import json
 from collections.abc import Callable, Hashable, Sequence
@@ -24,26 +24,26 @@ class ConversationLine:
 
 @attrs.frozen
 class SearchQuery:
-    """What is looked for."""
+    """A search query."""
 
     id: Hashable
     text: str
 
 
 def read_lines(path: Path) -> Sequence[ConversationLine]:
-    """A conversation's messages, no two of one id. Raises BadOption for a file with a line that is none."""
+    """A conversation's messages with unique ids. Raises BadOption for an invalid line."""
     return _read(path, _line, lambda line: line.id)
 
 
 def read_queries(path: Path) -> Sequence[SearchQuery]:
-    """Queries. Raises BadOption for a file with a line that is none."""
+    """Queries. Raises BadOption for an invalid line."""
     return _read(path, lambda value: SearchQuery(_id(value), _text(value, "text")), None)
 
 
 def _read(
     path: Path, parse: Callable[[dict[str, Any]], Parsed], key: Callable[[Parsed], Hashable] | None
 ) -> list[Parsed]:
-    """The lines of a file, all of them or none; with a ``key``, no two of one."""
+    """All parsed lines of a file; with a ``key``, which must be unique."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""An exported session as conversations, in the form in which `mnemosyne evaluate` reads recorded ones."""
+"""An exported session as conversations, in the format that `mnemosyne evaluate` reads."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -21,8 +21,8 @@ _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, 
 
 
 def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
-    """Each branch of an export that is an agent's conversation: its name, model, system prompt, tools and messages as
-    the client sent them last, in the form of the Messages API, and turns. A fork begins with the turns of its parent.
+    """Each branch of an export that is an agent's conversation: its name, model, system prompt, tools and messages of
+    the client's last request, in the Messages API's format, and its turns. A fork begins with its parent's turns.
     Raises DamagedFile.
     """
     reader = Reader(path, codec)
@@ -57,8 +57,8 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
 
 @attrs.define
 class _Converted:
-    """A conversation in a ``dialect`` as one of the Messages API: what its operator says first is its system prompt,
-    and neighbours of one role are one message, unless a request ``ends`` between them.
+    """Converts a conversation in a ``dialect`` to the Messages API: the operator's first message becomes the system
+    prompt, and adjacent messages of one role are merged unless a request ``ends`` between them.
     """
 
     dialect: Dialect
@@ -68,7 +68,7 @@ class _Converted:
     _counts: list[int] = attrs.field(factory=lambda: [0])
 
     def add(self, element: Any) -> None:
-        """The next element of a request's history."""
+        """Add the next element of a request's history."""
         message = self.dialect.read_message(element) if isinstance(element, dict) else {}
         before = self.messages[-1] if self.messages else None
         if before is None and message.get("role") == "system":
@@ -81,14 +81,14 @@ class _Converted:
         self._counts.append(len(self.messages))
 
     def count(self, elements: int) -> int:
-        """How many messages so many elements are."""
+        """The number of messages made of the first ``elements`` elements."""
         return self._counts[min(elements, len(self._counts) - 1)]
 
 
 def _turn(attempt: Attempt, messages: int) -> dict[str, Any]:
     at = utc(attempt.began.at)
     used = window_of(attempt.ended.usage) if attempt.ended is not None else None
-    if used is None or attempt.rounds:  # of a managed turn it tells the size of what we sent, not of these messages
+    if used is None or attempt.rounds:  # a managed turn's usage counts the upstream request, not these messages
         return {"msg": messages, "ts": at.isoformat(), "usage": None, "output": used and used.output}
     usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}
     return {"msg": messages, "ts": at.isoformat(), "usage": usage, "output": used.output}

@@ -1,4 +1,4 @@
-"""The managed requests of sessions that were larger than the window that they were promised."""
+"""Managed requests that exceeded the window promised for them."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -12,7 +12,7 @@ from mnemosyne.services.sessions import Archive
 async def read_excesses(
     archive: Archive, streams: Sequence[UUID], wanted: int | None
 ) -> Mapping[UUID, Sequence[Excess]]:
-    """Those of each session, as far as it has any. ``wanted`` is the setting, for where none is on record. Raises
+    """The excesses of each session that has any. ``wanted`` is the window setting to use if none is recorded. Raises
     LogFailed.
     """
     histories = [(stream, history_of(str(stream), await archive.events.read(stream))) for stream in streams]

@@ -1,6 +1,6 @@
 """The file that carries one session from one log to another: JSON Lines, one header, then contents and events.
 
-Each content stands once, before the first event that names it, so that a reader needs no more than what it has read::
+Each content appears once, before the first event that names it, so a reader never has to look ahead::
 
     {"format": "mnemosyne-session", "version": 1, "session": "…", "events": 12, "contents": 34}
     {"content": "<SHA-256 in hex>", "data": "<base64>"}
@@ -9,7 +9,7 @@ Each content stands once, before the first event that names it, so that a reader
 In the file of an archived session each content is packed, ``{"content": "…", "size": 9, "zstd": "<base64>"}``, so that
 it can be read alone and takes little room.
 
-``stored`` is what the log stores under that name, so a newer Mnemosyne reads the files of an older one.
+``stored`` is the log's encoding under that name, so a newer Mnemosyne reads the files of an older one.
 """
 
 import base64
@@ -53,14 +53,14 @@ class ExportCodec(Protocol):
 
 
 class DamagedFile(BadConfiguration):
-    """A file that cannot be imported; the message says in which line and why."""
+    """A file that cannot be imported; the message gives the line and the reason."""
 
 
 @attrs.frozen
 class Header:
-    """What a file says about itself. ``imported_at`` is when the session came from another file, in µs of UTC; None if
-    it was recorded where this one was written. ``log`` is the identity of the log whose archive the file is; None for
-    an export, and for an archive of a version that recorded none.
+    """A file's header. ``imported_at`` is the time in µs of UTC when the session was imported from another file; None
+    if it was recorded in the log that wrote this one. ``log`` is the identity of the log whose archive the file is;
+    None for an export, and for an archive of a version that recorded none.
     """
 
     session: UUID
@@ -72,7 +72,7 @@ class Header:
 
 @attrs.frozen
 class FramePlace:
-    """Where a packed content lies in a file: ``length`` bytes of base64 from ``at`` on."""
+    """The place of a packed content in a file: ``length`` bytes of base64 from ``at`` on."""
 
     at: int
     length: int
@@ -80,7 +80,7 @@ class FramePlace:
 
 @attrs.frozen
 class ExportedEvent:
-    """One event of a file with the contents that it is the first to name. ``line`` is where the event stands."""
+    """One event of a file with the contents that it is the first to name. ``line`` is the event's line number."""
 
     line: int
     version: int
@@ -111,7 +111,7 @@ def read_header(line: bytes) -> Header:
 
 
 def content_line(content: Content, *, packed: bool = False) -> bytes:
-    """The line of a content, as it is or ``packed``."""
+    """The line of a content, plain or ``packed``."""
     if packed:
         frame = ZstdCompressor(level=_ZSTD_LEVEL).compress(content.data, ZstdCompressor.FLUSH_FRAME)
         told = {"content": content.digest.hex(), "size": len(content.data)}
@@ -126,7 +126,7 @@ def event_line(version: int, envelope: Envelope[Event], codec: ExportCodec) -> b
 
 
 def is_event(line: bytes) -> bool:
-    """Whether such a line is an event's."""
+    """Whether a line holds an event."""
     return line.startswith(b'{"event"')
 
 
@@ -137,12 +137,12 @@ def _counts(header: Header) -> dict[str, int | str]:
 
 
 def _line(value: object) -> bytes:
-    # It may be written to a terminal.
+    # The output may be a terminal.
     return json_text(value, separators=(",", ":")).encode() + b"\n"
 
 
 class Reader:
-    """Reads a file as often as is needed, checking everything that can be checked without a log.
+    """Reads a file any number of times and checks everything that can be checked without a log.
 
     Every method raises DamagedFile.
     """
@@ -152,11 +152,11 @@ class Reader:
         self._codec = codec
         self._places: dict[bytes, int] = {}
         self.packed: dict[bytes, FramePlace] = {}
-        """Where the packed contents lie that ``parts`` has gone past, by digest."""
+        """The places of the packed contents that ``parts`` has passed, by digest."""
         self.header = self._header(next((line for _, _, line in self._lines()), b""))
 
     def parts(self) -> Iterator[ExportedEvent]:
-        """The events in order, each with its contents, hashes checked; at the end, that nothing is missing."""
+        """The events in order, each with its contents, hashes checked; at the end, check that nothing is missing."""
         waiting: list[Content] = []
         version = 0
         for number, place, line in islice(self._lines(), 1, None):
@@ -181,7 +181,7 @@ class Reader:
             )
 
     def fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
-        """Contents that ``parts`` has gone past, read again from the file."""
+        """Contents that ``parts`` has passed, read again from the file."""
         found: dict[bytes, bytes] = {}
         with self._open() as file:
             for digest in sorted(digests, key=self._places.__getitem__):
@@ -196,7 +196,7 @@ class Reader:
             raise DamagedFile(f"{self._path} cannot be read: {error.strerror or error}.") from None
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Each line with its number and its place in the file; the first is the header."""
+        """Each line with its number and its offset in the file; the first is the header."""
         place = 0
         with self._open() as file:
             try:
@@ -255,7 +255,7 @@ class Reader:
         except ValueError as error:
             raise self._damage(number, str(error)) from None
         missing = [digest for digest in named if digest not in self._places]
-        if missing and not isinstance(envelope.event, ObjectSummarized):  # its object's stub stands for it
+        if missing and not isinstance(envelope.event, ObjectSummarized):  # its object's stub replaces it
             raise self._damage(number, f"the event names content {missing[0].hex()}, which is not in the file")
 
     def _damage(self, number: int, what: str) -> DamagedFile:
@@ -268,7 +268,7 @@ def _data(value: dict[str, Any]) -> bytes:
     size = value["size"]
     if not isinstance(size, int) or not 0 <= size <= _LARGEST_CONTENT:
         raise ValueError("no size of a content")
-    # One byte more, so that what is longer than it says does not have its hash; none at all would be no bound.
+    # One more byte, so that longer data fails the hash check; 0 would mean no limit.
     return ZstdDecompressor().decompress(base64.b64decode(value["zstd"], validate=True), max_length=size + 1)
 
 

@@ -1,4 +1,4 @@
-"""Carries a session out of the log into a file, and from a file into a log."""
+"""Exports a session from the log into a file, and imports a file into a log."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing
@@ -26,12 +26,12 @@ from mnemosyne.services.sessions import Archive
 
 CHUNK_BYTES = 4 * 1024 * 1024
 CHUNK_EVENTS = 500
-"""How much is fetched, or appended in one transaction, at once."""
+"""Limits of one fetch or of one transaction."""
 
 
 @attrs.frozen
 class Exported:
-    """What was written: so many events of a session, in so many bytes, credentials ``masked`` in so many places."""
+    """The result of an export: events and bytes written, and places where credentials were ``masked``."""
 
     session: UUID
     events: int
@@ -43,7 +43,7 @@ class SessionExists(MnemosyneError):
     """The log holds another session under this id."""
 
 
-# Out
+# Export
 
 
 async def write_session(
@@ -55,8 +55,8 @@ async def write_session(
     redact: bool = False,
     log: UUID | None = None,
 ) -> Exported:
-    """Write a session's file; with ``redact``, without the credentials in what was said; as the archive of a
-    ``log``, each content packed. Raises NotFound, ContentForgotten, OSError.
+    """Write a session's file; with ``redact``, without the credentials in its content; as the archive of a ``log``,
+    with each content packed. Raises NotFound, ContentForgotten, OSError.
     """
     stream = await sessions.find(archive, session)
     copy = await _write_copy(archive, stream) if redact else None
@@ -84,8 +84,8 @@ async def export(
     *,
     log: UUID | None = None,
 ) -> AsyncGenerator[bytes]:
-    """The lines of the session's file, or of a ``copy`` of it. Raises ContentForgotten before the first line where
-    something is missing.
+    """The lines of the session's file, or of a redacted ``copy``. Raises ContentForgotten before the first line if a
+    content is missing.
     """
     await _check_not_forgotten(archive, stream)
     events = copy.events if copy is not None else await archive.events.read(stream)
@@ -113,7 +113,7 @@ async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:
 
 
 async def _find_lost(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]]) -> set[bytes]:
-    """The renditions whose texts are not there: files of before were written without them."""
+    """The missing texts of renditions: early exports were written without them."""
     named = {each.envelope.event.text for each in events if isinstance(each.envelope.event, ObjectSummarized)}
     if await _are_held(archive, stream, sorted(named)):
         return set()
@@ -129,7 +129,7 @@ async def _are_held(archive: Archive, stream: UUID, digests: Sequence[bytes]) ->
 
 
 def _find_first_names(events: Sequence[Recorded[Event]], lost: Collection[bytes]) -> dict[int, list[bytes]]:
-    """For each event, the contents that it is the first to name, but for those that are lost."""
+    """For each event, the contents that it is the first to name, without the lost ones."""
     seen: set[bytes] = set(lost)
     named: dict[int, list[bytes]] = {}
     for each in events:
@@ -140,7 +140,7 @@ def _find_first_names(events: Sequence[Recorded[Event]], lost: Collection[bytes]
 
 
 def _chunks(events: Sequence[Recorded[Event]]) -> Iterator[list[Recorded[Event]]]:
-    """The events in groups that name little enough to be held at once."""
+    """The events in groups whose contents fit into memory together."""
     chunk: list[Recorded[Event]] = []
     room = CHUNK_BYTES
     for each in events:
@@ -153,12 +153,12 @@ def _chunks(events: Sequence[Recorded[Event]]) -> Iterator[list[Recorded[Event]]
         yield chunk
 
 
-# In
+# Import
 
 
 @attrs.frozen
 class Importing:
-    """Whose session a file is to be, and when it is brought in: µs of UTC."""
+    """The tenant that a session is imported for, and the time of the import in µs of UTC."""
 
     tenant: str
     at: int
@@ -167,7 +167,7 @@ class Importing:
 
 @attrs.frozen
 class Imported:
-    """What an import did: ``added`` of the file's ``events`` were new to the log."""
+    """The result of an import: ``added`` of the file's ``events`` were new to the log."""
 
     session: UUID
     events: int
@@ -181,12 +181,12 @@ async def import_file(
     importing: Importing,
     progress: Callable[[int, int], None] | None = None,
 ) -> Imported:
-    """Bring a file's session into the log, under the id that it has. Nothing is written before the whole file has been
-    checked: its hashes, and that every body can be rebuilt. If the log holds the beginning of the session already, as
-    after an import that was cut short, the rest is added.
+    """Import a file's session under its own id. Nothing is written before the whole file is checked: its hashes, and
+    that every body can be rebuilt. If the log already holds the beginning of the session, as after an interrupted
+    import, the rest is added.
 
-    A session of another tenant is not brought in. That it comes from a file is noted first. Raises DamagedFile,
-    SessionExists, BadConfiguration.
+    A session of another tenant is refused. The import itself is recorded first. Raises DamagedFile, SessionExists,
+    BadConfiguration.
     """
     reader = Reader(path, codec)
     check(reader, path)
@@ -207,9 +207,9 @@ async def import_file(
 
 
 def check(reader: Reader, path: Path) -> None:
-    """Rebuild every body from what is in the file. Raises DamagedFile."""
+    """Rebuild every body from the file's contents. Raises DamagedFile."""
     stream = reader.header.session
-    # Without their contents: those are read again when they are needed.
+    # Without their contents, which are read again when needed.
     parts = {part.version: attrs.evolve(part, contents=()) for part in reader.parts()}
     events = [Recorded(stream, version, version, part.envelope) for version, part in parts.items()]
     try:
@@ -230,15 +230,15 @@ async def _note(archive: Archive, stream: UUID, importing: Importing) -> None:
 
 
 _OF_OPERATORS = (ManagingSwitched, SessionImported)
-"""What is said in a tenant's own stream, of all its sessions."""
+"""Events of a tenant's own stream, about all its sessions."""
 
 _BEFORE = (EventLost, SessionForgotten)
-"""What is left, before its start, of a session that was damaged, forgotten, and begun anew."""
+"""Events before the start of a session that was damaged, deleted and restarted."""
 
 
 def check_own(reader: Reader, path: Path, tenant: str) -> None:
-    """That a file's events are one session's of this tenant, under the id that its client's name gives it, and add up:
-    nothing of it is another session's, nor becomes one. Raises DamagedFile, BadConfiguration.
+    """Check that a file's events form one session of this tenant, under the id derived from its client's name, and that
+    no event belongs to another session. Raises DamagedFile, BadConfiguration.
     """
     own: SessionStarted | None = None
     events = []
@@ -264,7 +264,7 @@ def _check_task(task: Task, reader: Reader) -> Discrepancy | None:
 
 
 def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
-    """What the log holds must be what the file says, as far as both go."""
+    """Check that the log's events equal the file's, as far as both go."""
     if not held:
         return
     for part, each in zip(reader.parts(), held, strict=False):
@@ -276,7 +276,7 @@ def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
 
 
 def _missing(reader: Reader, after: int) -> Iterator[list[ExportedEvent]]:
-    """What the log does not hold yet, in groups for one transaction each."""
+    """The events missing in the log, in groups for one transaction each."""
     chunk: list[ExportedEvent] = []
     room = CHUNK_BYTES
     for part in reader.parts():

@@ -1,6 +1,4 @@
-"""Erases what sessions said and what was made of it, and leaves a log that is still valid: hashes, sizes, times and
-counts.
-"""
+"""Erases sessions' content and its derivatives, and leaves a valid log: hashes, sizes, times and counts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,12 +20,12 @@ from mnemosyne.services.footprints import Disk, Report, ignore_news
 from mnemosyne.services.sessions import Archive, find_own, read_stream
 
 ATTEMPTS = 32
-"""How often it is done over because a running server wrote to the session meanwhile."""
+"""Number of attempts while a running server keeps writing to the session."""
 
 
 @attrs.frozen
 class Forgotten:
-    """What forgetting did: ``erased`` pieces of content; ``recorded`` says whether the log had yet to be told."""
+    """The result of forgetting: ``erased`` contents; ``recorded`` says whether the event was new to the log."""
 
     session: UUID
     erased: int
@@ -35,7 +33,9 @@ class Forgotten:
 
 
 async def describe(archive: Archive, wanted: str) -> tuple[UUID, str]:
-    """The session that a person wants to be forgotten, and what is asked about. Raises NotFound, also for a branch."""
+    """The session that a person wants to delete, and its description for the confirmation. Raises NotFound, also for a
+    branch.
+    """
     stream = await find_own(archive, wanted)
     try:
         found = await read_stream(archive, stream)
@@ -46,13 +46,13 @@ async def describe(archive: Archive, wanted: str) -> tuple[UUID, str]:
 
 
 async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correlation_id: str) -> Forgotten:
-    """Erase a session's content and the words in its events, and say so in its stream. To do it again does no harm, and
-    ends what a crash cut short.
+    """Erase a session's content and the words in its events, and record that in its stream. Repeating it is harmless,
+    and completes what a crash interrupted.
 
-    The words go first: were the event first, a crash in between would leave a log that claims what is not so. The
-    event fits only if nothing was written since before the erasing; so what stands before it is erased, and what a
-    running server writes after it, which has read by then that nothing is stored any more, is whole. Of a damaged
-    session nothing is left but whose it is, so that it may begin anew.
+    The words are erased first: were the event first, a crash in between would leave a log with a false claim. The event
+    is appended only if nothing was written since the erasing; so everything before it is erased, and everything that a
+    running server writes after it, knowing that no content is stored any more, is complete. Of a damaged session only
+    its identity remains, so that it can start again.
     """
     erased = 0
     for remaining in reversed(range(ATTEMPTS)):
@@ -73,7 +73,7 @@ async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correla
 
 
 async def _read_whole(archive: Archive, stream: UUID) -> Sequence[Recorded[Event]] | None:
-    """The events of a session; None where it is damaged."""
+    """The events of a session; None if it is damaged."""
     try:
         events = await archive.events.read(stream)
     except UnknownEvent:
@@ -82,7 +82,7 @@ async def _read_whole(archive: Archive, stream: UUID) -> Sequence[Recorded[Event
 
 
 def _append(stream: UUID, version: int, command: ForgetSession, correlation_id: str) -> Append:
-    # Of the session, the decision asks only whether there is one.
+    # The decision only needs to know that the session exists.
     events = decide(command, Session(version=version))
     return Append(stream, version, tuple(Envelope(event, correlation_id, type(command).__name__) for event in events))
 
@@ -90,19 +90,19 @@ def _append(stream: UUID, version: int, command: ForgetSession, correlation_id: 
 async def forget_all(
     archive: Archive, streams: Iterable[UUID], now: Callable[[], int], new_id: Callable[[], str]
 ) -> list[Forgotten]:
-    """Forget sessions, one after the other."""
+    """Delete the contents of sessions, one after the other."""
     return [await forget(archive, stream, now, new_id()) for stream in streams]
 
 
 async def choose_old(archive: Archive, *, now: int, days: int | None, stored_bytes: int | None) -> Sequence[Victim]:
-    """The sessions that retention would forget: those that were not active for so many days, then the oldest, until
-    what is left is not larger. None: as old, or as large, as it may be.
+    """The sessions that retention would delete: those inactive for ``days`` days, then the oldest until the rest fits
+    into ``stored_bytes``. None: no limit.
     """
     active = await read_last_active(archive)
     if stored_bytes is not None:
         sizes = await archive.events.sizes()
     else:
-        # What the others hold does not matter, and to count it is to read all contents.
+        # The sizes of the others do not matter, and counting them would read all contents.
         active = {stream: at for stream, at in active.items() if retention.is_old(at, now=now, days=days)}
         sizes = {stream: each for one in active for stream, each in (await archive.events.sizes(one)).items()}
     found = [RetainedSession(each, at, sizes.get(each, StreamSizes()).stored_bytes) for each, at in active.items()]
@@ -110,13 +110,13 @@ async def choose_old(archive: Archive, *, now: int, days: int | None, stored_byt
 
 
 async def read_last_active(archive: Archive) -> Mapping[UUID, int]:
-    """When each session that was not forgotten since was last active (µs of UTC), by its last event that tells."""
+    """The time of each session's last activity (µs of UTC), without sessions deleted since."""
     last = await archive.events.pick_last((*ACTIVE, SessionForgotten))
     return {each.stream: each.envelope.event.at for each in last if isinstance(each.envelope.event, ACTIVE)}
 
 
 async def clean(disk: Disk, report: Report = ignore_news) -> str:
-    """Let erased bytes leave the database's files: ``rewritten``, or ``kept: `` and why that did not work."""
+    """Remove erased bytes from the database's files: ``rewritten``, or ``kept: `` and the reason."""
     try:
         await disk.rewrite_content(report)
     except LogFailed as error:

@@ -1,4 +1,4 @@
-"""Where a recorded session can be left, so that its client goes on from there under another name."""
+"""The point at which a client can continue a recorded session under another name."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,10 +20,10 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class ForkPoint:
-    """The reply to a ``turn``, by the id of its message, in what the ``client`` (as the log names it) calls
-    ``session``. ``wanted`` is the turn that was asked for, or a later one that has no whole reply.
+    """The reply to a ``turn``, by its message id, in the ``client``'s ``session`` (both as the log names them).
+    ``wanted`` is the requested turn, or a later one without a complete reply.
 
-    ``request`` is what the client had sent, ``reply`` what it saw of the reply, in the client's own ``dialect``.
+    ``request`` is the client's request, ``reply`` the reply as it saw it, in the client's own ``dialect``.
     """
 
     client: str
@@ -37,11 +37,11 @@ class ForkPoint:
 
 
 async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None) -> ForkPoint:
-    """The last whole reply up to a turn of a session's main branch, or of the branch that ``wanted`` is the client's
-    name of, or up to a checkpoint; None: the last of all.
+    """The last complete reply up to a turn of a session's main branch, of the branch that the client calls ``wanted``,
+    or up to a checkpoint; None: the last of all.
 
-    Raises NotFound where there is no such turn or no whole reply, or the client gave the session no name;
-    ContentForgotten where what was said is erased; ContentMissing, LogFailed.
+    Raises NotFound if there is no such turn or no complete reply, or the client gave the session no name;
+    ContentForgotten if the content is erased; ContentMissing, LogFailed.
     """
     stream = await sessions.find(archive, wanted)
     recorded = await archive.events.read(stream)
@@ -77,13 +77,13 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
 
 
 def _name_of(history: History, branch: str) -> str | None:
-    """What the client calls the branch, as whoever spoke there last did."""
+    """The client's name for the branch in its last request there."""
     spoken = (each.began.speaker for each in reversed(list(history.line(branch).attempts)))
     return next((each.external_id for each in spoken if each is not None), None)
 
 
 def _whole_before(history: History, branch: str, turn: int) -> Iterator[tuple[Attempt, TurnFinished]]:
-    """The turns up to one of a branch, its parent's among them, whose replies the model ended; the last one first."""
+    """The turns of a branch up to ``turn``, including its parent's, with complete replies; the last one first."""
     line = history.line(branch)
     for number in range(turn, 0, -1):
         known = number in line.turns or number <= line.inherited

@@ -1,4 +1,4 @@
-"""What people and agents do with what is known beyond sessions: the same operations for commands, tools and pages."""
+"""Operations of people and agents on the memory beyond sessions, shared by commands, tools and pages."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -38,7 +38,7 @@ Member = TypeVar("Member", EntryKind, Scope, EntrySource)
 
 @attrs.frozen
 class WriteStamp:
-    """When something is done, and the id of what it belongs to."""
+    """The time of an operation and its correlation id."""
 
     at: int
     id: str
@@ -46,7 +46,7 @@ class WriteStamp:
 
 @attrs.frozen
 class WriteReport:
-    """What a write did: see ``WriteOutcome``. ``write`` is the id by which it is taken back."""
+    """The result of a write: see ``WriteOutcome``. ``write`` is the id for undoing it."""
 
     what: str
     write: str
@@ -56,22 +56,22 @@ class WriteReport:
 
     @property
     def scope(self) -> Scope:
-        """Where it was written."""
+        """The scope of the write."""
         return self.place.scope
 
 
 class Meaning(Protocol):
-    """What compares texts by what they mean."""
+    """Compares texts by meaning."""
 
     async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
-        """How near texts are to a question; None where nobody can tell."""
+        """The nearness of texts to a question; None if no model is available."""
         ...
 
 
 @attrs.frozen
 class KnowledgeService:
-    """What is known, as one project of a tenant sees it. ``folder`` is the sandbox; None where none is told of.
-    ``meaning`` is what recalls by more than words, if there is any.
+    """The memory as one project of a tenant sees it. ``folder`` is the sandbox, if there is one. ``meaning`` compares
+    texts by meaning in ``recall``, if available.
     """
 
     store: KnowledgeStore
@@ -83,11 +83,11 @@ class KnowledgeService:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """All places that are seen from here, the nearest first."""
+        """All places visible from here, the nearest first."""
         return places_of(self.tenant, self.project, self.folder)
 
     def place_of(self, scope: Scope) -> Place:
-        """The place of a scope. Raises BadEntry where there is none here."""
+        """The place of a scope. Raises BadEntry if there is none here."""
         found = next((each for each in self.places if each.scope is scope), None)
         if found is None:
             raise BadEntry(f"There is no {scope.value} here: name the folder that it is about.")
@@ -96,7 +96,7 @@ class KnowledgeService:
     # Writing
 
     async def remember(self, scope: Scope, draft: EntryDraft, stamp: WriteStamp) -> WriteReport:
-        """Have something known. Raises BadEntry, and what the log raises, as all of these do."""
+        """Save an entry. Raises BadEntry and the log's errors, as do all writes."""
         return await self._write(self.place_of(scope), RememberEntry(at=stamp.at, write=stamp.id, draft=draft))
 
     async def update(
@@ -109,8 +109,8 @@ class KnowledgeService:
         valid_from: int | None = None,
         provenance: Provenance | None = None,
     ) -> WriteReport:
-        """Have an entry say something else. Raises NotFound where none, or more than one, is meant, as all do that
-        take a ``wanted``: an id, or words of one entry.
+        """Replace an entry's content. Raises NotFound if none or more than one matches, as do all methods with
+        ``wanted``: an id, or words of one entry.
         """
         place = await self._find_place(wanted, stamp.at)
         command = UpdateEntry(
@@ -126,23 +126,23 @@ class KnowledgeService:
         return await self._write(place, command)
 
     async def forget(self, wanted: str, stamp: WriteStamp) -> WriteReport:
-        """End an entry; it stays on record."""
+        """End an entry; it stays in the log."""
         place = await self._find_place(wanted, stamp.at)
         return await self._write(place, ForgetEntry(at=stamp.at, write=stamp.id, wanted=wanted))
 
     async def confirm(self, wanted: str, stamp: WriteStamp) -> WriteReport:
-        """Say that an entry is still true."""
+        """Confirm that an entry is still true."""
         place = await self._find_place(wanted, stamp.at)
         return await self._write(place, ConfirmEntry(at=stamp.at, write=stamp.id, wanted=wanted))
 
     async def link(self, wanted: str, other: str, relation: str, stamp: WriteStamp) -> WriteReport:
-        """Say that an entry has to do with another one of the same scope."""
+        """Link an entry to another one of the same scope."""
         place = await self._find_place(wanted, stamp.at)
         command = LinkEntries(at=stamp.at, write=stamp.id, wanted=wanted, other=other, relation=relation)
         return await self._write(place, command)
 
     async def undo(self, write: str | None, stamp: WriteStamp) -> WriteReport:
-        """Take a write back; None: the last one. Raises NotFound."""
+        """Undo a write; None: the last one. Raises NotFound."""
         known = await self.store.read_all(self.places)
         if write is None:
             last = [(record.at, record.id, place) for place, each in known for record in each.writes.values()]
@@ -157,8 +157,8 @@ class KnowledgeService:
         return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=write))
 
     async def erase(self, matching: str, stamp: WriteStamp) -> int:
-        """Take the words of every entry that has this id, or these words, out of the log for good, whether it holds or
-        not; how many these were. Raises NotFound if there is none.
+        """Erase from the log the words of every entry, current or not, with this id or these words; return their
+        number. Raises NotFound if there is none.
         """
         erased = 0
         sought = matching.casefold().strip()
@@ -175,24 +175,24 @@ class KnowledgeService:
             raise NotFound(f"No entry has the id {matching!r}, or these words.")
         return erased
 
-    # Whose it is
+    # Ownership
 
     async def admit(self, fingerprint: str, stamp: WriteStamp) -> WriteReport:
-        """Count requests with the credential of this fingerprint as the owner's."""
+        """Treat requests with the credential of this fingerprint as the owner's."""
         command = AdmitCredential(at=stamp.at, write=stamp.id, fingerprint=fingerprint, how=OwnerProof.COMMAND)
         return await self._write(self.place_of(Scope.USER), command)
 
     async def dismiss(self, wanted: str, stamp: WriteStamp) -> WriteReport:
-        """Count them no longer. Raises NotFound unless one fingerprint begins so."""
+        """Revoke that. Raises NotFound unless exactly one fingerprint begins with ``wanted``."""
         command = DismissCredential(at=stamp.at, write=stamp.id, wanted=wanted)
         return await self._write(self.place_of(Scope.USER), command)
 
     async def list_admitted(self) -> list[CredentialAdmitted]:
-        """The credentials whose requests are the owner's, the oldest first."""
+        """The owner's credentials, the oldest first."""
         return [*(await self.store.read(self.place_of(Scope.USER))).admitted.values()]
 
     async def _find_place(self, wanted: str, at: int) -> Place:
-        """Where the entry is that is meant: the nearest place that has it."""
+        """The place of an entry: the nearest one that has it."""
         known = await self.store.read_all(self.places)
         for place, each in known:
             if wanted in each.entries:
@@ -218,7 +218,7 @@ class KnowledgeService:
     async def list_entries(
         self, at: int, *, scope: Scope | None = None, kind: EntryKind | None = None, known_at: int | None = None
     ) -> list[PlacedEntry]:
-        """What holds at a time, as known now or as it was known at another time: the nearest scope first."""
+        """The entries valid at a time, as known now or at ``known_at``: the nearest scope first."""
         found = []
         for place in self.places:
             if scope in (None, place.scope):
@@ -233,18 +233,20 @@ class KnowledgeService:
         return fold_up_to(await self.store.read_events(place), known_at)
 
     async def list_history(self, wanted: str | None = None) -> list[PlacedEntry]:
-        """Every entry that ever was, the oldest first; of one that is ``wanted`` by id, what came before and after."""
+        """All entries, current and past, the oldest first; with an id, that entry with its predecessors and
+        successors.
+        """
         known = await self.store.read_all(self.places)
         all_of_them = [PlacedEntry(place, each) for place, one in known for each in one.entries.values()]
         if wanted is not None:
             line = _find_line(wanted, {each.entry.id: each.entry for each in all_of_them})
             all_of_them = [each for each in all_of_them if each.entry.id in line]
-        return sorted(all_of_them, key=lambda each: each.entry.recorded_at)  # of one time, as they were recorded
+        return sorted(all_of_them, key=lambda each: each.entry.recorded_at)  # a stable sort
 
     async def recall(
         self, question: str, at: int, *, limit: int = 10, kinds: Sequence[EntryKind] = (), ended: bool = False
     ) -> list[RecalledEntry]:
-        """The entries that answer a question best, also those that are believed too little to be told unasked."""
+        """The entries that answer a question best, including those with too low a confidence for new sessions."""
         if not question.strip():
             raise BadEntry("Say what you look for.")
         index = await self.store.index(self.places)
@@ -257,7 +259,7 @@ class KnowledgeService:
     async def compose_block(
         self, prompt: str, at: int, render_date: Callable[[int], str], *, most_tokens: int = MOST_TOKENS
     ) -> MemoryBlock | None:
-        """What a session is told that begins now with this prompt; None for nothing."""
+        """The memory block for a session that begins with this prompt; None if there are no entries."""
         known = await self.store.read_all(self.places)
         related = (await self.store.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
         return compose(known, related, at, render_date, most_tokens)
@@ -265,14 +267,14 @@ class KnowledgeService:
     # Files
 
     async def export(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Every entry that is seen from here, with its times, as JSON objects."""
+        """Every entry visible from here, with its times, as JSON objects."""
         for each in await self.list_history():
             if not each.entry.erased:
                 yield describe(each)
 
     async def import_lines(self, lines: Sequence[Mapping[str, Any]], stamp: WriteStamp) -> Mapping[str, int]:
-        """Take in what ``export`` wrote; what is known already is skipped. How many were added, updated, skipped.
-        Entries that held once are left out. Raises BadEntry, naming the line, before anything is written.
+        """Import lines that ``export`` wrote; known entries are skipped, past ones are omitted. Returns the numbers of
+        added, updated and skipped entries. Raises BadEntry with the line number before anything is written.
         """
         drafts = [parse_line(line, number, self.source) for number, line in enumerate(lines, start=1)]
         counts: dict[str, int] = {}
@@ -285,7 +287,7 @@ class KnowledgeService:
 
 
 async def erase_all(archive: Archive, tenant: str, stamp: WriteStamp) -> int:
-    """Take the words of every entry of a tenant out of the log for good; how many still had theirs."""
+    """Erase from the log the words of every entry of a tenant; return how many still had theirs."""
     store, had = KnowledgeStore(archive.events, archive.journal), 0
     for place, known in await store.read_all(await store.list_places(tenant)):
         had += sum(not each.erased for each in known.entries.values())
@@ -294,7 +296,7 @@ async def erase_all(archive: Archive, tenant: str, stamp: WriteStamp) -> int:
 
 
 async def list_learned(archive: Archive, tenant: str, session: UUID) -> list[Entry]:
-    """The entries that were found or said in a session, and still have their words: they outlive it."""
+    """The entries learned in a session that are not erased: they outlive it."""
     store = KnowledgeStore(archive.events, archive.journal)
     known = await store.read_all(await store.list_places(tenant))
     entries = [each for _, one in known for each in one.entries.values() if not each.erased]
@@ -310,7 +312,7 @@ async def _erase(store: KnowledgeStore, place: Place, entries: frozenset[str], s
 
 
 def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:
-    """The ids of an entry, of those before it and of those that took its place."""
+    """The ids of an entry, its predecessors and its successors."""
     if wanted not in entries:
         raise NotFound(f"No entry has the id {wanted!r}.")
     line = {wanted}
@@ -338,13 +340,13 @@ def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
 
 
 def describe_write(done: WriteReport) -> dict[str, Any]:
-    """What a write did as a JSON object."""
+    """The result of a write as a JSON object."""
     entry = describe(PlacedEntry(done.place, done.entry)) if done.entry is not None else None
     return {**members(done, "what write why scope"), "entry": entry}
 
 
 def parse_member(kind: type[Member], value: object, what: str) -> Member:
-    """The kind, scope or source of this name. Raises BadEntry, naming all there are."""
+    """The kind, scope or source with this name. Raises BadEntry with all valid names."""
     try:
         return kind(value)
     except ValueError:
@@ -353,7 +355,7 @@ def parse_member(kind: type[Member], value: object, what: str) -> Member:
 
 
 def parse_line(line: Mapping[str, Any], number: int, source: EntrySource) -> tuple[Scope, EntryDraft] | None:
-    """The entry that a line of an export holds; None for one that held once. Raises BadEntry."""
+    """The entry in a line of an export; None for a past one. Raises BadEntry."""
     try:
         if line.get("valid_until") is not None:
             return None

@@ -1,4 +1,4 @@
-"""The manifest of a turn: what the model could see in its request."""
+"""The manifest of a turn: the content visible to the model in its request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,10 +22,10 @@ from mnemosyne.services.unstructuring import members
 
 
 async def read_manifest(archive: Archive, session: str, branch: str, turn: str | None) -> Manifest:
-    """What the model could see at a turn as people name it, or a checkpoint; without a round, in the first request
-    that went upstream.
+    """The content visible to the model at a turn in a person's notation, or at a checkpoint; without a round, in the
+    first upstream request.
 
-    Raises BadOption, NotFound (also of a request that was not read as a conversation), ContentForgotten, LogFailed.
+    Raises BadOption, NotFound (also for a request that is not a conversation), ContentForgotten, LogFailed.
     """
     stream, events = await sessions.events_of(archive, session)
     history = time_travel.history_of(str(stream), events)
@@ -72,14 +72,14 @@ async def manifest_of(
 
 
 def _count_metadata(sent: View, layout: Layout, pages: Sequence[ManifestPage]) -> int:
-    """How many tokens of a request are memory's own."""
+    """The tokens of a request that the proxy's memory added."""
     stubs = (each.object.stub_tokens for each in pages if each.blocks and each.level is Fidelity.STUB)
     ours = {each.number for each in layout.others if each.use in METADATA}
     return sum(stubs) + sum(each.tokens or 0 for number, each in enumerate(sent.blocks) if number in ours)
 
 
 async def _read_texts(archive: Archive, stream: UUID, known: Known) -> Mapping[str, str]:
-    """The renditions of the pages that stand at one, by id."""
+    """The renditions of the pages that are shown at one, by id."""
     wanted = {
         each.id: each.renditions[level].text
         for each, level in known.pages.values()
@@ -93,7 +93,7 @@ async def _read_texts(archive: Archive, stream: UUID, known: Known) -> Mapping[s
 
 
 def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as JSON; ``manifest`` is the version of its shape."""
+    """The manifest as JSON; ``manifest`` is its format version."""
     attempt, settings = manifest.attempt, manifest.settings
     assessed, epoch = manifest.assessed, manifest.epoch
     policies = ("window", "strict", "tool_budget", "tariff")

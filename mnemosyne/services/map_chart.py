@@ -1,5 +1,5 @@
-"""A context map as SVG: turns to the right, tokens upward, one band per object in the order of the wire, coloured by
-its fidelity; rewrites are cuts, what was missed are dots, and beneath stands what came out of the provider's cache.
+"""A context map as SVG: turns to the right, tokens upward, one band per object in wire order, coloured by its fidelity;
+rewrites are cuts, faults are dots, and a strip below shows the share read from the provider's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,18 +27,18 @@ from mnemosyne.services.context_map import ContextMap, MapTurn, Span
 HEIGHT = 380
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 28, 318
 _STRIP = (_BASE + 8, 10)
-"""Where the strip of the cache begins, and its height."""
+"""The top of the cache strip, and its height."""
 
 THIN = 0.4
-"""Bands lower than so many units are drawn together with their neighbours."""
+"""Height in units below which bands are drawn together with their neighbours."""
 
 NEAR = 1.3
-"""What the window may hold is drawn where it is no farther than so many times the highest prompt."""
+"""The window's limit is drawn if it is at most this many times the highest prompt."""
 
 
 @attrs.frozen
 class _Band:
-    """What is drawn as one rectangle: of one object, or of ``count`` neighbours that are too thin to be seen."""
+    """One rectangle: a single object, or ``count`` neighbours too thin to be visible."""
 
     first: int
     last: int
@@ -51,8 +51,8 @@ class _Band:
 
 
 def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence[ContextMap] = ()) -> str:
-    """The SVG element, of windows that follow each other; it says so where there is nothing to draw. It has the scales
-    of those that it stands ``beside``, if they are larger.
+    """The SVG element of consecutive windows, with a sentence instead if there is nothing to draw. It uses the scales
+    of the windows ``beside`` it, if they are larger.
     """
     label = f"Context of {', then '.join(each.branch for each in windows)} over its turns"
     shown = [each for each in windows if each.turns]
@@ -68,7 +68,7 @@ def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence
 
 
 def _draw(found: ContextMap, plane: Plane) -> str:
-    """One window. The page's script reads from its element which turn is pointed at."""
+    """One window. The page's script reads from its element which turn the pointer is at."""
     parts = [
         area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
         area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
@@ -90,7 +90,7 @@ def _find_highest(turns: Sequence[MapTurn]) -> float:
 
 
 def _ranges(windows: Sequence[ContextMap], first: int) -> list[range]:
-    """The turns for which there is room in each window; the first has room from turn ``first`` on."""
+    """The turns that fit in each window; the first has room from turn ``first`` on."""
     starts = [first, *(each.turns[0].turn for each in windows[1:])]
     return [range(start, each.turns[-1].turn + 1) for start, each in zip(starts, windows, strict=True)]
 
@@ -100,7 +100,7 @@ def _count(ranges: Sequence[range]) -> int:
 
 
 def _planes(ranges: Sequence[range], highest: float, longest: int) -> Iterator[Plane]:
-    """Where each window is drawn: every turn is as wide as any, and ``longest`` of them fill the picture."""
+    """The area of each window: all turns are equally wide, and ``longest`` of them fill the chart."""
     left = float(_LEFT)
     for turns in ranges:
         right = left + len(turns) / longest * (_RIGHT - _LEFT)
@@ -109,7 +109,7 @@ def _planes(ranges: Sequence[range], highest: float, longest: int) -> Iterator[P
 
 
 def _bands(found: ContextMap, plane: Plane) -> Iterator[_Band]:
-    """Between two cuts nothing moves: what comes stands above what was there."""
+    """Nothing moves between two cuts: new objects are stacked on top."""
     first, last = found.turns[0].turn, found.turns[-1].turn
     heads = {each.turn: each.fixed for each in found.turns}
     spans = sorted(found.spans, key=lambda span: span.place)
@@ -176,11 +176,11 @@ def _scale(plane: Plane) -> Iterator[str]:
 
 
 _APART = 28
-"""Numbers of turns stand so far from each other, or they could not be read."""
+"""Minimum distance between turn numbers, for legibility."""
 
 
 def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
-    """Under each window its own."""
+    """Each window's own turn numbers below it."""
     end = -float(_APART)
     most = max(int(plane.last) - int(plane.first) for plane in planes)
     for plane in planes:
@@ -193,7 +193,7 @@ def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
 
 
 def _joints(windows: Sequence[ContextMap], planes: Sequence[Plane]) -> Iterator[str]:
-    """Where the client went on in a window of its own making."""
+    """Lines where the client continued in a compacted window of its own."""
     for found, plane in list(zip(windows, planes, strict=True))[1:]:
         told, x = escape(f"{found.branch} began here, with what the client kept"), px(plane.left)
         yield f'<line class="joint" x1="{x}" y1="{_TOP - 14}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
@@ -202,11 +202,11 @@ def _joints(windows: Sequence[ContextMap], planes: Sequence[Plane]) -> Iterator[
 
 
 _NAMED = 80
-"""A window so wide has room for its name."""
+"""Minimum width of a window that shows its name."""
 
 
 def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
-    """What the window may hold, where that lies in the picture."""
+    """The limit of the window, if it is within the chart."""
     shown = [each for each in turns if each.usable and each.fixed + each.usable <= plane.highest]
     if not shown:
         return ""
@@ -231,7 +231,7 @@ def _misses(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
 
 
 def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
-    """How much of each prompt the provider had cached; turns alike are drawn as one."""
+    """The cached share of each prompt; equal turns are merged."""
     top, height = _STRIP
     for state, group in groupby(turns, _find_hits):
         run = list(group)
@@ -244,7 +244,7 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
 
 
 MOSTLY = 0.5
-"""The part of a prompt that has to come out of the cache for a turn to be called a hit."""
+"""Share of a prompt read from the cache above which a turn counts as a hit."""
 
 _CACHE_WORDS = {
     "hit": "most of the prompt came out of the cache",

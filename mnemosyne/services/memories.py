@@ -1,4 +1,4 @@
-"""What sessions remember: finding an object, reading what it holds, and recording what a person decides about it."""
+"""Objects of sessions: finding one, reading its content, and recording a person's decision about it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
@@ -33,15 +33,15 @@ from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
 Decided = Pin | Unpin | Release | Request | RecordQuestion | NameCheckpoint
-"""What a person says of an object or a turn, and what a helper was asked."""
+"""A person's decision about an object or a turn, and a question to a helper."""
 
 ATTEMPTS = 32
-"""How often it is done over because a running server wrote to the session meanwhile."""
+"""Number of attempts while a running server keeps writing to the session."""
 
 
 @attrs.frozen
 class FoundObject:
-    """An object, with the sizes that people are told, in its session."""
+    """An object with its displayed sizes, in its session."""
 
     stream: UUID
     events: Sequence[Recorded[Event]]
@@ -50,7 +50,7 @@ class FoundObject:
 
 
 async def find(archive: Archive, object_id: str, session: str | None) -> FoundObject:
-    """The object of an id, in a session or in any. Raises NotFound, also where more than one session has one."""
+    """The object with an id, in one session or in any. Raises NotFound, also if several sessions have one."""
     wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
     holders: list[tuple[UUID, Sequence[Recorded[Event]]]] = []
     ids: list[str] = []
@@ -72,7 +72,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
 
 
 def fold(events: Sequence[Recorded[Event]]) -> Session:
-    """The state that events lead to, without the bodies of its branches."""
+    """The state after events, without the bodies of its branches."""
     state = Session()
     for each in events:
         state = evolve(state, loading.without_body(each.envelope.event))
@@ -80,8 +80,8 @@ def fold(events: Sequence[Recorded[Event]]) -> Session:
 
 
 async def read_objects(archive: Archive, stream: UUID) -> tuple[Memory, frozenset[str]]:
-    """The objects of a session, and of each branch, and the names of its branches. Not all events are read for that:
-    see ``state.evolve_objects`` for what this memory does not tell.
+    """The objects of a session and of each branch, and the names of its branches. Reads only a part of the events: see
+    ``state.evolve_objects`` for what this memory lacks.
     """
     events = [each.envelope.event for each in await archive.events.select(stream, REMEMBERED)]
     names = frozenset(each.branch for each in events if isinstance(each, BranchOpened))
@@ -89,7 +89,9 @@ async def read_objects(archive: Archive, stream: UUID) -> tuple[Memory, frozense
 
 
 def _evolve(held: Memory, event: Event) -> Memory:
-    """The memory after an event, without the place of segmentation, which would grow: what ends it is not read here."""
+    """The memory after an event, without the segmentation state, which would grow: the events that end it are not read
+    here.
+    """
     grown = evolve_objects(held, event)
     if not isinstance(event, ObjectCreated):
         return grown
@@ -99,9 +101,9 @@ def _evolve(held: Memory, event: Event) -> Memory:
 async def read_chosen(
     archive: Archive, stream: UUID, chosen: Filter
 ) -> tuple[Mapping[str, MemoryObject], Collection[str]]:
-    """The objects of a session that a question is about, and the ids of those that an index holds.
+    """The objects of a session that a question is about, and the ids of the indexed ones.
 
-    Raises NotFound for a branch that the session has not, ContentForgotten where it was forgotten.
+    Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
     """
     memory, branches = await read_objects(archive, stream)
     if chosen.branch is not None and chosen.branch not in branches:
@@ -117,9 +119,9 @@ async def decide(
     command: Callable[[Session], Decided],
     correlation_id: str,
 ) -> tuple[Event, ...]:
-    """Record what a person decided, or asked; what was recorded, nothing where it was so already. Raises NotFound.
+    """Record a person's decision or question; return the new events, none if nothing changes. Raises NotFound.
 
-    ``command`` is asked again whenever a running server wrote to the session in between.
+    ``command`` is called again whenever a running server wrote to the session in between.
     """
     for remaining in reversed(range(ATTEMPTS)):
         events = await archive.events.read(stream)
@@ -150,7 +152,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
 
 
 async def read_texts(archive: Archive, found: FoundObject) -> tuple[Mapping[str, str], str | None]:
-    """What an object holds and what its renditions say, by the fidelity's label; and why not all can be read, if so."""
+    """An object's content and its renditions, by the fidelity's label; and the reason if not all can be read."""
     texts: dict[str, str] = {}
     try:
         content = await content_of(archive, found.stream, found.object)

@@ -1,4 +1,4 @@
-"""What is done with what is known beyond sessions: from the arguments of an operation to an answer in JSON."""
+"""Operations on the memory beyond sessions: from an operation's arguments to an answer in JSON."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from mnemosyne.times import is_time, render_day
 Arguments = Mapping[str, Any]
 
 LISTED = 1000
-"""Entries of one answer, where nobody asks for another number."""
+"""Default limit of entries in one answer."""
 
 PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
 
@@ -35,7 +35,7 @@ NOTE = "New sessions know it; those under way do not."
 
 @attrs.frozen
 class ApiCall:
-    """A call of an operation: what is known, as it is seen from the project that was named, and the arguments."""
+    """A call of an operation: the memory as the named project sees it, and the arguments."""
 
     knowledge: KnowledgeService
     archive: Archive
@@ -43,32 +43,32 @@ class ApiCall:
     stamp: WriteStamp
 
     def find_kind(self) -> EntryKind | None:
-        """The kind that was named."""
+        """The kind argument."""
         kind = self.given.get("kind")
         return None if kind is None else parse_member(EntryKind, kind, "kind")
 
     def find_scope(self) -> Scope | None:
-        """The scope that was named."""
+        """The scope argument."""
         scope = self.given.get("scope")
         return None if scope is None else parse_member(Scope, scope, "scope")
 
     def find_time(self, name: str) -> int | None:
-        """The time of an argument, in µs of UTC."""
+        """A time argument, in µs of UTC."""
         text = self.given.get(name)
         return None if text is None else parse_api_time(name, text)
 
     async def find_provenance(self) -> Provenance | None:
-        """The turn of the session that was named. Raises NotFound."""
+        """The turn of the session argument. Raises NotFound."""
         return await find_provenance(self.archive, self.given.get("session"), self.given.get("turn"))
 
 
 async def list_entries(call: ApiCall) -> Any:
-    """What holds, or held, or was believed."""
+    """The entries valid or known at a time."""
     return await _list(call, frozenset(EntryKind))
 
 
 async def list_preferences(call: ApiCall) -> Any:
-    """The same of what somebody prefers."""
+    """The same for preferences."""
     return await _list(call, PREFERENCES)
 
 
@@ -87,8 +87,8 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
 
 
 async def show_entry(call: ApiCall) -> Any:
-    """An entry, with what it said before and after, and the bytes of requests that hold its words; without an id, every
-    entry that ever was.
+    """An entry with its earlier and later versions, and the bytes of the requests that contain its words; without an
+    id, all entries.
     """
     wanted = call.given.get("id")
     told = []
@@ -105,7 +105,7 @@ async def add_entries(call: ApiCall) -> Any:
 
 
 async def add_preference(call: ApiCall) -> Any:
-    """Have a preference known, in all projects unless a scope says otherwise."""
+    """Save a preference, for all projects unless a scope is given."""
     kind = call.find_kind()
     if kind not in PREFERENCES:
         raise BadOption(f"{call.given['kind']!r} is no kind of preference; there are {PREFERENCE_KINDS}.")
@@ -126,7 +126,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
 
 
 async def update_entry(call: ApiCall) -> Any:
-    """Have an entry say something else from now on, or from a time on."""
+    """Replace an entry's content from now or from a given time on."""
     done = await call.knowledge.update(
         call.given["id"],
         call.given["content"],
@@ -144,12 +144,12 @@ async def forget_entry(call: ApiCall) -> Any:
 
 
 async def confirm_entry(call: ApiCall) -> Any:
-    """Say that an entry is still true."""
+    """Confirm that an entry is still true."""
     return _tell(await call.knowledge.confirm(call.given["id"], call.stamp))
 
 
 def of_preferences(answer: Callable[[ApiCall], Awaitable[Any]]) -> Callable[[ApiCall], Awaitable[Any]]:
-    """The same, of an entry that is a preference. Raises NotFound for any other."""
+    """The same for an entry that is a preference. Raises NotFound for any other."""
 
     async def answer_preference(call: ApiCall) -> Any:
         held = await call.knowledge.list_entries(call.stamp.at)
@@ -161,13 +161,13 @@ def of_preferences(answer: Callable[[ApiCall], Awaitable[Any]]) -> Callable[[Api
 
 
 async def link_entries(call: ApiCall) -> Any:
-    """Say that two entries belong together."""
+    """Link two entries."""
     relation = call.given.get("relation", "relates-to")
     return _tell(await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
 
 
 async def recall_entries(call: ApiCall) -> Any:
-    """What answers a question best."""
+    """The entries that answer a question best."""
     kind = call.find_kind()
     found = await call.knowledge.recall(
         call.given["query"],
@@ -180,18 +180,18 @@ async def recall_entries(call: ApiCall) -> Any:
 
 
 async def show_block(call: ApiCall) -> Any:
-    """What a session is told that begins now."""
+    """The memory block for a session that begins now."""
     block = await call.knowledge.compose_block(call.given.get("prompt", ""), call.stamp.at, render_day)
     return {"text": None, "entries": [], "tokens": 0} if block is None else attrs.asdict(block)
 
 
 async def undo_write(call: ApiCall) -> Any:
-    """Take a write back."""
+    """Undo a write."""
     return _tell(await call.knowledge.undo(call.given.get("write"), call.stamp))
 
 
 async def erase_entries(call: ApiCall) -> Any:
-    """Take the words of entries out of the log for good."""
+    """Erase the words of entries from the log."""
     return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
 
 
@@ -200,7 +200,7 @@ def _tell(done: WriteReport) -> Any:
 
 
 def parse_api_time(name: str, text: str) -> int:
-    """µs of UTC, of a date or a time of ISO 8601 or of such a number; without a zone it is in UTC. Raises BadOption."""
+    """µs of UTC, parsed from an ISO 8601 date or time or from a number; UTC is the default zone. Raises BadOption."""
     try:
         at = int(text) if text.isdecimal() else _parse_iso(text)
     except (ValueError, OverflowError):

@@ -1,5 +1,5 @@
-"""The operations on what is known beyond sessions: one table, which the API, the tools of agents, the commands and the
-pages read.
+"""The operations on the memory beyond sessions: one table for the API, the agents' tools, the commands and
+the pages.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,14 +13,16 @@ from mnemosyne.services import memory_api as api
 from mnemosyne.services.memory_api import PREFERENCE_KINDS, ApiCall, Arguments
 
 MOST_LISTED = 10_000
-"""Entries of one answer."""
+"""Maximum number of entries in one answer."""
 
 MOST_RECALLED = 50
 
 
 @attrs.frozen(kw_only=True)
 class Operation:
-    """What programs, commands, pages or models call by its name; ``properties`` are its arguments as JSON Schema."""
+    """An operation that programs, commands, pages or models call by name; ``properties`` are its arguments as JSON
+    Schema.
+    """
 
     name: str
     summary: str
@@ -41,8 +43,8 @@ class Operation:
 
 @attrs.frozen(kw_only=True)
 class KnowledgeOperation(Operation):
-    """An operation on what is known beyond sessions, with its place in the API. For one that ``writes`` a browser's
-    cookie is not enough.
+    """An operation on the memory beyond sessions, with its place in the API. If it ``writes``, a browser's cookie does
+    not authorize it.
     """
 
     method: str
@@ -51,7 +53,9 @@ class KnowledgeOperation(Operation):
 
 
 def check_arguments(operation: Operation, arguments: Arguments) -> None:
-    """Models write arguments that no schema allows. Raises BadOption with a sentence that they can act on."""
+    """Check a call's arguments, as models send some that no schema permits. Raises BadOption with a sentence that they
+    can act on.
+    """
     missing = [each for each in operation.required if not str(arguments.get(each, "")).strip()]
     if missing:
         raise BadOption(f"{operation.name} needs {' and '.join(missing)}.")
@@ -70,7 +74,7 @@ def check_arguments(operation: Operation, arguments: Arguments) -> None:
 
 
 LARGEST = 10**9
-"""A turn's number is smaller."""
+"""Upper limit of a turn's number."""
 
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 

@@ -1,4 +1,4 @@
-"""What a branch has cost turn by turn, beside what it would have cost without us, as numbers and as SVG."""
+"""A branch's cost turn by turn, next to its simulated cost without Mnemosyne, as numbers and as SVG."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,9 +16,9 @@ NANODOLLARS = 10**9
 
 @attrs.frozen(kw_only=True)
 class MoneyPoint:
-    """What a session's turns up to and with this one cost: ``actual`` as billed, ``unmanaged`` without us, ``expected``
-    by the rules of the provider's cache. ``number`` counts its turns on all branches, in the order in which they were
-    accounted.
+    """The cost of a session's turns up to and including this one: ``actual`` as billed, ``unmanaged`` without
+    Mnemosyne, ``expected`` by the rules of the provider's cache. ``number`` counts the turns of all branches in the
+    order of accounting.
     """
 
     number: int
@@ -31,14 +31,14 @@ class MoneyPoint:
 
 @attrs.frozen(kw_only=True)
 class MoneyCurve:
-    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` where a turn has no known price."""
+    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if a turn has no known price."""
 
     unit: str
     points: Sequence[MoneyPoint]
 
 
 def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
-    """The curve of a session, from the rows of ``saved_by_turn`` and what each comes to."""
+    """The curve of a session, from the rows of ``saved_by_turn`` and their balances."""
     priced = all(each.is_priced for each in balances)
     amounts = [_in_dollars(each) if priced else _in_tokens(each) for each in balances]
     sums = (0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""One object as its page shows it: its biography, its texts side by side with what each lost, and where it is used."""
+"""The view of one object: its history, its texts with their losses, and its uses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
@@ -19,13 +19,13 @@ from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
 
 SHOWN = 20_000
-"""Characters of a text that are shown."""
+"""Maximum number of characters shown of a text."""
 
 
 @attrs.frozen(kw_only=True)
 class ObjectText:
-    """What an object holds at a fidelity, or the beginning of it (``text``) where that is long; ``size`` is in
-    characters. ``rendition`` says what it lacks; None for the full content and for the line that stands for it.
+    """An object's text at a fidelity, truncated if it is long; ``size`` is in characters. ``rendition`` lists its
+    losses; None for the full content and for the stub.
     """
 
     fidelity: Fidelity
@@ -37,8 +37,8 @@ class ObjectText:
 
 @attrs.frozen(kw_only=True)
 class Departure:
-    """Since which turn a branch no longer shows an object in full, and why. Each of the ``turns`` since, that one among
-    them, was sent with so many ``tokens`` less (an estimate).
+    """The turn since which a branch no longer shows an object in full, and the reason. Each of the ``turns`` since,
+    including that one, was sent with ``tokens`` fewer tokens (an estimate).
     """
 
     branch: str
@@ -51,12 +51,10 @@ class Departure:
 
 @attrs.frozen(kw_only=True)
 class ObjectView:
-    """An object of a session. ``standings`` say at which fidelity each branch shows it, ``departures`` how that came
-    where it is not in full, ``used_by`` are the objects
-    that refer to it, each with how. ``release_from`` are the managed branches that may let it go, ``restore_to`` those
-    to which it can come back, each with how much of it, ``requested`` those that show it again in their next request.
-    ``problem`` says why not all texts can be read, if so. ``line`` is what the index says of it once it has left a
-    window.
+    """An object of a session. ``standings`` are its fidelities by branch, ``departures`` the evictions behind those
+    that are not full, ``used_by`` the objects that refer to it with their relation. ``release_from`` are the managed
+    branches that may evict it, ``restore_to`` those that can restore it and at which fidelity, ``requested`` those that
+    show it again in their next request. ``problem`` is the reason if not all texts can be read.
     """
 
     stream: UUID
@@ -73,7 +71,7 @@ class ObjectView:
 
 
 async def read_birth(archive: Archive, models: ReadModels, stream: UUID, object_id: str) -> ObjectCreated:
-    """How an object was made, without a look at the rest of its session. Raises NotFound."""
+    """The event that made an object, without reading the rest of its session. Raises NotFound."""
     about = {"stream": stream, "object": lookup.bare(object_id)}
     (rows,) = await models.answers(Question("working_set", "birth", about))
     for each in await archive.events.pick(stream, [row["version"] for row in rows]):
@@ -136,7 +134,7 @@ def _find_departures(session: Session, each: MemoryObject, history: Sequence[Obj
 
 
 async def read_text(archive: Archive, session: str, object_id: str, fidelity: Fidelity) -> str | None:
-    """All that an object holds at a fidelity; None where there is nothing. Raises NotFound, LogFailed."""
+    """An object's whole text at a fidelity; None if there is none. Raises NotFound, LogFailed."""
     found = await memories.find(archive, object_id, session)
     texts, _ = await memories.read_texts(archive, found)
     return texts.get(fidelity.label)

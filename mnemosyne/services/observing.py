@@ -1,4 +1,4 @@
-"""What a session's calls of tools show: read from its log, for people."""
+"""Plans and repetitions in a session's tool calls, read from its log for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,8 +25,8 @@ from mnemosyne.services.unstructuring import members
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """What a branch shows up to its last ``turn``: the ``plan`` that holds, None where
-    there is none, and what was called again and again. ``checkpoints`` are those of all branches.
+    """Observations of a branch up to its last ``turn``: the current ``plan``, None if there is none, and repeated
+    calls. ``checkpoints`` are those of all branches.
     """
 
     turn: int = 0
@@ -36,17 +36,17 @@ class Observed:
 
     @property
     def lately_repeated(self) -> Repetition | None:
-        """What was repeated in the last turns, if anything was."""
+        """A call repeated in the last turns, if any."""
         late = (each for each in reversed(self.repetitions) if each.turns[1] >= self.turn - LATELY)
         return next(late, None)
 
 
 LATELY = 2
-"""Turns behind the last for which it is told on a line that something was repeated."""
+"""Number of turns for which a repetition stays on the status line."""
 
 
 def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
-    """A plan as a JSON object; null where there is none."""
+    """A plan as a JSON object; null if there is none."""
     if plan is None:
         return None
     items = [members(each, "name text state") for each in plan.items]
@@ -58,7 +58,7 @@ NOTHING = Observed()
 
 @attrs.frozen
 class Seen:
-    """What was observed when so many of the session's ``turns`` were in the ledger, up to an event's ``version``."""
+    """The observations when ``turns`` turns of the session were in the ledger, up to the event ``version``."""
 
     turns: int
     version: int
@@ -66,19 +66,19 @@ class Seen:
 
 
 Observations = Lru[tuple[UUID, str | None], Seen]
-"""What was seen already of branches."""
+"""Cached observations of branches."""
 
 HELD = 256
 
 
 def no_observations() -> Observations:
-    """A place for them."""
+    """An empty cache of observations."""
     return Lru(HELD)
 
 
 async def observe(archive: Archive, stream: UUID, branch: str | None, turns: int, seen: Observations) -> Observed:
-    """What the calls of a branch show now, without one those of the branch that was talked to last; nothing where the
-    content was forgotten. Requests are read again once more than these ``turns`` are in the ledger. Raises LogFailed.
+    """The observations of a branch, by default of the last one used interactively; empty if the content was deleted.
+    Requests are read again when the number of ``turns`` in the ledger grows. Raises LogFailed.
     """
     known = seen.get((stream, branch))
     if known is not None and known.turns == turns:
@@ -91,7 +91,7 @@ async def observe(archive: Archive, stream: UUID, branch: str | None, turns: int
 
 
 def _go_on(known: Seen, recorded: Sequence[Recorded[Event]]) -> Seen | None:
-    """What was seen, with what happened besides turns since; None where that was forgotten."""
+    """Cached observations updated with later events other than turns; None if the session was deleted."""
     events = [each.envelope.event for each in recorded]
     if any(isinstance(each, SessionForgotten) for each in events):
         return None
@@ -108,7 +108,7 @@ def _find_main(history: History) -> str:
 
 
 async def observe_history(archive: Archive, stream: UUID, history: History, branch: str | None = None) -> Observed:
-    """The same of a session whose events were read."""
+    """The same for a session whose events were read."""
     ends = list(_ends(history, branch if branch is not None else _find_main(history)))
     calls: dict[str, AnsweredCall] = {}
     said: list[SeenMessage] = []
@@ -133,7 +133,7 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
 
 
 def _messages(body: bytes, dialect: Dialect, turns: Sequence[int]) -> Iterator[SeenMessage]:
-    """The messages of a body; none of one that holds no history."""
+    """The messages of a body; none if it holds no history."""
     history = json_object(body).get(dialect.array)
     for index, (element, turn) in enumerate(zip(history if isinstance(history, list) else (), turns, strict=False)):
         message = dialect.read_message(element) if isinstance(element, dict) else {}
@@ -141,7 +141,7 @@ def _messages(body: bytes, dialect: Dialect, turns: Sequence[int]) -> Iterator[S
 
 
 def _ends(history: History, branch: str) -> Iterator[Attempt]:
-    """The last request of a branch, behind those of the windows that it succeeds: together they hold every call."""
+    """The last request of a branch, after those of the windows that it succeeds: together they hold every call."""
     line = history.lines.get(branch)
     if line is None:
         return
@@ -149,6 +149,6 @@ def _ends(history: History, branch: str) -> Iterator[Attempt]:
     if line.opened.kind is BranchKind.SUCCESSOR:
         yield from before
     elif line.opened.inherits:
-        yield from before[:-1]  # what it shares with its parent is in its own history
+        yield from before[:-1]  # its own history includes what it shares with its parent
     if line.last:
         yield history.turn(branch, line.last)[-1]

@@ -1,4 +1,4 @@
-"""Sessions as people look for them: what they were opened with, where, what they cost and saved."""
+"""Overviews of sessions: opening prompt, folder, cost and savings."""
 
 from collections.abc import MutableMapping
 from uuid import UUID
@@ -19,8 +19,8 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class SessionOpening:
-    """What a session was opened with: the first words that its user typed, and the folder that its client works in;
-    None where they are not known, or were forgotten. ``damage`` says why they cannot be read.
+    """A session's opening: the first words that its user typed, and the client's working folder; None if unknown or
+    deleted. ``damage`` is the reason if they cannot be read.
     """
 
     title: str | None
@@ -29,15 +29,15 @@ class SessionOpening:
 
 
 Openings = MutableMapping[UUID, SessionOpening]
-"""Those that were read already: an opening stays as it is, unless its session is forgotten."""
+"""Cached openings: an opening never changes, unless its session is deleted."""
 
 
 @attrs.frozen(kw_only=True)
 class SessionOverview:
-    """A session as a person looks for it. ``turns`` are those of all branches; ``mode`` is that of its main branch.
-    ``context`` is the size of its last prompt in tokens, as the provider counted, None where it did not. ``cost`` and
-    ``saved`` are in nanodollars, None where no turn has a known price; ``unknown`` names the models (and terms) that
-    have none. ``damage`` says what of it cannot be read, None where nothing is known to be so.
+    """A session in an overview. ``turns`` are those of all branches; ``mode`` is the main branch's. ``context`` is the
+    provider's token count of its last prompt, None if it reported none. ``cost`` and ``saved`` are in nanodollars, None
+    if no turn has a known price; ``unknown`` names the models (and terms) without one. ``damage`` says which part
+    cannot be read, None if there is no known damage.
     """
 
     stream: UUID
@@ -60,7 +60,7 @@ class SessionOverview:
 
     @property
     def label(self) -> str:
-        """What it is called in a list."""
+        """Its name in a list."""
         return self.title or ("(forgotten)" if self.forgotten else self.name) or str(self.stream)
 
 
@@ -72,8 +72,8 @@ async def list_overviews(
     limit: int | None = None,
     matching: str | None = None,
 ) -> list[SessionOverview]:
-    """Every session, the last active first, or so many of them; ``matching``: those whose title, folder, name, client
-    or id has these words in it. Raises LogFailed.
+    """Every session, or at most ``limit``, the last active first; ``matching``: those whose title, folder, name, client
+    or id contains these words. Raises LogFailed.
     """
     listed = await list_sessions(models, limit=limit if matching is None else None)
     return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching)
@@ -88,7 +88,7 @@ async def make_overviews(
     limit: int | None = None,
     matching: str | None = None,
 ) -> list[SessionOverview]:
-    """Those of sessions that were listed; ``limit`` and ``matching`` as in ``list_overviews``. Raises LogFailed."""
+    """The overviews of listed sessions; ``limit`` and ``matching`` as in ``list_overviews``. Raises LogFailed."""
     about = {"streams": [each.stream for each in listed.sessions]}
     costs, sizes = await models.answers(
         Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
@@ -109,7 +109,7 @@ async def make_overviews(
 
 
 async def read_overview(archive: Archive, models: ReadModels, stream: UUID, *, openings: Openings) -> SessionOverview:
-    """That of one session. Raises LogFailed, NotFound."""
+    """The overview of one session. Raises LogFailed, NotFound."""
     listed = await list_sessions(models, only=stream)
     for overview in await make_overviews(archive, models, listed, openings=openings):
         return overview
@@ -151,7 +151,7 @@ def _overview(
 
 
 _FIRST_EVENTS, _FIRST_ATTEMPTS = 60, 5
-"""Where a session's opening stands. Some clients ask for a title first."""
+"""Events and attempts searched for the opening. Some clients ask for a title first."""
 
 
 async def _opening(archive: Archive, each: ListedSession, openings: Openings) -> SessionOpening:
@@ -161,7 +161,7 @@ async def _opening(archive: Archive, each: ListedSession, openings: Openings) ->
     if each.stream not in openings:
         opening = await _read_opening(archive, each.stream)
         if opening.damage is not None:
-            return opening  # it may be restored
+            return opening  # the session may be restored
         openings[each.stream] = opening
     return openings[each.stream]
 

@@ -1,4 +1,4 @@
-"""What a person says has to stay in the window, may go from it, or is to come back."""
+"""A person's pins, releases and restores of objects."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class Pinning:
-    """What became of it: ``recorded`` is False where it was so already."""
+    """The result of a decision: ``recorded`` is False if it changed nothing."""
 
     stream: UUID
     object: str
@@ -37,7 +37,7 @@ async def pin(
     at: int,
     correlation_id: str,
 ) -> Pinning:
-    """Keep an object at its fidelity in every branch, for so many turns of its branch from now, or for good.
+    """Keep an object at its fidelity in every branch, for ``turns`` turns of its branch from now, or permanently.
 
     ``at`` is in µs of UTC. Raises NotFound.
     """
@@ -55,7 +55,7 @@ async def pin(
 async def unpin(
     archive: Archive, object_id: str, *, session: str | None = None, reason: str, at: int, correlation_id: str
 ) -> Pinning:
-    """Let an object go again. ``at`` is in µs of UTC. Raises NotFound."""
+    """Unpin an object. ``at`` is in µs of UTC. Raises NotFound."""
 
     def command(state: Session) -> Unpin:
         return Unpin(at=at, object=living(state.memory, object_id).id, reason=reason)
@@ -68,8 +68,8 @@ async def unpin(
 async def release(
     archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
 ) -> Pinning:
-    """Let an object leave a branch's window when that is next made smaller; the rules are those of the model's own
-    release. ``at`` is in µs of UTC. Raises NotFound, and BadEntry where it must stay.
+    """Let a branch evict an object at its next compaction, by the rules of the model's own release. ``at`` is in µs of
+    UTC. Raises NotFound, and BadEntry if the object must stay.
     """
 
     def command(state: Session) -> Release:
@@ -86,8 +86,8 @@ async def release(
 async def restore(
     archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
 ) -> Pinning:
-    """Have a branch show an object again in its next request: as much of it as the model could restore itself.
-    ``at`` is in µs of UTC. Raises NotFound, and BadEntry where nothing of it can come back.
+    """Show an object again in a branch's next request, at the fidelity at which the model itself could restore it.
+    ``at`` is in µs of UTC. Raises NotFound, and BadEntry if it cannot be restored.
     """
 
     def command(state: Session) -> Request:
@@ -104,14 +104,14 @@ async def restore(
 
 
 def explain_retention(state: Session, branch: str, each: MemoryObject) -> str | None:
-    """Why an object cannot be let go from a branch; None if it can. Raises NotFound where there is no such branch."""
+    """Why a branch may not evict an object; None if it may. Raises NotFound for an unknown branch."""
     now = memory_calls.now_of(state, branch, _count_turns(state, branch))
     released = memory_calls.release(state.memory, branch, now, MemoryRelease((each.id,), ""))
     return None if released.released else released.kept[0][1]
 
 
 def find_restorable(state: Session, branch: str, each: MemoryObject) -> GrantedRestore | RefusedCall:
-    """The fullest fidelity at which an object may come back to a branch; else why it may not in full."""
+    """The restore at the fullest fidelity that a branch may have; otherwise the refusal of the full one."""
     calls = (MemoryRestore(each.id, after, "") for after in (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT))
     scales = state.stated_scales
     answers = [memory_calls.restore(state.memory, branch, call, Spent(), scales=scales) for call in calls]

@@ -9,7 +9,7 @@ from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive
 
 _FIRST_EVENTS, _FIRST_ATTEMPTS = 60, 5
-"""Where a client says what it works on. Some ask for a title first."""
+"""Events and attempts searched for the project. Some clients ask for a title first."""
 
 
 async def sessions_in(archive: Archive, folder: str) -> list[UUID]:

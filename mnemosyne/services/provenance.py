@@ -1,4 +1,4 @@
-"""Where in the log something was said: the turn that an outsider means, and the bytes of an entry's words."""
+"""Places in the log: the turn that a caller names, and the bytes of an entry's words."""
 
 import json
 
@@ -13,15 +13,15 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen
 class WordsPlace:
-    """Where the words of an entry stand: in these bytes of the request of the turn that it came from."""
+    """The place of an entry's words: these bytes in the request of the turn that it came from."""
 
     start: int
     end: int
 
 
 async def find_provenance(archive: Archive, session: str | None, turn: int | None = None) -> Provenance | None:
-    """The turn of a session that was named, by default the last one; None where none was named. Raises NotFound, and
-    BadOption for a turn of no session.
+    """The named turn of a session, by default the last one; None if no session is named. Raises NotFound, and BadOption
+    for a turn without a session.
     """
     if session is None:
         if turn is not None:
@@ -37,9 +37,8 @@ async def find_provenance(archive: Archive, session: str | None, turn: int | Non
 
 
 async def find_words(archive: Archive, entry: Entry) -> WordsPlace | None:
-    """The place of an entry's words, to the letter but for a capital at their begin. None where they do not stand in
-    one line of its source's request as they are kept, and where the source is not known or was forgotten. Raises
-    LogFailed.
+    """The place of an entry's words, verbatim except for an initial capital. None if its source's request does not
+    contain them in one line, or the source is unknown or deleted. Raises LogFailed.
     """
     source = entry.provenance
     if source is None or not entry.content:

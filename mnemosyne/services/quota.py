@@ -1,4 +1,4 @@
-"""How much of a subscription is used: the windows of five hours and of seven days, as the provider's replies told."""
+"""The used share of a subscription: its five-hour and seven-day windows, as the provider's replies report them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,9 +14,8 @@ LIMITS_SEEN = Question("usage", "limits_seen")
 
 @attrs.frozen(kw_only=True)
 class QuotaWindow:
-    """A window as the last reply told of it, ``at`` µs of UTC: the share of it that is used, when it begins anew, and
-    the provider's word for whether more is allowed. ``taken`` is by how much it rose with the replies of each session,
-    whoever else used the subscription meanwhile.
+    """A window in its last report, ``at`` µs of UTC: the used share, its reset time, and the provider's status word.
+    ``taken`` is its increase with the replies of each session, including others' use in the meantime.
     """
 
     span: str
@@ -28,8 +27,8 @@ class QuotaWindow:
 
 
 def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
-    """The windows that any reply told of, the shortest first, from the answer to LIMITS_SEEN. What was used before the
-    first reply of a window is nobody's.
+    """The reported windows, the shortest first, from the answer to LIMITS_SEEN. Use before the first reply of a window
+    is assigned to no session.
     """
     last: dict[str, Mapping[str, Any]] = {}
     taken: dict[str, dict[UUID, int]] = {}

@@ -1,7 +1,6 @@
-"""Read models as services ask them: queries by name, answered with rows.
+"""Read models as services see them: named queries, answered with rows.
 
-A service knows what it asks and what the columns mean; the tables, and how they are kept, are the projections' business
-(`mnemosyne/projections`).
+A service knows its queries and their columns; the projections own the tables (`mnemosyne/projections`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ Row = dict[str, Any]
 
 @attrs.frozen
 class Question:
-    """A query that a projection documents (`docs/projections.md`), and what it is asked about."""
+    """A query that a projection documents (`docs/projections.md`), and its parameters."""
 
     projection: str
     query: str
@@ -30,14 +29,14 @@ class ReadModels(Protocol):
     """The read models of an open database."""
 
     async def answers(self, *questions: Question) -> list[list[Row]]:
-        """The rows that answer each question, all of one moment and of all that the log holds by then.
+        """The rows that answer each question, from one snapshot that includes the whole log.
 
         Raises LogFailed.
         """
         ...
 
     async def follow(self, *projections: str) -> bool:
-        """Bring projections up to the end of the log; whether all could be. Raises LogUnavailable."""
+        """Bring projections up to the end of the log; return whether all succeeded. Raises LogUnavailable."""
         ...
 
 
@@ -57,5 +56,5 @@ EVERY_SESSION = Question("timeline", "sessions")
 
 
 def names_in(sessions: Iterable[Row]) -> dict[UUID, str]:
-    """What clients call their sessions, from the answer to ``EVERY_SESSION``; those that have no name are left out."""
+    """The clients' names of sessions, from the answer to ``EVERY_SESSION``, without unnamed ones."""
     return {row["stream"]: row["external_id"] for row in sessions if row["external_id"]}

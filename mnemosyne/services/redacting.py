@@ -1,7 +1,7 @@
-"""A copy of a session without the credentials that stand in what was said: in prompts, files and results of tools.
+"""A copy of a session without the credentials in its prompts, files and tool results.
 
-``*`` stands for each byte, so every body is put together as before. What was changed has hashes of its own; ``sha256``
-still is that of what was sent, as it is where a credential never was stored.
+Each byte becomes ``*``, so every body is rebuilt as before. Changed contents have new hashes; ``sha256`` is still that
+of the sent bytes, as for a credential that was never stored.
 """
 
 import re
@@ -23,23 +23,21 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 
 SHORTEST = 8
-"""Bytes that a credential must have to be looked for by itself, where nothing near it says what it is."""
+"""Minimum size in bytes of a credential that is also searched for without context."""
 
 PART = 5
-"""Characters: a word of so many that is a part of a credential is masked in what was made of a text, such as names."""
+"""Minimum length of a word that is masked in derived texts, such as names, if it is part of a credential."""
 
 _WORD = re.compile(rf"[\w.+=/-]{{{PART},}}+")
 
 AROUND = 4096
-"""Bytes before and behind what changed of a body that are looked at with it: a word may stand on one side, and the key
-on the other.
-"""
+"""Bytes searched around the change in a body: its name may be on one side, and the key on the other."""
 
 
 @attrs.frozen
 class RedactedSession:
-    """The events of the copy, and the contents that they name. ``masked`` is how many places were masked in these, and
-    ``lost`` those that are not there.
+    """The events of the copy and their contents. ``masked`` is the number of masked places, and ``lost`` are the
+    missing contents.
     """
 
     events: Sequence[Recorded[Event]]
@@ -55,8 +53,8 @@ class RedactedSession:
 async def redact(
     contents: ContentStore, stream: UUID, events: Sequence[Recorded[Event]], lost: Collection[bytes] = ()
 ) -> RedactedSession:
-    """The copy, without the contents that are ``lost``; all that the session holds is in memory for it. Raises
-    ContentForgotten, ValueError if an event is damaged.
+    """The copy, without the ``lost`` contents; it holds the whole session in memory. Raises ContentForgotten, and
+    ValueError if an event is damaged.
     """
     named = {digest for each in events for digest in time_travel.digests_of(each.envelope.event)}
     search = _Search(await contents.fetch(stream, sorted(named.difference(lost))))
@@ -72,7 +70,7 @@ async def redact(
 
 
 class _Search:
-    """Where credentials are in the contents of a session, and the bodies that these make."""
+    """Finds credentials in the contents of a session, and in the bodies made of these."""
 
     def __init__(self, held: Mapping[bytes, bytes]) -> None:
         self.held = held
@@ -83,7 +81,7 @@ class _Search:
             self._note(digest, self._spans(data))
 
     def look_at(self, recorded: Recorded[Event]) -> None:
-        """Look at what an event's body has new, and at what it names besides."""
+        """Search the new part of an event's body, and its other contents."""
         match event := recorded.envelope.event:
             case TurnBegan() | RoundBegan() | FallbackSent():
                 change = recipe.decode(event.body)
@@ -96,7 +94,7 @@ class _Search:
                     self._look(body, 0, body.length)
 
     def look_for_found(self) -> None:
-        """Look for what was found wherever else it stands."""
+        """Search for the found credentials in all contents."""
         for secret in self.secrets:
             for digest, data in self.held.items():
                 at = data.find(secret)
@@ -126,7 +124,7 @@ class _Search:
 
 
 def _on_nothing(event: Event) -> Iterator[bytes]:
-    """The encoded changes of an event that make something of nothing."""
+    """The event's encoded changes against an empty body."""
     match event:
         case RoundFinished():
             yield event.reply
@@ -136,7 +134,7 @@ def _on_nothing(event: Event) -> Iterator[bytes]:
 
 
 class _Copy:
-    """Writes events again, for contents that are masked."""
+    """Copies events so that they name the masked contents."""
 
     def __init__(self, search: _Search) -> None:
         masked = {digest: credentials.blank(search.held[digest], found) for digest, found in search.found.items()}
@@ -185,7 +183,7 @@ class _Copy:
         return sha256(recipe.assemble(body.pieces, self._held.__getitem__)).digest()
 
     def _mask(self, value: Any) -> Any:
-        """The value with credentials, and what was cut from one, masked in every text of it."""
+        """The value with credentials and parts of them masked in all its texts."""
         match value:
             case str():
                 return _WORD.sub(self._unless_secret, credentials.mask(value)) if self._secrets else value

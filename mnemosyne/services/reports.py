@@ -1,4 +1,4 @@
-"""One session: how its context grew, how full its window was, what the model missed, and what it all cost."""
+"""The report of one session: growth of its context, pressure, faults and cost."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -26,12 +26,12 @@ from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.sessions import Archive
 
 ENOUGH_TURNS = 5
-"""Turns within which it shows that an answer was not enough."""
+"""Number of turns in which a refetch shows that an answer was not enough."""
 
 
 @attrs.frozen
 class ThrashIndex:
-    """The thrash index where a session had the highest, and in the last turn of that branch."""
+    """A session's highest thrash index, and the one in the last turn of that branch."""
 
     worst: float
     branch: str
@@ -41,9 +41,8 @@ class ThrashIndex:
 
 @attrs.frozen
 class Questions:
-    """How many questions memory ``answered``, and for how many of them that was ``enough``: within ``ENOUGH_TURNS``,
-    nothing that was quoted was restored or fetched again. What found no answer is in no
-    event.
+    """The number of questions that memory ``answered``, and of those that were ``enough``: none of the quoted objects
+    was restored or fetched again within ``ENOUGH_TURNS``. Unanswered questions are in no event.
     """
 
     answered: int
@@ -52,7 +51,7 @@ class Questions:
 
 @attrs.frozen
 class RefusedAttempt:
-    """An attempt at a turn that the provider answered with an error. It is in no ledger, since it costs nothing."""
+    """An attempt that the provider answered with an error. It costs nothing, so it is not in the ledger."""
 
     branch: str
     turn: int
@@ -63,10 +62,10 @@ class RefusedAttempt:
 
 @attrs.frozen(kw_only=True)
 class SessionReport:
-    """A session as the rows of its ledger tell it. Without a fault there is no thrash index. ``refused`` are the
-    attempts that the provider refused, in their order. ``paging`` is what paging
-    of tools does to the last request of its longest conversation; None where that cannot be read. ``repetitions`` is
-    what its agent called over and over, ``passed`` says that it cost more than it may.
+    """A session's report from the rows of its ledger. Without a fault there is no thrash index. ``refused`` are the
+    attempts that the provider refused, in order. ``paging`` forecasts tool paging for the last request of the longest
+    conversation; None if that cannot be read. ``repetitions`` are its agent's repeated calls, ``passed`` says that it
+    exceeded its budget.
     """
 
     stream: UUID
@@ -86,17 +85,17 @@ class SessionReport:
 
     @property
     def total(self) -> Balance:
-        """What all turns used and would have used."""
+        """The balance of all turns."""
         return sum(map(savings.balance_of, self.turns), Balance())
 
     @property
     def rewrites(self) -> Sequence[Rewrite]:
-        """When the history was rewritten, and whether that paid."""
+        """The rewrites of the history, and whether each paid off."""
         return savings.find_rewrites(self.turns, self.epochs)
 
 
 async def read_report(archive: Archive, models: ReadModels, session: str, budget: int | None = None) -> SessionReport:
-    """The report of a session, which may cost ``budget`` nanodollars. Raises NotFound."""
+    """The report of a session with a budget of ``budget`` nanodollars. Raises NotFound."""
     stream = await read_models.find(models, session)
     queries = ("saved_by_turn", "pressure", "faulted", "epochs_of", "evicted")
     (named,), turns, windows, faults, epochs, evicted = await models.answers(
@@ -147,7 +146,7 @@ async def _forecast_paging(archive: Archive, stream: UUID, history: History) -> 
 
 
 def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:
-    """How many questions were answered from memory, and how many of them for good."""
+    """The number of questions answered from memory, and of those answered sufficiently."""
     faults = [each.envelope.event for each in recorded if isinstance(each.envelope.event, ObjectFaulted)]
     later: dict[tuple[str, str], list[int]] = {}
     quoted: dict[tuple[str, int, str], set[str]] = {}
@@ -164,7 +163,7 @@ def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:
 
 
 def find_thrash(recorded: Sequence[Recorded[Event]], turns: Sequence[Row]) -> ThrashIndex | None:
-    """The thrash index of a session; None without faults, and where a part of its log was lost."""
+    """The thrash index of a session; None without faults, or if a part of its log was lost."""
     events = [each.envelope.event for each in recorded]
     faults = [event for event in events if isinstance(event, ObjectFaulted)]
     missed = {fault.object for fault in faults}

@@ -1,7 +1,7 @@
-"""What managing saved or cost: what turns used beside what the same client's would have used without us, in tokens and
-in money, and when each rewrite of a history had paid.
+"""The savings or cost of managing: the turns' usage next to the simulated usage without Mnemosyne, in tokens and money,
+and the payback of each rewrite.
 
-Where the client's own bytes went upstream nothing was saved and nothing lost, whatever the simulation says of it.
+If the client's own bytes were sent upstream, nothing was saved or lost, whatever the simulation says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +26,10 @@ _SIDES = ("shadow", "expected", "actual")
 
 @attrs.frozen(kw_only=True)
 class Balance:
-    """What some turns used and would have used. ``managed`` are those for which not the client's own bytes went,
-    ``assumed`` those whose use the provider did not tell, ``compacted`` those at which the client would have compacted.
-    ``billed``, ``unmanaged`` and ``expected`` (what the cache's rules say of what was sent) are tokens of plain input;
-    nanodollars leave out the ``unpriced`` turns, whose models (and terms) are ``unknown``.
+    """The actual and simulated usage of some turns. ``managed`` counts turns in which other bytes than the client's own
+    were sent, ``assumed`` those whose usage the provider did not report, ``compacted`` those at which the client would
+    have compacted. ``billed``, ``unmanaged`` and ``expected`` (by the cache's rules) are tokens of plain input; the
+    nanodollars omit the ``unpriced`` turns, whose models (and terms) are ``unknown``.
     """
 
     turns: int = 0
@@ -48,7 +48,7 @@ class Balance:
     nanodollars_unmanaged: int = 0
 
     def __add__(self, other: "Balance") -> "Balance":
-        """Both together."""
+        """The sum of both."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
         unknown = self.unknown | other.unknown
         return Balance(deviates=self.deviates or other.deviates, unknown=unknown, **sums)
@@ -60,7 +60,7 @@ class Balance:
 
     @property
     def nanodollars_saved(self) -> int:
-        """Below 0 if managing has cost more than it saved."""
+        """Negative if managing cost more than it saved."""
         return self.nanodollars_unmanaged - self.nanodollars
 
 
@@ -69,8 +69,8 @@ _SUMMED = tuple(field.name for field in attrs.fields(Balance) if field.name not 
 
 @attrs.frozen
 class Savings:
-    """What each session used and would have used, in the order in which sessions began; ``names`` are the clients'.
-    ``quota`` are the windows of a subscription.
+    """The balance of each session, in the order of their beginnings; ``names`` are the clients'. ``quota`` are a
+    subscription's windows.
     """
 
     sessions: Mapping[UUID, Balance]
@@ -79,19 +79,19 @@ class Savings:
 
     @property
     def total(self) -> Balance:
-        """Of all sessions."""
+        """The sum over all sessions."""
         return sum(self.sessions.values(), Balance())
 
 
 async def read_savings(models: ReadModels, since: int = 0) -> Savings:
-    """What managing saved or cost in the turns that began since then (µs of UTC)."""
+    """The savings or cost of managing in the turns that began since ``since`` (µs of UTC)."""
     saved = Question("savings", "saved", {"since": since})
     rows, sessions, seen = await models.answers(saved, EVERY_SESSION, LIMITS_SEEN)
     return Savings(add_up(rows), names_in(sessions), windows_of(seen))
 
 
 def balance_of(row: Mapping[str, Any]) -> Balance:
-    """What one row of ``saved`` or ``saved_by_turn`` says, and costs."""
+    """The balance of one row of ``saved`` or ``saved_by_turn``."""
     shadow, expected, actual = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
     managed = row["mode"] != Mode.OBSERVE.value
     unmanaged = shadow if managed else actual
@@ -117,7 +117,7 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
 
 
 def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
-    """What one turn used and would have used, as its account says, on the terms of its reply."""
+    """The balance of one accounted turn, on the terms of its reply."""
     sides = zip(_SIDES, (event.shadow, event.expected, event.actual), strict=True)
     row = {
         "mode": event.mode.value,
@@ -136,9 +136,7 @@ def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
 
 @attrs.frozen(kw_only=True)
 class PassedBudget:
-    """A session that cost more than its ``budget``: the first ``turn`` of which ``branch`` brought that. Amounts are in
-    nanodollars.
-    """
+    """A session that exceeded its ``budget``: the ``turn`` of ``branch`` that did. Amounts are in nanodollars."""
 
     budget: int
     branch: str
@@ -146,8 +144,8 @@ class PassedBudget:
 
 
 def find_passed(rows: Iterable[Mapping[str, Any]], budget: int | None) -> PassedBudget | None:
-    """Whether the turns of a session, rows of ``saved_by_turn``, cost more than so many nanodollars; never without a
-    budget.
+    """The turn in which a session's cost, from rows of ``saved_by_turn``, exceeds ``budget`` nanodollars; None if it
+    does not, or without a budget.
     """
     spent = 0
     for row in rows if budget is not None else ():
@@ -158,7 +156,7 @@ def find_passed(rows: Iterable[Mapping[str, Any]], budget: int | None) -> Passed
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[UUID, Balance]:
-    """The rows of the query ``saved`` added up by session, in the order in which sessions first appear."""
+    """The balance of each session, from the rows of ``saved``, in the order of first appearance."""
     found: dict[UUID, Balance] = {}
     for row in rows:
         found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
@@ -167,11 +165,10 @@ def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[UUID, Balance]:
 
 @attrs.frozen(kw_only=True)
 class Rewrite:
-    """A rewrite of a branch's history: at which turn, and what that turn cost more than its shadow (input-token
-    equivalents).
+    """A rewrite of a branch's history: its turn, and that turn's extra cost over its shadow (input-token equivalents).
 
-    ``reason``, and in how many turns it was expected to pay, are what was decided; None where the log does not say.
-    ``paid_back`` is after how many turns the branch's ledger stood where it had stood before; None if it has not yet.
+    ``reason`` and ``expected_payback`` (in turns) are the recorded decision; None if the log has none. ``paid_back`` is
+    the number of turns after which the branch's ledger regained its earlier balance; None if it has not yet.
     """
 
     branch: str
@@ -183,8 +180,8 @@ class Rewrite:
 
 
 def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]] = ()) -> list[Rewrite]:
-    """The epochs of a session that rewrote something, from the rows of ``saved_by_turn`` and of ``epochs_of``: not the
-    one that a branch's first turn was sent in, unless the log says that it began there.
+    """The epochs of a session that rewrote the history, from the rows of ``saved_by_turn`` and ``epochs_of``: without
+    the epoch of a branch's first turn, unless the log says that it began there.
     """
     found = []
     why = {(row["branch"], row["epoch"]): row for row in decided}
@@ -236,7 +233,7 @@ _BASELINE = (
 
 
 def list_caveats(balance: Balance) -> list[str]:
-    """What these numbers rest on, a sentence each."""
+    """The assumptions behind these numbers, one sentence each."""
     said = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
     if balance.compacted:
         times = plural(balance.compacted, "time")

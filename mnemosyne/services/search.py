@@ -1,4 +1,4 @@
-"""What sessions remember about a question: the objects that say most, each with the passage that does."""
+"""Searches sessions' objects: the best matches for a question, each with its passage."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -25,25 +25,25 @@ from mnemosyne.services import memories, projects
 from mnemosyne.services.sessions import Archive
 
 QUOTED_TOKENS = 400
-"""How much of an object is quoted."""
+"""Maximum number of quoted tokens per object."""
 
 NAMED = 1.0
-"""The score of what a question names by where it is from."""
+"""The score of an object whose source the question names."""
 
 
 class CrossSessionIndex(ObjectIndex, Protocol):
-    """Where the objects of all sessions are searched, too."""
+    """An index that also searches the objects of all sessions."""
 
     async def search_across(
         self, question: str, chosen: Filter, streams: Collection[UUID] | None, limit: int
     ) -> AcrossResult:
-        """The best objects that fit, of these sessions or of all. Raises LogFailed."""
+        """The best matching objects of these sessions, or of all. Raises LogFailed."""
         ...
 
 
 @attrs.frozen
 class SearchHit:
-    """An object of a session, and the part of it that says most."""
+    """An object of a session and its best passage."""
 
     stream: UUID
     hit: PassageHit
@@ -53,9 +53,9 @@ class SearchHit:
 
 @attrs.frozen(kw_only=True)
 class Findings:
-    """What objects say to a question, the best first. ``missing``, ``unembedded`` and ``skipped`` as in
-    ``SearchResult``; ``searched`` counts the objects that were asked for, where these are one session's. ``outside``
-    counts the objects that the index does not hold, of the session or of all in which anything was found.
+    """The objects that match a question, best first. ``missing``, ``unembedded`` and ``skipped`` as in
+    ``SearchResult``; ``searched`` counts the searched objects, for a single session. ``outside`` counts unindexed
+    objects, of the session or of all sessions with a match.
     """
 
     embedder: str | None
@@ -70,7 +70,7 @@ class Findings:
 async def search(
     archive: Archive, index: CrossSessionIndex, stream: UUID, question: str, chosen: Filter, limit: int
 ) -> Findings:
-    """The best objects of one session. Raises NotFound for a branch that it has not, ContentForgotten."""
+    """The best objects of one session. Raises NotFound for an unknown branch, ContentForgotten."""
     fitting, searched = await memories.read_chosen(archive, stream, chosen)
     result = await index.search(stream, question, searched, limit)
     hits = [(stream, hit) for hit in result.hits]
@@ -89,7 +89,7 @@ async def search(
 async def search_sessions(
     archive: Archive, index: CrossSessionIndex, question: str, chosen: Filter, limit: int, *, folder: str | None = None
 ) -> Findings:
-    """The best objects of every session of the archive, or of those that worked in a folder. Raises NotFound where none
+    """The best objects of every session of the archive, or of those that worked in a folder. Raises NotFound if none
     did.
     """
     streams = await archive.events.streams() if folder is None else await projects.sessions_in(archive, folder)
@@ -111,7 +111,9 @@ async def _quotes(
     objects: Mapping[UUID, Mapping[str, MemoryObject]],
     limit: int,
 ) -> tuple[list[SearchHit], int]:
-    """What is quoted of hits, best first, and how many cannot be read: forgotten since the index was asked, or lost."""
+    """The quotes of hits, best first, and the number of unreadable ones: deleted since the index was
+    searched, or lost.
+    """
     found: list[SearchHit] = []
     skipped = 0
     for stream, hit in _across(question, hits, objects):
@@ -125,12 +127,12 @@ async def _quotes(
 
 
 def _by_name(question: str, objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
-    """All of each object that the question names by where it is from."""
+    """Each whole object whose source the question names."""
     return [PassageHit(each.id, Passage(0, each.size), NAMED) for each in find_named(question, objects.values())]
 
 
 def _current_first(hits: Sequence[PassageHit], objects: Mapping[str, MemoryObject]) -> list[PassageHit]:
-    """Hits of one session, where what is out of date stands behind what is not; a place keeps its score."""
+    """The hits of one session with outdated objects last; each rank keeps its score."""
     by_id = {hit.object: hit for hit in hits}
     order = current_first(by_id, objects)
     return [attrs.evolve(by_id[key], score=hit.score) for key, hit in zip(order, hits, strict=True)]
@@ -139,7 +141,7 @@ def _current_first(hits: Sequence[PassageHit], objects: Mapping[str, MemoryObjec
 def _across(
     question: str, hits: Sequence[tuple[UUID, PassageHit]], objects: Mapping[UUID, Mapping[str, MemoryObject]]
 ) -> list[tuple[UUID, PassageHit]]:
-    """What the question names in any of these sessions, then the hits, where each session keeps its places."""
+    """The objects that the question names in any of these sessions, then the hits, each session keeping its ranks."""
     named = [(stream, hit) for stream, some in objects.items() for hit in _by_name(question, some)]
     known = {(stream, hit.object) for stream, hit in named}
     of_session = {stream: [hit for of, hit in hits if of == stream] for stream in objects}
@@ -149,7 +151,7 @@ def _across(
 
 
 async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryObject, question: str) -> SearchHit:
-    """The lines of a passage that say most, as they stand in the object's text."""
+    """The best lines of a passage, verbatim from the object's text."""
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)
     start, end = hit.passage.start, hit.passage.end

@@ -1,4 +1,4 @@
-"""Sessions at a glance: their clients, their branches, how far they came, and what was decided about them."""
+"""The list of sessions: clients, branches, length and decisions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
@@ -17,7 +17,7 @@ from mnemosyne.services.read_models import Question, ReadModels, Row
 
 @attrs.frozen
 class ListedDecision:
-    """What a branch sends upstream, and why."""
+    """A branch's mode, and the reason."""
 
     mode: Mode
     why: str
@@ -25,10 +25,10 @@ class ListedDecision:
 
 @attrs.frozen
 class ListedBranch:
-    """A branch, the turn behind which it left its ``parent``, the number of its last turn (which may be its parent's),
-    and how many turns were taken on it.
+    """A branch, the turn after which it left its ``parent``, the number of its last turn (possibly its parent's), and
+    the number of its own turns.
 
-    ``decision`` is the last one about what it sends upstream; None where nobody wanted it to be managed.
+    ``decision`` is the last one about its mode; None if managing was never requested.
     """
 
     name: str
@@ -42,7 +42,9 @@ class ListedBranch:
 
 @attrs.frozen
 class DamagedSession:
-    """What is wrong with a session: an event of this ``version`` cannot be read, ``why``, of so many ``events``."""
+    """The damage of a session: the event of this ``version`` cannot be read because of ``why``, as one of ``events``
+    such events.
+    """
 
     session: UUID
     external_id: str | None
@@ -52,17 +54,17 @@ class DamagedSession:
 
     @property
     def sentence(self) -> str:
-        """For people: what it is, and what it harms."""
+        """The damage as a sentence for people."""
         more = f", and {plural(self.events - 1, 'more event')}" if self.events > 1 else ""
         return f"event {self.version} cannot be read{more}: {self.why}"
 
 
 @attrs.frozen(kw_only=True)
 class ListedSession:
-    """A session with its branches, the oldest first. ``model`` is the one that the newest turn of the main agent asked
-    for, of the oldest branch where there is no such turn. ``imported_at`` is when it was brought in from a file, None
-    if it was recorded here. Times are µs of UTC. ``neighbours`` are the ids next to its own, of all that there are:
-    what tells it from these tells it from every other.
+    """A session with its branches, the oldest first. ``model`` is the one requested in the main agent's newest turn, or
+    the oldest branch's if there is no such turn. ``imported_at`` is the time of its import from a file, None if it was
+    recorded here. Times are µs of UTC. ``neighbours`` are the adjacent ids of all sessions: a prefix that differs from
+    these is unique.
     """
 
     stream: UUID
@@ -79,20 +81,22 @@ class ListedSession:
 
     @property
     def main(self) -> ListedBranch | None:
-        """The main agent's conversation, of several the one with the most turns; without one, the longest branch."""
+        """The main agent's branch, the one with the most turns if there are several; without one, the
+        longest branch.
+        """
         order = lambda branch: (branch.kind is BranchKind.MAIN, branch.turns)  # noqa: E731
         return max(self.branches, key=order, default=None)
 
     @property
     def turns(self) -> int:
-        """How many turns were taken, on all branches together."""
+        """The number of turns on all branches."""
         return sum(branch.turns for branch in self.branches)
 
 
 @attrs.frozen
 class SessionList:
-    """Those that were active last, the last first, of how many there are in all; and which are damaged, those among
-    them that cannot be listed because it is not known any more whose they are.
+    """The last active sessions, the last first, their total number, and the damaged ones, including those that cannot
+    be listed because their owner is unknown.
     """
 
     sessions: Sequence[ListedSession]
@@ -101,9 +105,7 @@ class SessionList:
 
 
 async def list_sessions(models: ReadModels, *, limit: int | None = None, only: UUID | None = None) -> SessionList:
-    """Every session, or so many of them; ``only`` that one. What is read of the others is a row of each. Raises
-    LogFailed.
-    """
+    """Every session, or at most ``limit``; ``only`` one. Reads one row of each other session. Raises LogFailed."""
     listed, harmed = Question("timeline", "listed", {"limit": limit, "only": only}), Question("timeline", "damaged")
     found, damaged = await models.answers(listed, harmed)
     about = {"streams": [row["stream"] for row in found]}
@@ -115,9 +117,9 @@ async def list_sessions(models: ReadModels, *, limit: int | None = None, only: U
 
 
 async def find_oversized(models: ReadModels, streams: Collection[UUID], wanted: int | None) -> list[UUID]:
-    """The sessions among these in which a managed request may have been larger than its window, to be read in full.
+    """The sessions among these in which a managed request may have exceeded its window, to be read in full.
 
-    ``wanted`` is the setting where none is on record. Raises LogFailed.
+    ``wanted`` is the window setting to use if none is recorded. Raises LogFailed.
     """
     about = {"streams": list(streams), "window": WINDOW if wanted is None else wanted}
     (found,) = await models.answers(Question("timeline", "oversized", about))
@@ -151,7 +153,7 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
 
 
 def _model(branches: Sequence[Row]) -> str | None:
-    """That of the main agent; a side call, such as one for a title, may have come before it with another model."""
+    """The main agent's model; a side call, such as one for a title, may have used another one before it."""
     known = [row for row in branches if row["model"] is not None]
     return next((row["model"] for row in sorted(known, key=lambda row: row["kind"] != BranchKind.MAIN.value)), None)
 

@@ -1,4 +1,4 @@
-"""One session as its page shows it: what filled its window, what left, what was missed, and what it cost."""
+"""The view of one session: its window, evictions, faults and cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -22,8 +22,8 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class SessionBranch:
-    """A branch in the list of all: what kind it is, where it came from, and how many turns were taken on it. ``why``
-    and ``mode`` are the last decision about what it sends; None where nobody wanted it to be managed.
+    """A branch in the list: its kind, origin and number of turns. ``why`` and ``mode`` are the last decision about it;
+    None if managing was never requested.
     """
 
     name: str
@@ -37,9 +37,9 @@ class SessionBranch:
 
 @attrs.frozen(kw_only=True)
 class SessionTurn:
-    """A turn's last attempt. ``tokens`` is the size of its last prompt and ``read`` what of it came out of the cache,
-    both as the provider counted; ``missed`` is how often something was asked for that it did not show. It began with
-    the event of this ``version``; None where that is not on record.
+    """A turn's last attempt. ``tokens`` is the size of its last prompt and ``read`` its part from the cache, both by
+    the provider's count; ``missed`` counts the requests for objects that it did not show. ``version`` is that of its
+    first event; None if not recorded.
     """
 
     turn: int
@@ -61,7 +61,7 @@ class SessionTurn:
 
 @attrs.frozen(kw_only=True)
 class BranchBill:
-    """A branch, how many turns were taken on it, and what they cost by their last attempts (nanodollars)."""
+    """A branch, its number of turns, and their cost by their last attempts (nanodollars)."""
 
     branch: str
     turns: int
@@ -70,7 +70,7 @@ class BranchBill:
 
 @attrs.frozen
 class Miss:
-    """An object that was needed and not in the window, and how that showed: ``explicit``, ``micro`` or ``implicit``."""
+    """An object that was needed but not in the window, and how that showed: ``explicit``, ``micro`` or ``implicit``."""
 
     turn: int
     object: str
@@ -79,9 +79,9 @@ class Miss:
 
 @attrs.frozen(kw_only=True)
 class SessionView:
-    """A session, with one ``branch`` of it in full. ``turns`` are that branch's own, the first first. ``before`` are
-    windows that this one succeeds, each as far as it was gone on from, the first first. ``total`` is the ledger's, and
-    ``counted`` what all replies cost, those of side calls too, as the provider counted them (nanodollars).
+    """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
+    that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
+    ``counted`` the cost of all replies, including side calls, by the provider's count (nanodollars).
     """
 
     stream: UUID
@@ -106,12 +106,12 @@ class SessionView:
 
     @property
     def is_managed(self) -> bool:
-        """Whether the branch is that is shown."""
+        """Whether the shown branch is managed."""
         return any(each.name == self.branch and each.mode == Mode.MANAGE.value for each in self.branches)
 
     @property
     def verdict(self) -> str:
-        """What there is to say of it first."""
+        """The summary sentences of the session."""
         last = self.map.turns[-1].turn if self.map.turns else 0
         standing = self.map.standing_at(last)
         left = sum(each.fidelity is not Fidelity.FULL for each in standing)
@@ -138,7 +138,7 @@ def _cost_sentence(total: Balance) -> str:
 
 
 async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObject]) -> Mapping[str, str]:
-    """Where objects are from, or what they are, in a line, by their ids. Raises LogFailed."""
+    """The sources of objects, or their stubs, in one line each, by id. Raises LogFailed."""
     versions = {each.version for each in objects}
     made = [each.envelope.event for each in await archive.events.pick(stream, versions)]
     return {
@@ -151,8 +151,8 @@ async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObje
 async def read_session_view(
     models: ReadModels, stream: UUID, branch: str | None = None, budget: int | None = None
 ) -> SessionView:
-    """The view of a session, which may cost ``budget`` nanodollars; without a ``branch``, of the one that was talked to
-    last. Raises NotFound.
+    """The view of a session with a budget of ``budget`` nanodollars; by default of the branch used interactively last.
+    Raises NotFound.
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
@@ -193,7 +193,7 @@ async def read_session_view(
 
 
 async def read_branch_bill(models: ReadModels, stream: UUID, branch: str | None = None) -> BranchBill:
-    """That of a branch; without one, of the one that was talked to last. Raises NotFound."""
+    """The bill of a branch, by default of the one used interactively last. Raises NotFound."""
     whole = await timeline.read_timeline(models, str(stream))
     chosen = _choose(whole, branch)
     last = _last_attempts(whole, chosen)
@@ -201,7 +201,7 @@ async def read_branch_bill(models: ReadModels, stream: UUID, branch: str | None 
 
 
 async def require_session_branch(models: ReadModels, stream: UUID, branch: str) -> None:
-    """Raise NotFound where the session has no such branch."""
+    """Raise NotFound if the session has no such branch."""
     (rows,) = await models.answers(Question("timeline", "branches", {"stream": stream}))
     timeline.require_branch(branch, [row["branch"] for row in rows])
 
@@ -239,7 +239,7 @@ def _choose(whole: timeline.Timeline, wanted: str | None) -> str:
 
 
 def _windows_before(whole: timeline.Timeline, chosen: str) -> list[tuple[str, int]]:
-    """The branches whose windows this one succeeds, and the last turn of each that it goes on from; the first first."""
+    """The branches whose windows this one succeeds, each with the last turn that it continues from, in order."""
     known = {row["branch"]: row for row in whole.branches}
     found: list[tuple[str, int]] = []
     at = known.get(chosen)

@@ -1,4 +1,4 @@
-"""Finding sessions in the log, by whatever people call them, and reading them."""
+"""Finds sessions in the log by any of their names, and reads them."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 _NAMED_AT_MOST = 5
 
 _SURELY_AN_ID = 8
-"""So many characters of a session's id are no other session's name by chance."""
+"""Minimum length of an id's beginning that is unique in practice."""
 
 
 class Archive(Protocol):
@@ -33,8 +33,8 @@ class Archive(Protocol):
 
 
 async def find(archive: Archive, wanted: str) -> UUID:
-    """The session that a person means: by its id, by what the client calls it or a branch of it, or by the beginning of
-    its id or name. What is a branch's name is logged.
+    """The session that a person means: by its id, by the client's name for it or for a branch of it, or by the
+    beginning of its id or name. A branch's name is logged.
 
     Raises NotFound if there is none, or more than one.
     """
@@ -44,7 +44,7 @@ async def find(archive: Archive, wanted: str) -> UUID:
         return only(exact, wanted)
     by_id = await archive.events.streams(wanted.lower())
     if len(by_id) == 1 and len(wanted) >= _SURELY_AN_ID:
-        return by_id[0]  # without a look at what each client calls its session
+        return by_id[0]  # without reading the clients' names of all sessions
     if aliases := await _read_aliases(archive, wanted):
         return owner_of(aliases, wanted)
     for first in await archive.events.pick_first():
@@ -58,31 +58,31 @@ async def find(archive: Archive, wanted: str) -> UUID:
 
 
 def _is_storable(name: str) -> bool:
-    """Whether the database can hold such a name: no NUL, and no half of a surrogate pair."""
+    """Whether the database can store such a name: without NUL or lone surrogates."""
     return "\0" not in name and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 async def _read_aliases(archive: Archive, name: str) -> Sequence[Alias]:
-    """The branches of sessions of the archive that a client called so."""
+    """The branches of the archive's sessions with this client name."""
     found = await archive.directory.aliases(name)
     streams = await archive.events.streams() if found else ()
     return [each for each in found if each.stream in streams]
 
 
 def owner_of(aliases: Sequence[Alias], wanted: str) -> UUID:
-    """The one session whose branches ``wanted`` may mean; which branch that is, is logged. Raises NotFound."""
+    """The one session whose branches ``wanted`` may mean; the branch is logged. Raises NotFound."""
     stream = only([*dict.fromkeys((each.stream, each.external_id) for each in aliases)], wanted)
     log.warning("%s.", alias_sentence(aliases[-1], wanted))
     return stream
 
 
 def alias_sentence(alias: Alias, wanted: str) -> str:
-    """What is said of a branch's name that was given for a session."""
+    """The sentence about a branch's name that was given for a session."""
     return f"{wanted!r} is branch {alias.branch} of session {alias.stream} ({alias.external_id})"
 
 
 def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
-    """The one session, of those that ``wanted`` may mean, each with the client's name for it. Raises NotFound."""
+    """The one session among the candidates for ``wanted``, each with the client's name for it. Raises NotFound."""
     if not wanted or not found:
         raise NotFound(f"There is no session {wanted!r}; `mnemosyne sessions` lists all.")
     if len(found) > 1:
@@ -99,19 +99,19 @@ async def events_of(archive: Archive, wanted: str) -> tuple[UUID, Sequence[Recor
 
 
 async def read_history(archive: Archive, wanted: str) -> tuple[UUID, History]:
-    """The session that a person means, arranged. Raises NotFound."""
+    """The session that a person means, with its history. Raises NotFound."""
     stream = await find(archive, wanted)
     return stream, await read_stream(archive, stream)
 
 
 async def read_stream(archive: Archive, stream: UUID) -> History:
-    """A session, arranged. Raises UnknownEvent and LogDamaged for one that is damaged."""
+    """A session's history. Raises UnknownEvent and LogDamaged for a damaged one."""
     return history_of(str(stream), await archive.events.read(stream))
 
 
 async def find_own(archive: Archive, wanted: str) -> UUID:
-    """The session that a person means, to be forgotten: no branch, because what it shares with others would go, too.
-    Raises NotFound for a branch's name.
+    """The session that a person wants to delete: not a branch, because its shared content would be deleted, too. Raises
+    NotFound for a branch's name.
     """
     for alias in await _read_aliases(archive, wanted):
         raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")

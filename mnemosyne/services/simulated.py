@@ -1,4 +1,4 @@
-"""A branch as another policy would have sent it: what its window would have held, and what that would have cost."""
+"""A branch under another policy: its simulated windows and cost."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
 
 LAYERS = (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)
-"""The fidelities at which anything stands in a window."""
+"""The fidelities that a window can show."""
 
 
 @attrs.frozen(kw_only=True)
 class SimulatedTurn:
-    """``held`` are the tokens of the history by fidelity, as in ``LAYERS``; ``fixed`` those of system prompt and tools.
+    """``held`` are the history's tokens by fidelity, as in ``LAYERS``; ``fixed`` those of system prompt and tools.
     ``is_rewritten``: its history was rewritten before it was sent.
     """
 
@@ -27,7 +27,7 @@ class SimulatedTurn:
 @attrs.frozen(kw_only=True)
 class SimulatedBranch:
     """One branch under one policy. Both amounts are simulated at list prices, in nanodollars: under the policy, and of
-    what the client sent. ``verdict`` is the evaluation's sentence.
+    the client's own requests. ``verdict`` is the evaluation's sentence.
     """
 
     policy: str
@@ -40,8 +40,8 @@ class SimulatedBranch:
 
 @attrs.frozen(kw_only=True)
 class SimulationProgress:
-    """How far a simulation is, since so many ``seconds`` ago it was asked for: the work of ``done`` of its ``turns``.
-    None are done while it waits for others, that were asked for before.
+    """The progress of a simulation requested ``seconds`` ago: ``done`` of its ``turns``. ``done`` is None while it
+    waits for earlier simulations.
     """
 
     seconds: float
@@ -50,17 +50,17 @@ class SimulationProgress:
 
 
 def write_step(done: int, turns: int) -> bytes:
-    """How far a simulation is, as a line of JSON for another process."""
+    """The progress of a simulation, as a line of JSON for another process."""
     return b'{"done":%d,"turns":%d}\n' % (done, turns)
 
 
 def write_branch(found: SimulatedBranch) -> bytes:
-    """What it came to, in the same way."""
+    """The result of a simulation, in the same format."""
     return json.dumps(attrs.asdict(found)).encode() + b"\n"
 
 
 def read_step(line: bytes) -> SimulatedBranch | tuple[int, int]:
-    """What ``write_branch`` or ``write_step`` wrote."""
+    """The value that ``write_branch`` or ``write_step`` wrote."""
     told = json.loads(line)
     if "done" in told:
         return told["done"], told["turns"]
@@ -69,7 +69,7 @@ def read_step(line: bytes) -> SimulatedBranch | tuple[int, int]:
 
 
 def draw_branch(found: SimulatedBranch, branch: str) -> ContextMap:
-    """Its window as a map: a band for each fidelity, since no object is followed."""
+    """Its window as a map: one band for each fidelity, since individual objects are not tracked."""
     turns = [
         MapTurn(
             turn=each.turn,

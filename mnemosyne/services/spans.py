@@ -1,6 +1,6 @@
-"""Spans of turns, rounds and appends, made of what became durable: what a tracer shows beside those of other services.
+"""Trace spans of turns, rounds and appends, made of durable events.
 
-Names are those of OpenTelemetry's conventions for generative AI, where it has one. Nothing that was said is in them.
+Names follow OpenTelemetry's conventions for generative AI where these exist. Spans contain no content.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,16 +16,16 @@ from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterru
 from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
 
 MOST_OPEN = 10_000
-"""So many turns and rounds are held until they end. One that never does makes room for another."""
+"""Maximum number of open turns and rounds. The oldest makes room for a new one."""
 
 Attributes = Mapping[str, str | int]
 
 
 @attrs.frozen(kw_only=True)
 class TraceSpan:
-    """A piece of work. ``trace`` (16 bytes) is that of one client request, ``id`` and ``parent`` have 8; times are µs
-    of UTC. ``kind`` is who asks whom: ``server`` (a client us), ``client`` (we the provider) or ``internal``. ``error``
-    says what kind of failure it ended with.
+    """A piece of work. ``trace`` (16 bytes) identifies one client request, ``id`` and ``parent`` have 8 bytes; times
+    are µs of UTC. ``kind`` is ``server`` (a client calls the proxy), ``client`` (the proxy calls the provider) or
+    ``internal``. ``error`` is the kind of failure, if any.
     """
 
     trace: bytes
@@ -41,7 +41,7 @@ class TraceSpan:
 
 @attrs.frozen
 class _Begun:
-    """What is held of a turn or a round until it ends."""
+    """The beginning of a turn or a round that has not ended."""
 
     at: int
     model: str | None
@@ -151,7 +151,7 @@ def _without_unknown(told: Mapping[str, str | int | None]) -> Attributes:
 
 
 def _error(ended: TurnFinished | TurnInterrupted) -> str | None:
-    """What kind of failure; an interrupted turn's reason may quote something, and is not told."""
+    """The kind of failure; an interrupted turn's reason is omitted because it may quote content."""
     if isinstance(ended, TurnInterrupted):
         return "interrupted"
     return (ended.error_type or str(ended.status)) if ended.status >= 400 else None

@@ -1,4 +1,4 @@
-"""How a session stands, in few figures: what a client shows in its status line."""
+"""The state of a session in a few figures, for a client's status line."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -17,11 +17,10 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class StatusLine:
-    """``context`` is the size of the session's last prompt in tokens, ``zone`` the pressure it stood under; None where
-    nobody knows. ``cost`` and ``saved`` are in nanodollars, None where no turn has a known price. ``rewritten`` is the
-    turn before which a history was last rewritten, ``plan`` how far the plan is that is being followed (``3 of 7``),
-    ``repeated`` what was called over and over in the last turns, ``passed`` whether it cost more than it may, ``quota``
-    what is used of a subscription.
+    """``context`` is the size of the session's last prompt in tokens, ``zone`` its pressure; None if unknown. ``cost``
+    and ``saved`` are in nanodollars, None if no turn has a known price. ``rewritten`` is the turn of the last rewrite,
+    ``plan`` the progress of the current plan (``3 of 7``), ``repeated`` a call repeated in the last turns, ``passed``
+    the exceeded budget, ``quota`` the windows of a subscription.
     """
 
     context: int | None
@@ -38,7 +37,7 @@ class StatusLine:
 async def read_status_line(
     archive: Archive, models: ReadModels, stream: UUID, seen: Observations, budget: int | None
 ) -> StatusLine:
-    """How it stands now; ``budget`` is what it may cost, in nanodollars. Raises LogFailed."""
+    """The current status with a budget of ``budget`` nanodollars. Raises LogFailed."""
     about = {"stream": stream}
     used, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),

@@ -1,4 +1,4 @@
-"""What an operator does with sessions: whether anything may be managed, in one or in all, and which came from files."""
+"""The operator's switches: managing on or off, for one session or all, and the record of imported sessions."""
 
 from uuid import UUID
 
@@ -12,10 +12,10 @@ from mnemosyne.services.sessions import Archive
 
 
 async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
-    """Record it for one session, unless it is so already; the session as it was before.
+    """Record the switch for one session, unless it is already set; return the session's state before.
 
-    Whoever writes to the session in between is heard first. Raises what the log raises, and NotFound for a session that
-    did not begin: a stream that began with this would be listed nowhere.
+    Events of a concurrent writer are read first. Raises the log's errors, and NotFound for a session that did not
+    begin: a stream that began with this event would be listed nowhere.
     """
     if not await archive.events.read(stream, upto=1):
         raise NotFound(f"There is no session {stream}.")
@@ -23,7 +23,7 @@ async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging
 
 
 async def switch_all(archive: Archive, tenant: str, command: SwitchManaging, correlation_id: str) -> bool:
-    """Record it for all sessions of a tenant, unless it is so already; whether they were off before."""
+    """Record the switch for all sessions of a tenant, unless it is already set; return whether they were off before."""
     return (await _record(archive, operator_stream(tenant), command, correlation_id)).off
 
 
@@ -33,19 +33,19 @@ async def note_import(archive: Archive, tenant: str, command: NoteImport, correl
 
 
 async def find_import(archive: Archive, tenant: str, session: UUID) -> int | None:
-    """When a session of a tenant was brought in from a file, in µs of UTC; None if it was not."""
+    """The time when a session of a tenant was imported from a file, in µs of UTC; None if it was not."""
     return find_import_time(
         (each.envelope.event for each in await archive.events.read(operator_stream(tenant))), session
     )
 
 
 async def all_are_off(archive: Archive, tenant: str) -> bool:
-    """Whether nothing of a tenant is to be managed."""
+    """Whether managing is off for a whole tenant."""
     return await all_are_off_since(archive, tenant) is not None
 
 
 async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
-    """Since when that is so, in µs of UTC; None if it is not."""
+    """The time since which it is off, in µs of UTC; None if it is on."""
     return off_since(each.envelope.event for each in await archive.events.read(operator_stream(tenant)))
 
 

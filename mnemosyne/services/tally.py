@@ -1,4 +1,4 @@
-"""What a process has put on record since it started, counted for a monitor. Nothing here is asked of a database."""
+"""Counts of the events that this process has recorded since it started, for monitoring. No database is queried."""
 
 from collections import Counter
 from uuid import UUID
@@ -14,19 +14,19 @@ from mnemosyne.errors import LogFailed
 from mnemosyne.services.savings import Balance, balance_of_turn
 
 MOST_MODELS = 50
-"""So many models are counted one by one: their names come from outside, and a monitor keeps each for long."""
+"""Maximum number of models counted separately: their names come from outside, and a monitor keeps each for long."""
 
 OTHER_MODELS = "other"
 
 MOST_WAITING = 1_000
-"""So many turns that ended may wait for their account."""
+"""Maximum number of ended turns that wait for their account."""
 
 
 @attrs.define
 class RecordTally:
-    """The counts. ``turns`` are those that ended, by how: ``finished``, ``refused`` (the reply was an error) or
-    ``interrupted``. ``gap_turns`` went through unrecorded. ``rounds`` are the requests that turns took, ``balances``
-    what they used and would have used, by model. ``bytes`` are those of durable appends before compression.
+    """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
+    ``interrupted``. ``gap_turns`` went unrecorded. ``rounds`` are the turns' upstream requests, ``balances`` their
+    actual and simulated usage by model. ``bytes`` are those of durable appends before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)
@@ -38,10 +38,10 @@ class RecordTally:
     events: int = 0
     bytes: int = 0
     _terms: Lru[tuple[UUID, str, int, int], Terms] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
-    """Of turns that ended and have no account yet."""
+    """The terms of ended turns without an account."""
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
-        """Count an append of ``size`` bytes whose outcome is known."""
+        """Count an append of ``size`` bytes after its outcome."""
         if error is not None:
             self.failed_appends += 1
             return

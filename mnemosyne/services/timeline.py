@@ -1,4 +1,4 @@
-"""What happened in a session, turn by turn, with what each turn used."""
+"""The events of a session turn by turn, with each turn's usage."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -15,16 +15,16 @@ from mnemosyne.services.usage import Consumption
 
 PROMPT = ("input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
 TOKENS = ("input_tokens", "output_tokens", *PROMPT[1:])
-"""What a reply tells that it used; those of a prompt are all but the output."""
+"""The usage columns of a reply; a prompt has all but the output."""
 
 
 @attrs.frozen
 class Timeline:
-    """A session as its rows tell it; ``modes`` are the decisions whether a branch is managed.
+    """A session from its rows; ``modes`` are the decisions about managing its branches.
 
-    The tokens of a turn are those that it used, in all its rounds together. Every turn also has its ``nanodollars``,
-    None without a known price, ``context_tokens``, the size of its last prompt, and ``context_read``, what of that came
-    out of the provider's cache.
+    The tokens of a turn are the sum over its rounds. Every turn also has its ``nanodollars``, None without a known
+    price, ``context_tokens``, the size of its last prompt, and ``context_read``, the part of that from the provider's
+    cache.
     """
 
     session: Row
@@ -35,14 +35,14 @@ class Timeline:
 
     @property
     def nanodollars(self) -> int | None:
-        """What all turns with a known price cost; None where tokens were used, and none has one."""
+        """The cost of all turns with a known price; None if tokens were used and no turn has one."""
         known = [row["nanodollars"] for row in self.turns if row["nanodollars"] is not None]
         used = any(row["context_tokens"] for row in self.turns)
         return sum(known) if known or not used else None
 
 
 async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:
-    """What happened in a session, or on one branch of it. Raises NotFound."""
+    """The timeline of a session, or of one branch. Raises NotFound."""
     about = {"stream": await read_models.find(models, session)}
     queries = ("session", "branches", "turns", "gaps", "modes")
     *rows, used = await models.answers(
@@ -63,7 +63,7 @@ class _Decided:
 
 
 def _list_shown(branches: Sequence[Row], modes: Sequence[Row]) -> Iterator[Row]:
-    """The decisions as people see them (``display_steps``)."""
+    """The decisions to display (``display_steps``)."""
     steps: list[tuple[int, str, str | _Decided]] = [
         *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"]),
         *((row["version"], row["branch"], _Decided(Mode(row["mode"]), row)) for row in modes),
@@ -83,13 +83,13 @@ def _costs(row: Row, used: Consumption | None) -> dict[str, Any]:
 
 
 def total(row: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    """The sum of those columns that are known; None if none is."""
+    """The sum of the known columns; None if all are unknown."""
     known = [row[name] for name in names if row[name] is not None]
     return sum(known) if known else None
 
 
 def require_branch(branch: str, names: Collection[str]) -> None:
-    """Raise NotFound where a session whose branches have these names has none that is called so."""
+    """Raise NotFound if a session with these branches has none of this name."""
     if branch not in names:
         raise NotFound(f"The session has no branch {branch!r}; its branches: {', '.join(names)}.")
 

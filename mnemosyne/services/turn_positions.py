@@ -1,4 +1,4 @@
-"""Where a turn stands in its session, as rows tell it at once, without a look at what was said."""
+"""The position of a turn in its session, from rows, without reading its content."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -15,7 +15,7 @@ from mnemosyne.services.timeline import require_branch
 
 @attrs.frozen(kw_only=True)
 class TurnPosition:
-    """One of the ``attempts`` at a turn of a ``branch``, which may have it from its parent. ``names`` are the turn's
+    """One of the ``attempts`` at a turn of a ``branch``, which may have inherited it. ``names`` are the turn's
     checkpoints, ``last`` is the branch's last turn.
     """
 
@@ -30,17 +30,17 @@ class TurnPosition:
 
     @property
     def previous(self) -> int | None:
-        """The turn before; None before the first."""
+        """The turn before it; None before the first."""
         return self.turn - 1 if self.turn > 1 else None
 
     @property
     def following(self) -> int | None:
-        """The turn behind it; None behind the last."""
+        """The turn after it; None after the last."""
         return self.turn + 1 if self.turn < self.last else None
 
 
 async def read_checkpoints(archive: Archive, stream: UUID) -> Mapping[str, CheckpointNamed]:
-    """The turns of a session that a person gave a name, by it. Raises LogFailed."""
+    """The checkpoints of a session by name. Raises LogFailed."""
     found: dict[str, CheckpointNamed] = {}
     for each in await archive.events.select(stream, (CheckpointNamed, SessionForgotten)):
         match each.envelope.event:
@@ -52,7 +52,7 @@ async def read_checkpoints(archive: Archive, stream: UUID) -> Mapping[str, Check
 
 
 async def find_checkpoint(archive: Archive, stream: UUID, called: str) -> CheckpointNamed:
-    """The turn of a session that has this name. Raises NotFound."""
+    """The turn of a session with this checkpoint name. Raises NotFound."""
     points = await read_checkpoints(archive, stream)
     if called not in points:
         there = f"its checkpoints: {', '.join(points)}" if points else "it has none"
@@ -63,7 +63,7 @@ async def find_checkpoint(archive: Archive, stream: UUID, called: str) -> Checkp
 async def find_position(
     archive: Archive, models: ReadModels, stream: UUID, branch: str, place: TurnPlace
 ) -> TurnPosition:
-    """Where such a turn stands. Raises NotFound, ContentForgotten."""
+    """The position of a turn. Raises NotFound, ContentForgotten."""
     about = {"stream": stream}
     sessions, branches, ends, rows = await models.answers(
         Question("timeline", "session", about),
@@ -100,7 +100,7 @@ async def find_position(
 
 
 def _find_owner(branches: Mapping[str, Row], branch: str, turn: int) -> str:
-    """The branch on which a turn of a branch was taken: that one, or one that it has the turn from."""
+    """The branch that owns a turn of a branch: itself, or the one that it inherited the turn from."""
     row = branches[branch]
     while row["inherits"] and turn <= row["forked_at"] and row["parent"] in branches:
         row = branches[row["parent"]]

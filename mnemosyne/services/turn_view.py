@@ -1,5 +1,5 @@
-"""One turn as its page shows it: the exact request as blocks, each with what it is, why it is there, whether it was
-cached, and what the client had sent instead; and the reply.
+"""The view of one turn: its exact request as blocks, each with its object, reason, cache state and the client's
+original; and the reply.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +33,8 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class TurnObject:
-    """An object as a turn showed it: ``fidelity`` then, and since which turn and why it stood there; None for both
-    where it stood in full from the start. ``kept`` says why it had to stay, if so.
+    """An object in a turn: its ``fidelity`` then, and the turn and cause of that; None for both if it was in full from
+    the start. ``kept`` is the reason if it had to stay.
     """
 
     id: str
@@ -50,8 +50,8 @@ class TurnObject:
 
 @attrs.frozen(kw_only=True)
 class TurnBlock:
-    """A block of the request. ``number`` counts from 0 over the request; ``cached`` says whether its provider had it in
-    its cache, None where nobody can tell. ``object`` is the one that it is, or stands for.
+    """A block of the request. ``number`` counts from 0 over the request; ``cached`` says whether it was in the
+    provider's cache, None if unknown. ``object`` is the object that it shows or replaces.
     """
 
     number: int
@@ -61,14 +61,14 @@ class TurnBlock:
 
     @property
     def replaced(self) -> bool:
-        """Whether it was sent in the place of what the client says."""
+        """Whether it replaces a block of the client's."""
         return self.block.stands_for is not None
 
 
 @attrs.frozen(kw_only=True)
 class Changed:
-    """How what went upstream differs from what the client sent, in blocks: so many of the client's were ``left_out``,
-    so many of ours ``put_in``, and so many are the ``same``.
+    """The difference between the upstream request and the client's, in blocks: of the client's, ``left_out`` are
+    missing; ``put_in`` were added; and ``same`` are equal.
     """
 
     left_out: int
@@ -78,10 +78,9 @@ class Changed:
 
 @attrs.frozen(kw_only=True)
 class TurnView:
-    """A turn. ``rounds`` is how many requests went upstream for it; ``round`` is which of them this is, None for what
-    the client sent. ``changed`` is what differs between what the client sent and what went upstream, None where that is
-    the same. ``absent`` are the objects that did not stand in full in the request. ``epoch`` says why the history was
-    rewritten before it.
+    """A turn. ``rounds`` is the number of its upstream requests; ``round`` is the shown one, None for the client's own.
+    ``changed`` is the difference between the client's request and the upstream one, None if there is none. ``absent``
+    are the objects not shown in full. ``epoch`` is the reason for a rewrite before it.
     """
 
     stream: UUID
@@ -95,25 +94,25 @@ class TurnView:
 
     @property
     def attempt(self) -> Attempt:
-        """What is on record of it."""
+        """The recorded attempt."""
         return self.context.rebuilt.attempt
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the request has."""
+        """The estimated tokens of the request."""
         return sum(each.block.tokens or 0 for each in self.blocks)
 
 
 _HISTORIES = 16
-"""Sessions that are kept arranged."""
+"""Maximum number of cached histories."""
 
 _BODY_BYTES = 32 * 1024 * 1024
 
 
 @attrs.frozen
 class KnownTurns:
-    """What was read of turns and stays as it is. ``blocks`` as in ``context_view.view``; ``histories`` are sessions up
-    to their last event, ``bodies`` requests by session and version, each with where its blocks are.
+    """Cached parts of turns that never change. ``blocks`` as in ``context_view.view``; ``histories`` are sessions up to
+    their last event, ``bodies`` requests by session and version, each with the places of its blocks.
     """
 
     blocks: KnownBlocks = attrs.field(factory=context_view.no_blocks)
@@ -123,7 +122,7 @@ class KnownTurns:
     )
 
     async def read(self, archive: Archive, stream: UUID) -> tuple[Sequence[Recorded[Event]], History]:
-        """The events of a session, and the session as they tell it. Raises LogFailed."""
+        """The events of a session and its history. Raises LogFailed."""
         events = await archive.events.read(stream)
         found = self.histories.get(stream)
         if found is None or not events or found.version != events[-1].version:
@@ -134,7 +133,7 @@ class KnownTurns:
 async def read_turn_view(
     archive: Archive, models: ReadModels, stream: UUID, branch: str, place: TurnPlace, known: KnownTurns | None = None
 ) -> TurnView:
-    """The view of a turn; without a turn, of the last. Raises NotFound, ContentForgotten, LogFailed."""
+    """The view of a turn, by default the last. Raises NotFound, ContentForgotten, LogFailed."""
     known = known or KnownTurns()
     events, history = await known.read(archive, stream)
     attempt = history.at(branch, place)
@@ -184,7 +183,7 @@ async def read_reply_block(
     number: int,
     known: KnownTurns,
 ) -> bytes:
-    """The same of the reply to a turn."""
+    """The same for the reply to a turn."""
     _, history = await known.read(archive, stream)
     reply = await contexts.read_reply(archive, stream, history.at(branch, place)) or b""
     blocks = context_view.reply_blocks(reply, history.dialect_of(branch))
@@ -194,7 +193,7 @@ async def read_reply_block(
 
 
 def _compare(client: View, sent: View) -> Changed:
-    """By what each block says, wherever it stands."""
+    """Compare blocks by content, regardless of position."""
     theirs, ours = ({(each.section, each.digest) for each in view.blocks} for view in (client, sent))
     return Changed(
         left_out=sum((each.section, each.digest) not in ours for each in client.blocks),
@@ -206,7 +205,7 @@ def _compare(client: View, sent: View) -> Changed:
 def _objects(
     events: Sequence[Recorded[Event]], attempt: Attempt, history: History, standing: Sequence[Span]
 ) -> Mapping[str, TurnObject]:
-    """The objects that had come by the turn, as they stood in it."""
+    """The objects that had entered by the turn, as it showed them."""
     turn, branch = attempt.began.turn, attempt.began.branch
     moves = _moves(events, turn)
     own = _fold_own(events, branch, turn)
@@ -232,8 +231,8 @@ def _objects(
 
 
 def _fold_own(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapping[str, MemoryObject]:
-    """Each object by its own events, up to the assessment of the turn after that turn; what is made only then stood in
-    the window all the same.
+    """Each object from its own events, up to the assessment of the turn after ``turn``; objects made only then were
+    already in the window.
     """
     found: dict[str, MemoryObject] = {}
     for each in events:
@@ -248,7 +247,7 @@ def _fold_own(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapp
 
 
 def _now(events: Sequence[Recorded[Event]], attempt: Attempt, plan: frozenset[str]) -> Now | None:
-    """Where the conversation stood when the turn was assessed, which plan was followed; None where it was not."""
+    """The conversation's position when the turn was assessed, and the plan followed; None if it was not assessed."""
     began = attempt.began
     for each in events:
         event = each.envelope.event
@@ -264,7 +263,7 @@ def _now(events: Sequence[Recorded[Event]], attempt: Attempt, plan: frozenset[st
 
 
 def _moves(events: Sequence[Recorded[Event]], turn: int) -> Mapping[tuple[str, int], Moved]:
-    """The changes of objects up to and with a turn, by the object and the turn from which they held."""
+    """The changes of objects up to and including a turn, by object and the turn from which they apply."""
     moved = (each.envelope.event for each in events if isinstance(each.envelope.event, Moved))
     return {(event.object, event.turn): event for event in moved if event.turn <= turn}
 
@@ -286,7 +285,7 @@ def _blocks(
 
 
 def _count_cached(found: SessionContext) -> int | None:
-    """How many of the request's first blocks came out of the provider's cache, as far as its count of tokens tells."""
+    """The number of the request's first blocks that came from the provider's cache, estimated from its token count."""
     ended = found.rebuilt.attempt.reply_event
     used = None if ended is None else window_of(ended.usage)
     sizes = list(accumulate(block.tokens or 0 for block in found.view.blocks))
@@ -297,7 +296,7 @@ def _count_cached(found: SessionContext) -> int | None:
 
 
 _ESTIMATED = 0.02
-"""By how much the estimate of a part may be off."""
+"""Tolerance of the estimate."""
 
 
 def _epoch(events: Sequence[Recorded[Event]], attempt: Attempt) -> str | None:

@@ -1,4 +1,4 @@
-"""Values as JSON: the one way in which pages, commands and tools unstructure what services return."""
+"""Values as JSON: the common serialization of services' results for pages, commands and tools."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON holds it: ids and names as text, hashes in hexadecimal, amounts as numbers."""
+    """A value for JSON: ids and names as text, hashes in hexadecimal, amounts as numbers."""
     if attrs.has(type(value)):
         return {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
     match value:
@@ -37,8 +37,8 @@ def as_json(value: Any) -> Any:
 
 
 def members(value: object, names: str = "", **renamed: str) -> dict[str, Any]:
-    """Attributes of a value as a JSON object. ``names`` has blanks between them; ``renamed`` maps a member's key to the
-    attribute, with a dot for an attribute of an attribute, and None where one before a dot is None.
+    """Attributes of a value as a JSON object. ``names`` is separated by blanks; ``renamed`` maps a key to the
+    attribute, with dots for nested attributes; the result is None if an outer one is None.
     """
     attributes = dict.fromkeys(names.split()) | renamed
     return {key: as_json(_get(value, attribute or key)) for key, attribute in attributes.items()}

@@ -1,4 +1,4 @@
-"""What was used: the tokens that the provider counted, and what they cost at list prices, by session, day or model."""
+"""Usage: the provider's token counts and their cost at list prices, by session, day or model."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
@@ -19,8 +19,8 @@ Grouping = Literal["session", "day", "model"]
 
 @attrs.frozen(kw_only=True)
 class Consumption:
-    """What one group of replies used. ``nanodollars`` is what the known prices come to, ``unpriced`` how many of the
-    ``replies`` came from models, named in ``unknown``, that have none.
+    """The usage of one group of replies. ``nanodollars`` is the cost of those with known prices, ``unpriced`` the
+    number of ``replies`` from models without one, named in ``unknown``.
     """
 
     replies: int = 0
@@ -30,7 +30,7 @@ class Consumption:
     unknown: frozenset[str] = frozenset()
 
     def __add__(self, other: "Consumption") -> "Consumption":
-        """Both together."""
+        """The sum of both."""
         return Consumption(
             replies=self.replies + other.replies,
             tokens=self.tokens + other.tokens,
@@ -41,14 +41,14 @@ class Consumption:
 
     @property
     def price(self) -> int | None:
-        """The money in nanodollars; None where nothing has a price."""
+        """The cost in nanodollars; None if no reply has a price."""
         return None if self.unpriced == self.replies else self.nanodollars
 
 
 @attrs.frozen
 class Usage:
-    """What was used, by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions,
-    ``quota`` the windows of a subscription.
+    """Usage by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions, ``quota``
+    the windows of a subscription.
     """
 
     by: Grouping
@@ -58,12 +58,12 @@ class Usage:
 
     @property
     def total(self) -> Consumption:
-        """Of all groups."""
+        """The sum over all groups."""
         return sum(self.groups.values(), Consumption())
 
 
 async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> Usage:
-    """What was used, in the order in which groups first appear. Days are those of ``zone``; None: of this machine."""
+    """The usage, in the order in which groups first appear. Days are those of ``zone``; None: this machine's."""
     rows, sessions, seen = await models.answers(Question("usage", "used"), EVERY_SESSION, LIMITS_SEEN)
     names: Mapping[Any, str] = names_in(sessions)
     return Usage(by, add_up(rows, _grouping(by, zone)), names, windows_of(seen))
@@ -82,7 +82,7 @@ def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]]
 
 
 def consumption_of(row: Mapping[str, Any]) -> Consumption:
-    """What one row of the queries ``used`` or ``used_by_turn`` says, and costs."""
+    """The usage and cost of one row of ``used`` or ``used_by_turn``."""
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
     amount = price_tokens(row, tokens, row["size"])
     if amount is None:
@@ -92,14 +92,14 @@ def consumption_of(row: Mapping[str, Any]) -> Consumption:
 
 
 def price_tokens(row: Mapping[str, Any], tokens: Tokens, prompt: int) -> int | None:
-    """Nanodollars for tokens, and for the searches of the web, by the model and the terms that a row of a read model
-    names; None without a known price. For ``prompt`` see ``Price.nanodollars``.
+    """Nanodollars for tokens and web searches, by the model and terms in a row of a read model; None without a known
+    price. For ``prompt`` see ``Price.nanodollars``.
     """
     return cost(tokens, row["model"], prompt=prompt, terms=_terms_in(row))
 
 
 def name_missing_price(row: Mapping[str, Any]) -> str:
-    """The model of a row without a known price, with its terms where it has a price on others."""
+    """The model of a row without a known price, with its terms if it has a price on others."""
     model, terms = row["model"], _terms_in(row)
     if price_of(model) is None:
         return model or "(none named)"
@@ -124,7 +124,7 @@ def _terms_in(row: Mapping[str, Any]) -> Terms:
 def add_up(
     rows: Iterable[Mapping[str, Any]], group_of: Callable[[Mapping[str, Any]], Group]
 ) -> dict[Group, Consumption]:
-    """Rows of such a query added up by group, in the order in which the groups first appear."""
+    """Rows of such a query added up by group, in the order of first appearance."""
     groups: dict[Group, Consumption] = {}
     for row in rows:
         group = group_of(row)

@@ -1,4 +1,4 @@
-"""Checks whole sessions against their log, with memory for a window of turns and not for the session."""
+"""Verifies whole sessions against their log, in memory for a window of turns."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -16,14 +16,14 @@ from mnemosyne.services.sessions import Archive, find
 
 WINDOW_BYTES = 16 * 1024 * 1024
 WINDOW_TASKS = 128
-"""How much is fetched at once: until so many bytes are to be hashed, or so many bodies and replies."""
+"""Limits of one window: bytes to hash, and number of bodies and replies."""
 
 
 @attrs.frozen
 class Verification:
-    """What became of one session's check. ``turns`` were taken in so many ``attempts``, the client's requests;
-    ``rounds`` are those of the managed ones with the provider. Of both, ``checked`` were rebuilt whole; ``forgotten``
-    cannot be, because their content was erased on request. ``unrecorded`` turns went through without a record.
+    """The result of verifying a session. Its ``turns`` took ``attempts`` client requests; ``rounds`` are the managed
+    requests to the provider. Of both, ``checked`` were rebuilt completely; ``forgotten`` cannot be, because their
+    content was erased on request. ``unrecorded`` turns went unrecorded.
     """
 
     session: UUID
@@ -36,16 +36,18 @@ class Verification:
     unrecorded: int
     differences: tuple[Discrepancy, ...]
     unreadable: str | None = None
-    """Why its events cannot be read at all; then nothing else is known of it."""
+    """The reason if its events cannot be read at all; then the other fields are empty."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing differs from what was recorded, and all of it can be read."""
+        """Whether everything can be read and equals the record."""
         return self.unreadable is None and not self.differences
 
     @property
     def verdict(self) -> str:
-        """``unreadable`` if it is, ``differs`` if anything does, else ``forgotten`` if anything was, else ``ok``."""
+        """``unreadable``, otherwise ``differs`` if anything does, otherwise ``forgotten`` if any content was erased,
+        otherwise ``ok``.
+        """
         if self.unreadable is not None:
             return "unreadable"
         if self.differences:
@@ -54,13 +56,11 @@ class Verification:
 
 
 Bars = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-"""What shows how far something has come, under a label."""
+"""Makes a progress bar with a label."""
 
 
 async def verify_sessions(archive: Archive, wanted: str | None, bars: Bars) -> list[Verification]:
-    """Check the session that a person means, or all of them: one that is damaged keeps nobody from the others. Raises
-    NotFound.
-    """
+    """Verify the session that a person means, or all; a damaged one does not stop the others. Raises NotFound."""
     streams = [await find(archive, wanted)] if wanted is not None else list(await archive.events.streams())
     found = []
     for number, stream in enumerate(streams, start=1):
@@ -77,7 +77,7 @@ async def _verify_safely(archive: Archive, stream: UUID, progress: Callable[[int
 
 
 async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], None] | None = None) -> Verification:
-    """Check one session; ``progress`` hears how many of how many bodies are done."""
+    """Verify one session; ``progress`` gets the number of bodies done and their total."""
     events = await archive.events.read(stream)
     history = history_of(str(stream), events)
     gone = _find_erased(history, events, (await archive.events.sizes(stream)).get(stream, StreamSizes()))
@@ -100,9 +100,9 @@ async def verify(archive: Archive, stream: UUID, progress: Callable[[int, int], 
 
 
 def _find_erased(history: History, events: Sequence[Recorded[Event]], sizes: StreamSizes) -> set[bytes]:
-    """The contents known to be erased: those named before the session was forgotten, and never again since.
+    """The erased contents: those named before the session was deleted, and not again since.
 
-    A session of which nothing is left was forgotten, even if a crash kept the event from being written.
+    A session without any content was deleted, even if a crash prevented the event.
     """
     if sizes.contents == 0 and sizes.forgotten > 0:
         return _find_named(events)
@@ -112,7 +112,7 @@ def _find_erased(history: History, events: Sequence[Recorded[Event]], sizes: Str
 def _find_named(events: Iterable[Recorded[Event]]) -> set[bytes]:
     named: set[bytes] = set()
     for each in events:
-        with suppress(ValueError):  # the verifier will say where and what
+        with suppress(ValueError):  # the verifier will report the place and the reason
             named.update(time_travel.digests_of(each.envelope.event))
     return named
 
@@ -136,7 +136,7 @@ def _windows(tasks: Iterable[Task | Discrepancy]) -> Iterator[list[Numbered]]:
 
 
 class _Check:
-    """The check of one session: what it found so far."""
+    """The check of one session and its results so far."""
 
     def __init__(self, archive: Archive, stream: UUID, erased: set[bytes]) -> None:
         self._archive = archive
@@ -146,10 +146,10 @@ class _Check:
         self.differences: list[Discrepancy] = []
         self.forgotten: set[int] = set()
         self.differing: set[int] = set()
-        """Bodies, by the version of the event that recorded them: their own content, or that of the reply to them."""
+        """Bodies with a difference in themselves or in their reply, by the version of their event."""
 
     async def run(self, window: list[Numbered]) -> None:
-        """Check a window of tasks; their contents are fetched together."""
+        """Check a window of tasks, with one fetch for all their contents."""
         tasks = [task for _, task in window if isinstance(task, Task)]
         needed = {digest for task in tasks for digest in task.needs}
         held = await self._fetch(sorted(needed - self._erased - self._missing.keys()))
@@ -166,12 +166,12 @@ class _Check:
         elif self._erased and task.first_of(self._erased) is not None:
             self.forgotten.add(task.attempt.body_version)
         else:
-            # If the body that it builds on could not be checked, more is needed than was asked for.
+            # If the body that it builds on could not be checked, it needs more than was fetched.
             more = await self._fetch(sorted(task.needs - held.keys()))
             if task.needs <= held.keys() | more.keys():
                 self._judge(task, (held | more).__getitem__ if more else held.__getitem__)
             else:
-                await self._run(task, held)  # it now knows what is missing
+                await self._run(task, held)  # now the missing content is known
 
     def _judge(self, task: Task, fetch: Fetch) -> None:
         difference = task.check(fetch)
@@ -183,7 +183,9 @@ class _Check:
         self.differing.add(difference.attempt.body_version)
 
     async def _fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
-        """What can be had of these contents; what cannot is noted. Few cannot, so halving finds them quickly."""
+        """The readable ones of these contents; the others are recorded. Few are unreadable, so bisecting finds them
+        quickly.
+        """
         if not digests:
             return {}
         try:

@@ -1,6 +1,4 @@
-"""What a branch remembers and what stands in its window, at a turn or now, and what the planner would do with one that
-is only observed.
-"""
+"""A branch's objects and window, at a turn or now, and the planner's preview for an observed branch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -44,8 +42,8 @@ from mnemosyne.services.sessions import Archive
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """A window and the objects in it, and whether its branch is managed, or was. ``planned`` is what the planner would
-    do before the next request; None where it is, or where nobody asked (``list_with_plan``).
+    """A window and its objects, and whether its branch is or was managed. ``planned`` is the planner's decision before
+    the next request; None if the branch is managed, or without ``list_with_plan``.
     """
 
     stream: UUID
@@ -57,10 +55,10 @@ class Listing:
 
 @attrs.frozen
 class Explanation:
-    """A session's memory at a moment, and what the planner would do then (see ``Listing``). ``decision`` is whether the
-    branch was managed then and why; None where nobody had wanted it to be. ``excess``: more was sent than its window.
-    ``tariff`` is the one that was weighed with, or would be where nothing was managed. ``imported_at`` is when the
-    session was brought in from a file, in µs of UTC; None if it was recorded here.
+    """A session's memory at one time, and the planner's decision then (see ``Listing``). ``decision`` is the branch's
+    mode then and its reason; None if managing was never requested. ``excess``: the request exceeded its window.
+    ``tariff`` is the one used for decisions, or that would be used if unmanaged. ``imported_at`` is the time of the
+    session's import from a file, in µs of UTC; None if it was recorded here.
     """
 
     stream: UUID
@@ -73,7 +71,7 @@ class Explanation:
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
-"""Whether an object is to be listed, by its kind and by whether it is stale."""
+"""Whether to list an object, by its kind and staleness."""
 
 
 async def read_snapshot(
@@ -87,7 +85,7 @@ async def read_snapshot(
 async def explain(
     archive: Archive, session: str, branch: str, turn: int | None, *, now: int, settings: ServerSettings
 ) -> Explanation:
-    """What memory was at a turn of a branch, or is now; ``now`` and ``settings`` as in ``preview``. Raises NotFound."""
+    """Explain the memory at a turn of a branch, or now; ``now`` and ``settings`` as in ``preview``. Raises NotFound."""
     stream, events, found = await read_snapshot(archive, session, branch, turn)
     planned = await preview(archive, stream, events, found, now, settings)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
@@ -126,7 +124,7 @@ async def list_objects(
     *,
     wanted: Wanted,
 ) -> Listing:
-    """The objects of a window: of today's from the live working set, of an earlier one as the log tells them.
+    """The objects of a window: the current one from the working set, an earlier one from the log.
 
     Raises NotFound, ContentForgotten.
     """
@@ -148,7 +146,7 @@ async def list_with_plan(
     now: int,
     settings: ServerSettings,
 ) -> Listing:
-    """The same with what the planner would do, for which all of the session is read and folded.
+    """The same with the planner's decision, for which the whole session is read and folded.
 
     ``now`` and ``settings`` as in ``preview``. Raises NotFound, ContentForgotten.
     """
@@ -173,7 +171,7 @@ def _from_log(stream: UUID, found: MemorySnapshot, wanted: Wanted) -> Listing:
 
 
 def refuse_forgotten(stream: UUID, found: MemorySnapshot) -> None:
-    """Raises ContentForgotten if nothing of what was said is remembered any more."""
+    """Raise ContentForgotten if the session's content was deleted."""
     if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
 
@@ -181,7 +179,7 @@ def refuse_forgotten(stream: UUID, found: MemorySnapshot) -> None:
 async def _from_working_set(
     archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted
 ) -> Listing | None:
-    """What stands in a window now; None where that is empty, or not known up to now."""
+    """The objects in a window now; None if it is empty, or its projection is behind."""
     if not await models.follow("timeline", "working_set"):
         return None
     stream = await read_models.find(models, session)
@@ -201,7 +199,7 @@ async def _from_working_set(
 
 
 def _size(standing: Sequence[Resident], scales: Scales) -> list[Resident]:
-    """What stands in a window, with the sizes that people are told."""
+    """The objects of a window with their displayed sizes."""
     return [Resident(size_object(each.object, scales), each.fidelity) for each in standing]
 
 
@@ -222,13 +220,13 @@ def working_object(row: Mapping[str, Any]) -> WorkingObject:
 
 
 def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
-    """How full a branch's window is, from the row that answers ``window_now``."""
+    """The pressure of a branch's window, from the row that answers ``window_now``."""
     names = ("turn", "tokens", "fixed", "usable", "zone", "counted")
     return WindowView(branch=branch, **{name: row[name] for name in names})
 
 
 async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Resident]:
-    """The objects of a window with their words, of which the log is read and of it no more than still shows in them.
+    """The objects of a window with their texts, reading from the log only the events that still affect them.
 
     Raises LogFailed.
     """
@@ -245,8 +243,9 @@ async def preview(
     now: int,
     settings: ServerSettings,
 ) -> PlannedRewrite | NoRewrite | None:
-    """What the planner would do before the request that follows a moment of a session with these events, if its branch
-    were managed with this ``window``; None where it is, or was. ``now`` is the time of a request that has not come yet.
+    """The planner's decision before the request that follows a snapshot of a session with these events, if its branch
+    were managed with these ``settings``; None if it is or was managed. ``now`` is the time of a request that has not
+    arrived yet.
 
     Raises LogFailed.
     """
@@ -286,7 +285,7 @@ async def _next_request(
 async def _read_forms(
     archive: Archive, stream: UUID, decision: Decision, asked: PendingRequest, session: Session
 ) -> Forms:
-    """What the rewrite shows of its objects; nothing where some of it cannot be read, and stubs stand for it."""
+    """The texts that the rewrite shows of its objects; empty if any cannot be read, and then stubs are shown."""
     wanted = epochs.texts_of(decision, asked, session)
     made_of = {
         key: recipe.apply(Recipe(), recipe.decode(change))

@@ -30,7 +30,7 @@ async def test_the_newest_version_answers_in_its_own_words() -> None:
     assert (found.embedder, found.missing, found.skipped) == ("e", 1, 0)
 
 
-async def test_what_nobody_said_has_no_answer() -> None:
+async def test_question_without_a_matching_object_has_no_answer() -> None:
     talk = await twice_read()
     assert (await asked(talk, "who won the regatta in Kiel?")).cited == []
 

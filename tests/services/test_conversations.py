@@ -32,7 +32,7 @@ async def test_each_conversation_has_its_messages_and_its_turns_and_side_calls_a
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
-async def test_a_conversation_in_any_dialect_is_told_as_one_of_messages(written: Written, tmp_path: Path) -> None:
+async def test_conversation_in_any_dialect_is_converted_to_messages(written: Written, tmp_path: Path) -> None:
     log = StoppableLog()
     await talk(written, log, streamed=True)
     (stream,) = await log.streams()

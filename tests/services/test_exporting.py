@@ -179,7 +179,7 @@ async def test_an_import_that_was_cut_short_goes_on_where_it_was(tmp_path: Path)
     assert (await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)).added == 0
 
 
-async def test_another_session_under_the_same_id_is_left_alone(tmp_path: Path) -> None:
+async def test_different_session_with_the_same_id_is_not_overwritten(tmp_path: Path) -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         await _exported(talk, tmp_path / "s.jsonl")
@@ -275,7 +275,7 @@ async def test_a_session_of_a_model_whose_cache_never_expires_is_imported(expire
         assert await other.log.streams() == [talk.stream]
 
 
-async def test_whatever_a_file_holds_it_is_brought_in_or_refused(tmp_path: Path) -> None:
+async def test_any_file_is_imported_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
@@ -348,7 +348,7 @@ async def test_nothing_of_a_file_becomes_another_sessions_or_another_tenants(way
     assert await other.log.tail(after=0, limit=9) == []
 
 
-async def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+async def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="cannot be read"):
         await import_file(plain(), tmp_path / "none", CODEC, IMPORTING)
 

@@ -259,7 +259,7 @@ async def test_retention_by_days_reads_only_of_sessions_that_are_too_old() -> No
     assert set(log.read_whole) == set(await log.streams())
 
 
-async def test_retention_chooses_the_sessions_that_nobody_used_for_so_long() -> None:
+async def test_retention_chooses_sessions_unused_for_the_given_days() -> None:
     async with talking() as talk:
         await talk.ask(body([user("Hello.")]))
     day = 24 * 3600 * 10**6

@@ -36,7 +36,7 @@ async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None
             await find_fork_point(talk.archive, "another", None)
 
 
-async def test_a_session_without_a_name_cannot_be_left() -> None:
+async def test_unnamed_session_cannot_be_forked() -> None:
     async with talking(name="chain:abc") as talk:
         await talk.ask(body([user("one")]))
         with pytest.raises(NotFound, match="gave it no name"):
@@ -73,7 +73,7 @@ async def test_a_reply_that_waits_for_a_call_s_result_is_none_to_go_on_from() ->
         assert (await find_fork_point(talk.archive, str(talk.stream), None)).message_id == "resp_1"
 
 
-async def test_a_forgotten_session_cannot_be_left() -> None:
+async def test_deleted_session_cannot_be_forked() -> None:
     async with talking() as talk:
         await talk.ask(body([user("one")]))
         await forget(talk.archive, talk.stream, lambda: 9, "c")

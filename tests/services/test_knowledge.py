@@ -95,7 +95,7 @@ async def test_an_entry_is_found_by_words_in_whatever_scope_and_ambiguous_ones_a
         await here.forget("nothing", stamp(6))
 
 
-async def test_history_tells_what_an_entry_said_before_and_after() -> None:
+async def test_history_lists_an_entry_s_earlier_and_later_versions() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("tabs of 2"), stamp(1))
     await here.update("tabs", "tabs of 4", stamp(2, FIRST + DAY))

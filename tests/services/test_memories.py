@@ -70,7 +70,7 @@ def _of_branches(memory: Memory, branches: frozenset[str]) -> dict[str, object]:
     return {name: (memory.view_of(name).objects, memory.view_of(name).before) for name in branches}
 
 
-async def test_an_unknown_id_or_session_is_told() -> None:
+async def test_unknown_id_or_session_is_reported() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
     with pytest.raises(NotFound, match="no object 'zzzzzzz'"):

@@ -47,6 +47,6 @@ async def test_what_means_none_or_several_is_refused(models: Answers, wanted: st
     assert said in str(refused.value)
 
 
-def test_sessions_without_a_name_are_left_out() -> None:
+def test_unnamed_sessions_are_omitted() -> None:
     rows: list[Row] = [{"stream": ONE, "external_id": "a"}, {"stream": OTHER, "external_id": None}]
     assert names_in(rows) == {ONE: "a"}

@@ -85,7 +85,7 @@ def _found(stream: UUID) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return {**FOUND, ("timeline", "find"): [{"stream": stream, "external_id": None, "exact": True}]}
 
 
-async def test_a_session_that_nobody_knows_has_no_report() -> None:
+async def test_unknown_session_has_no_report() -> None:
     with pytest.raises(NotFound):
         await read_report(plain(), Answers({}), "s")
 

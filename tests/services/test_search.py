@@ -49,7 +49,7 @@ async def talked() -> Talk:
     return talk
 
 
-async def test_a_quote_stands_in_the_text_of_its_object() -> None:
+async def test_quote_is_part_of_its_object_s_text() -> None:
     talk = await talked()
     index = Everything(talk)
     found = await search(talk.archive, index, talk.stream, "the parser", Filter(), 5)

@@ -28,7 +28,7 @@ def test_a_turn_holds_its_fixed_part_and_a_band_for_each_fidelity() -> None:
     ]
 
 
-def test_two_maps_beside_each_other_have_one_scale() -> None:
+def test_adjacent_maps_share_one_scale() -> None:
     small, large = draw_branch(SMALL, "main"), draw_branch(LARGE, "main")
     alone, beside = (map_chart([small], beside=each) for each in ([], [large]))
     assert 'data-last="3"' in alone

@@ -53,7 +53,7 @@ async def test_a_session_costs_what_its_priced_turns_cost() -> None:
     assert (await read_timeline(MODELS, "s")).nanodollars == 140 * 5_000
 
 
-async def test_where_no_price_is_known_the_whole_is_told_as_unknown_and_not_as_free() -> None:
+async def test_unpriced_usage_is_unknown_and_not_free() -> None:
     of_nobody = {"context_tokens": 9, "nanodollars": None}
     assert Timeline({}, [], [of_nobody], [], []).nanodollars is None
     assert Timeline({}, [], [], [], []).nanodollars == 0

@@ -69,7 +69,7 @@ async def test_what_a_turn_has_not_is_said(on: str, place: TurnPlace, said: str)
         await position(models(taken("main", 3), taken("main", 3, 2)), on, place)
 
 
-async def test_a_turn_that_is_not_there_is_said_to_be_none() -> None:
+async def test_missing_turn_is_reported() -> None:
     with pytest.raises(NotFound, match="turns 1 to 9, and not 12"):
         await position(models(), "main", TurnPlace(12))
 

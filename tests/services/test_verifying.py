@@ -187,7 +187,7 @@ async def test_what_was_recorded_is_what_the_verifier_counts() -> None:
     assert report.external_id == "a client's session"
 
 
-async def test_a_session_whose_events_cannot_be_read_keeps_nobody_from_the_others() -> None:
+async def test_unreadable_session_does_not_stop_verification_of_others() -> None:
     archive = plain()
     for name in ("torn", "whole"):
         async with talking(archive, name) as talk:

@@ -140,7 +140,7 @@ async def test_a_session_s_view_costs_what_its_ledger_says(models: OpenReadModel
     assert "objects left the window" in view.verdict
 
 
-async def test_a_branch_that_is_not_there_is_said_to_be_none(models: OpenReadModels, held: Held) -> None:
+async def test_missing_branch_is_reported(models: OpenReadModels, held: Held) -> None:
     with pytest.raises(NotFound, match="nobody"):
         await session_view.read_session_view(models, held.stream, "nobody")
 

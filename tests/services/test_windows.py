@@ -112,7 +112,7 @@ async def test_a_managed_branch_is_not_asked_about() -> None:
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-async def test_where_nothing_would_be_done_the_reason_is_told(forgotten: bool) -> None:
+async def test_preview_without_a_rewrite_has_a_reason(forgotten: bool) -> None:
     async with talking() as talk:
         await talk.ask(body([user("Where is the bug? " * 30)]))
     recorded = await talk.archive.log.read(talk.stream)
@@ -122,7 +122,7 @@ async def test_where_nothing_would_be_done_the_reason_is_told(forgotten: bool) -
     assert found == NoRewrite("what was said is forgotten" if forgotten else "nothing is old enough")
 
 
-async def test_what_stands_in_the_way_of_managing_it_is_told() -> None:
+async def test_preview_names_the_obstacle_to_managing() -> None:
     async with talking() as talk:
         await talk.ask(body([user("Where is the bug? " * 30)], container="container_1"))
     recorded = await talk.archive.log.read(talk.stream)

@@ -1,1 +1,1 @@
-"""Feeds what was recorded through the application again: tapes in, a log out; or a log against today's code."""
+"""Replay recordings through the application: tapes to a log, or a log against the current code."""

@@ -1,6 +1,6 @@
-"""Captured HTTP: a folder a run, ``NNNN-METHOD-path.json`` for each request and ``NNNN-….reply.txt`` for its reply.
+"""Captured HTTP: one folder per run, ``NNNN-METHOD-path.json`` for each request and ``NNNN-….reply.txt`` for its reply.
 
-Only requests for a message are played; the others, counting tokens among them, are not recorded by a server either.
+Only requests for a message are played; a server does not record others, such as token counts, either.
 """
 
 import json

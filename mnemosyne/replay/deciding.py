@@ -1,7 +1,7 @@
-"""Feeds the commands of a stored session to today's code, and says where it would decide otherwise.
+"""Feed the commands of a stored session to the current code, and report where it decides differently.
 
-Each command is said to an actor that stands where the recorded events led to, with the settings of then; the index
-answers what it answered then, and what came too late then does so now. So one difference does not bring forth the next.
+Each command goes to an actor with the recorded state and the settings of that time; the index returns its recorded
+answers, and results that came too late do so again. So one difference does not cause the next.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -91,8 +91,8 @@ OLD = "the log does not say with which settings that was decided: it is from bef
 REMOVED = "feature removed: goals and prefetch, which took part in it, are no longer there."
 
 
-class _AsItStood:
-    """The log as an actor finds it whose state is all that had happened: nobody has written since."""
+class _FrozenLog:
+    """The log as seen by an actor whose state is current: it contains no newer events."""
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
         """See domain.ports.StreamReader."""
@@ -101,7 +101,7 @@ class _AsItStood:
 
 @attrs.frozen
 class SkippedDecision:
-    """A decision that could not be taken again."""
+    """A decision that could not be replayed."""
 
     version: int
     why: str
@@ -113,18 +113,18 @@ class SkippedDecision:
 
 @attrs.frozen
 class Review:
-    """What came of a session: how many commands were decided again or skipped, and what is otherwise today."""
+    """The result for a session: the numbers of replayed and skipped commands, and the differences."""
 
     session: UUID
     decisions: int
     differences: Sequence[DecisionDifference]
     skipped: Sequence[SkippedDecision]
     other_tables: Sequence[bytes] = ()
-    """The digests of tables of models, other than today's, that it was decided with."""
+    """The digests of model tables, other than the current one, that were used in its decisions."""
 
     @property
     def turns(self) -> Sequence[str]:
-        """The turns of which anything would be decided otherwise today, in the order of the log."""
+        """The turns with any difference, in the order of the log."""
         return list(dict.fromkeys(each.turn for each in self.differences if each.turn is not None))
 
 
@@ -135,9 +135,9 @@ async def review(
     *,
     window: int | None = None,
 ) -> Review:
-    """Decide a session again; ``progress`` hears how many of how many events are done. Raises NotFound.
+    """Replay a session's decisions; ``progress`` receives the number of events done and their total. Raises NotFound.
 
-    A ``window`` stands for the recorded one in what is decided of managed requests.
+    A ``window`` replaces the recorded one in decisions about managed requests.
     """
     stream, events = await events_of(archive, wanted)
     judge = _Judge(archive, stream, events, window)
@@ -153,7 +153,7 @@ async def review(
 
 @attrs.define
 class _ReplayedTurn:
-    """A turn under way: the client's request, and what an actor knows of the turn, if nothing is otherwise today."""
+    """A running turn: the client's request, and the actor's state of the turn if there is no difference so far."""
 
     request: bytes
     read: Transcript
@@ -161,7 +161,7 @@ class _ReplayedTurn:
 
 
 class _Judge:
-    """One session: the memory that its actor would have, and what was found so far."""
+    """The replay of one session: its actor's memory, and the results so far."""
 
     def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], window: int | None) -> None:
         started = events[0].envelope.event
@@ -184,8 +184,8 @@ class _Judge:
         self.skipped: list[SkippedDecision] = []
 
     async def judge(self, decision: ReplayedDecision) -> None:
-        """Decide once more, then let what was recorded count. What somebody else answered about an object, a helper or
-        a person, is no decision of ours.
+        """Replay a decision, then continue from the recorded events. Answers of a helper or a person about an object
+        are inputs, not decisions.
         """
         again = self._again(decision)
         if again is not None:
@@ -202,7 +202,7 @@ class _Judge:
         await self._note(decision)
 
     def _again(self, decision: ReplayedDecision) -> "_Again | None":
-        """How it is decided again; None for what is taken over."""
+        """The function that replays a decision; None if its events are taken from the log."""
         events = [*_events(decision)]
         match decision.last:
             case _ if any(isinstance(event, TurnBegan) for event in events):
@@ -254,14 +254,14 @@ class _Judge:
     async def _open_alone(
         self, decision: ReplayedDecision, request: ArrivedRequest, gap: Gap | None
     ) -> Sequence[Event]:
-        """Where it belongs; what left for it is taken over."""
+        """Replay only the placement of a request; the request sent for it is taken from the log."""
         self._skip(decision, f"what left for it; {OLD}")
         command, _ = await self._memory.apart().read_turn(request, gap)
         left = [event for event in _events(decision) if not isinstance(event, _OPENING)]
         return *decide(command, self._memory.state), *left
 
     def _is_old(self, decision: ReplayedDecision) -> bool:
-        """Whether settings of a server decided it that are not on record."""
+        """Whether a decision used server settings that are not recorded."""
         if self._find_settings(decision) is not None:
             return False
         managed = any(isinstance(event, RoundEvent) for event in _events(decision))
@@ -270,12 +270,12 @@ class _Judge:
         return managed or (last.branch in branches and branches[last.branch].mode is not Mode.OBSERVE)
 
     async def _request(self, version: int, began: TurnBegan, decision: ReplayedDecision) -> ArrivedRequest:
-        """The request as it came. Raises LogFailed, ContentForgotten."""
+        """The client's request. Raises LogFailed, ContentForgotten."""
         rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, Attempt(version, began))
         if not rebuilt.proven:
             raise LogFailed(f"its body {rebuilt.difference}.")
         taken = self._find_settings(decision)
-        credential = version.to_bytes(8)  # nothing of a credential is on record, but whom it was taken for
+        credential = version.to_bytes(8)  # only the kind of a credential is recorded
         opened = next((event for event in _events(decision) if isinstance(event, BranchOpened)), None)
         if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
             self._callers.note(self._stream, opened.parent, credential)
@@ -300,7 +300,7 @@ class _Judge:
     async def _outgoing(
         self, actor: SessionActor, decision: ReplayedDecision, request: ArrivedRequest, read: Transcript
     ) -> Outgoing:
-        """What leaves for a request: what the actor proposes, if it was asked and answered in time then."""
+        """The outgoing request: the actor's proposal, if the actor was asked and answered in time."""
         events = [*_events(decision)]
         sent = next((each for each in decision.events if isinstance(each.envelope.event, RoundBegan)), None)
         fallback = next((each for each in decision.events if isinstance(each.envelope.event, FallbackSent)), None)
@@ -321,18 +321,18 @@ class _Judge:
         if sent is None and (too_late or mode is not Mode.OBSERVE):
             return Passthrough()  # nothing was proposed in time
         if sent is None and (request.wanted or request.default) is Mode.OBSERVE:
-            return Passthrough()  # nobody was asked
+            return Passthrough()  # the actor was not asked
         answer = await actor.do(Prepare(request=request))
         assert isinstance(answer, UpstreamPlan)
         return answer.proposal or Passthrough()
 
     async def _fallback(self, version: int, why: str, read: Transcript) -> Fallback:
-        """What left without the actor: made again where that is ours to make, else as it is on record."""
+        """The request sent without the actor: composed again if the proxy composed it, else as recorded."""
         body = rounds.without_thinking(read) if why in (rounds.NO_ANSWER, rounds.NO_ROOM) else None
         return Fallback(await self._body(version) if body is None else body, why)
 
     async def _body(self, version: int) -> bytes:
-        """A body as it left."""
+        """A body as it was sent."""
         return await self._memory.bodies.assemble(time_travel.body_of(self._history, version))
 
     # Rounds and ends
@@ -351,7 +351,7 @@ class _Judge:
         return heard.events
 
     async def _round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
-        """A round that another followed, or might have."""
+        """Replay a round that another one followed, or could have followed."""
         finished = next(event for event in _events(decision) if isinstance(event, RoundFinished))
         address, heard = _address(finished), Hearing()
         under_way = self._turn(decision, address)
@@ -374,7 +374,7 @@ class _Judge:
         return heard.events
 
     async def _find_substitutes(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
-        """What whoever waited told the model instead of the answers; None where it got these in time."""
+        """The substitutes that the model got for late answers; None if the answers came in time."""
         if Awaited.ANSWERS not in _find_inputs(decision).late:
             return None
         return {each.call: await self._read_stored(each.result) for each in finished.answers}
@@ -437,7 +437,7 @@ class _Judge:
         managed = self._memory.state.branches[finished.branch].mode is Mode.MANAGE
         return RoundEnd(reply=reply, calls=_list_calls(reply, dialect) if managed else (), request=under_way.request)
 
-    # What is owed
+    # Deferred work
 
     async def _memory_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         assessed = decision.last
@@ -462,10 +462,10 @@ class _Judge:
         assert isinstance(event, SessionForgotten)
         return decide(ForgetSession(at=event.at), self._memory.state)
 
-    # Around it
+    # Surroundings
 
     def _actor(self, decision: ReplayedDecision, heard: Hearing) -> SessionActor:
-        """An actor of the session as it stood then, in the world as it was then."""
+        """An actor with the session's recorded state and the recorded services."""
         memory, taken = self._memory.apart(), self._find_settings(decision)
         settings = taken.settings if taken is not None else rounds.SETTINGS
         if self._window is not None:
@@ -474,7 +474,7 @@ class _Judge:
             memory.state = attrs.evolve(memory.state, taken=attrs.evolve(memory.state.taken, settings=settings))
         actor = SessionActor(
             memory.identity,
-            event_log=_AsItStood(),
+            event_log=_FrozenLog(),
             contents=self._archive.contents,
             journal=heard,
             new_salt=bytes,
@@ -488,7 +488,7 @@ class _Judge:
         return actor
 
     def _find_settings(self, decision: ReplayedDecision) -> TakenSettings | None:
-        """The settings with which it was decided; None where the log does not say."""
+        """The settings of a decision; None if the log does not say."""
         taken = self._memory.state.taken
         for event in _events(decision):
             if isinstance(event, SettingsTaken):
@@ -496,7 +496,7 @@ class _Judge:
         return taken
 
     def _keep(self, decision: ReplayedDecision, heard: Hearing, address: Address, actor: SessionActor) -> None:
-        """Go on with what the actor knows of a turn, if that is what was recorded; else with what the log tells."""
+        """Continue with the actor's state of a turn if it equals the record, else with the recorded state."""
         same = not replay.differences(decision, heard.events)
         self._under_way[address].turn = actor.rounds.under_way(address) if same else None
 
@@ -520,7 +520,7 @@ class _Judge:
                 await self._note_sent(each.version, event.branch)
 
     async def _note_sent(self, version: int, branch: str) -> None:
-        """Keep the reading of what left, which its account looks at."""
+        """Keep the parsed outgoing request, which the turn's account uses."""
         try:
             raw = await self._body(version)
         except (ContentForgotten, LogFailed):
@@ -534,11 +534,11 @@ _Again = Callable[[ReplayedDecision], Any]
 _ID: dict[str, Any] = {"correlation_id": ""}
 
 _OPENING = SessionStarted | GapRecorded | BranchOpened | TurnBegan
-"""What happens as a request finds its place."""
+"""The events of placing a request."""
 
 
 class _CannotBeDecided(Exception):
-    """It cannot be decided again; why is what it says."""
+    """The decision cannot be replayed; the message is the reason."""
 
 
 async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
@@ -546,7 +546,7 @@ async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
 
 
 async def _say(actor: SessionActor, message: Message) -> None:
-    """Say something to an actor; what it refuses leads to nothing."""
+    """Send a message to an actor; a refused message has no effect."""
     try:
         await actor.do(message)
     except (NotFound, Outdated):
@@ -561,7 +561,7 @@ def _gap(decision: ReplayedDecision) -> Gap | None:
 
 
 def _involves_removed_feature(decision: ReplayedDecision) -> bool:
-    """Whether goals or prefetch took part in a decision. At the start of a turn only prefetch searched the index."""
+    """Whether goals or prefetch affected a decision. At the start of a turn, only prefetch searched the index."""
     events = [*_events(decision)]
     if any(isinstance(event, RetiredEvent) for event in events):
         return True
@@ -571,7 +571,7 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
 
 
 def _find_knowledge(decision: ReplayedDecision) -> KnowledgeTold | None:
-    """What was told of what is known beyond sessions; what a session is told is nothing that it decides."""
+    """The recorded cross-session knowledge: an input of the session, not one of its decisions."""
     return next((event for event in _events(decision) if isinstance(event, KnowledgeTold)), None)
 
 
@@ -583,7 +583,7 @@ def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
 
 
 def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dict[str, HelperAnswer]:
-    """What a helper model made of the questions among some calls."""
+    """A helper model's recorded answers to the questions among some calls."""
     asked = {event.call: event for event in _events(decision) if isinstance(event, HelperAsked)}
     return {
         call.id: HelperAnswer(**{name: getattr(asked[key], name) for name in attrs.fields_dict(HelperAnswer)})
@@ -602,5 +602,5 @@ def _address(event: Any) -> Address:
 
 
 def _list_calls(reply: Reply, dialect: Dialect) -> tuple[HiddenCall, ...]:
-    """The calls of a round that were to be answered."""
+    """The calls of a round that needed an answer."""
     return end_of_round(reply, json_object(reply.body), rules_of(dialect), memory_tools.NAMES).calls

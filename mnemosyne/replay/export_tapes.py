@@ -1,4 +1,4 @@
-"""Our own exports: the commands that the session's events tell of, in their order."""
+"""Tapes from Mnemosyne exports: the commands that the session's events record, in order."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +16,7 @@ from mnemosyne.services.export_format import Reader
 
 
 def tape_of(reader: Reader) -> Tape:
-    """The tape of a file, which is read to its end to check it. Raises Unplayable, DamagedFile."""
+    """The tape of a file; the whole file is read and checked. Raises Unplayable, DamagedFile."""
     stream = reader.header.session
     events = [Recorded(stream, part.version, part.version, part.envelope) for part in reader.parts()]
     started = events[0].envelope.event if events else None

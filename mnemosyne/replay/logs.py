@@ -1,4 +1,4 @@
-"""A log in its canonical form: the same events are the same bytes, wherever and whenever they were written."""
+"""The canonical form of a log: equal events yield equal bytes, independent of place and time of writing."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from mnemosyne.services.verifying import verify
 
 @attrs.frozen
 class LogSummary:
-    """One session of the log. ``sha256`` is that of its canonical lines; ``problems`` say what does not rebuild."""
+    """One session of the log. ``sha256`` is the hash of its canonical lines; ``problems`` are the rebuild errors."""
 
     session: UUID
     external_id: str | None
@@ -30,7 +30,7 @@ class LogSummary:
 
 
 async def summaries(archive: Archive, codec: ExportCodec) -> AsyncIterator[tuple[LogSummary, list[bytes]]]:
-    """Each session of a log in the order in which it began, every body rebuilt and checked, with its lines."""
+    """The sessions of a log in order of their first event, each with its lines, and every body rebuilt and checked."""
     for stream in await archive.events.streams():
         events = await archive.events.read(stream)
         written = await lines(archive, stream, events, codec)
@@ -49,8 +49,8 @@ async def summaries(archive: Archive, codec: ExportCodec) -> AsyncIterator[tuple
 
 
 async def lines(archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], codec: ExportCodec) -> list[bytes]:
-    """A session's lines: each event under its stored name as it is stored, each content's digest and size before the
-    first event that names it.
+    """A session's lines: each event in stored form, and each content's digest and size before the first event that
+    refers to it.
     """
     named = _find_first_names(events)
     sizes = await archive.contents.fetch(stream, sorted(digest for digests in named.values() for digest in digests))

@@ -1,4 +1,4 @@
-"""Requests and replies as bytes: JSON as the clients write it, and the event stream that a message comes as."""
+"""Requests and replies as bytes: JSON in the clients' format, and the event stream of a message."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def dumps(value: object) -> bytes:
 
 
 def head_of(payload: bytes) -> ReplyHead:
-    """What must have stood above these bytes, where only they were kept."""
+    """Reconstruct the response head for a recording that kept only the body."""
     if payload.lstrip().startswith((b"event:", b"data:", b":")):
         return STREAM
     start = payload[:40].replace(b" ", b"")

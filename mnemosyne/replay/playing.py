@@ -1,7 +1,7 @@
-"""Plays tapes: each step goes where a server's request would go, on a clock that stands at the time of the recording.
+"""Play tapes: each step takes the path of a server's request, on a clock set to the time of the recording.
 
-Nothing here waits for the world: the log is in memory and commits inline, and time passes only from step to step. So
-what is recorded depends on the tapes alone, not on how fast or on how many processors this runs.
+Playing waits for no external event: the log is in memory and commits inline, and time advances only between steps. So
+the resulting log depends on the tapes alone, not on speed or the number of processors.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ _NEVER = 86_400.0
 
 
 class RecordedClock(trio.abc.Clock):
-    """Trio's clock and the application's: it stands at ``at`` (µs of UTC) until somebody moves it."""
+    """The clock of Trio and of the application: it shows ``at`` (µs of UTC) until the player moves it."""
 
     def __init__(self) -> None:
         self.at = 0
 
     def start_clock(self) -> None:
-        """There is nothing to start."""
+        """Do nothing."""
 
     def current_time(self) -> float:
         return self.at / 1_000_000
@@ -47,7 +47,7 @@ class RecordedClock(trio.abc.Clock):
 
 @attrs.frozen
 class Played:
-    """What came of a tape: of ``turns`` requests, how many are not in the log as they were sent."""
+    """The result of a tape: the number of requests (``turns``), and of those that the log does not hold as sent."""
 
     tape: str
     turns: int
@@ -55,7 +55,7 @@ class Played:
 
 
 async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mode.OBSERVE) -> Played:
-    """Let the application record a tape, as a server in this mode would."""
+    """Record a tape with the application, as a server in this mode would."""
     before = log.committed.position
     sent: list[bytes] = []
     numbers = count(1)
@@ -84,7 +84,7 @@ def _unlike(sent: list[bytes], logged: list[bytes]) -> int:
 
 @attrs.define
 class _Player:
-    """Takes the steps of one tape."""
+    """Plays the steps of one tape."""
 
     opener: TurnOpener
     clock: RecordedClock
@@ -117,7 +117,7 @@ class _Player:
 
 
 async def play_answer(turn: Turn, dialect: Dialect, step: TapedReply) -> None:
-    """Let the server's own relay end the turn, with the tape as the provider and a client that reads everything."""
+    """End the turn with the server's own relay, with the tape as provider and a client that reads everything."""
     relay = Relay(_Provider(step), _REQUEST, turn, RelayProgress(), dialect)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
@@ -126,12 +126,12 @@ async def play_answer(turn: Turn, dialect: Dialect, step: TapedReply) -> None:
 
 
 _REQUEST = UpstreamRequest("POST", b"/v1/messages", (), b"")
-"""The turn has been opened with the real one; nobody looks at this."""
+"""A placeholder: the turn was opened with the real request, and this one is never read."""
 
 
 @attrs.frozen
 class _Provider:
-    """Gives the recorded answer (exchange.Upstream and exchange.UpstreamReply)."""
+    """Returns the recorded reply (exchange.Upstream and exchange.UpstreamReply)."""
 
     step: TapedReply
 
@@ -151,7 +151,7 @@ class _Provider:
 
 
 async def play_break(turn: Turn, dialect: Dialect, step: Broken) -> None:
-    """A turn that was interrupted once is so again."""
+    """Interrupt a turn that was interrupted in the recording."""
     reply = None
     if step.body is not None:
         reader = dialect.reader()

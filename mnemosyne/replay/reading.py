@@ -1,4 +1,4 @@
-"""Finds out what a file or a folder holds, and reads its tapes."""
+"""Detect the format of files and folders, and read their tapes."""
 
 import json
 import re
@@ -15,8 +15,8 @@ Found = Tape | NotATape
 
 
 def read_tapes(paths: Sequence[Path], codec: ExportCodec) -> Iterator[Found]:
-    """The tapes in files and folders, in the order in which they are named; what is none is said, and the rest goes
-    on. Captures that are named one after the other and lie in one folder are one tape.
+    """The tapes in files and folders, in the given order; an error for each input that is no tape. Consecutive captures
+    in one folder are one tape.
     """
     files = [file for path in paths for file in _files_of(path)]
     for folder, group in groupby(files, key=_folder_of_capture):
@@ -28,7 +28,7 @@ def read_tapes(paths: Sequence[Path], codec: ExportCodec) -> Iterator[Found]:
 
 
 def _files_of(path: Path) -> list[Path]:
-    """A folder stands for the captures in it, or for what its files and folders hold."""
+    """Expand a folder to the captures in it, or else to its files and folders."""
     if not path.is_dir():
         return [path]
     captures = capture_tapes.captures_in(path)
@@ -90,7 +90,7 @@ def _export(path: Path, codec: ExportCodec) -> Found:
 
 
 def _make_error(path: Path, said: str) -> NotATape:
-    """What the reader of exports says, which names the file and mostly the line itself."""
+    """Convert an error of the export reader, which already names the file and usually the line."""
     what = said.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
     place = re.fullmatch(r", line (\d+): (.*)", what, re.DOTALL)
     return NotATape(path, int(place[1]), place[2]) if place else NotATape(path, None, f"it {what}")

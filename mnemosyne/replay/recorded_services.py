@@ -1,6 +1,4 @@
-"""What a session's actor has around it while a stored session is decided again: nothing is written, nothing is waited
-for, and the world answers as it did.
-"""
+"""The services of an actor while decisions are replayed: they write nothing, never wait, and return recorded results."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
@@ -25,11 +23,11 @@ from mnemosyne.errors import LogFailed
 T = TypeVar("T")
 
 ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
-"""What came in time then does so now."""
+"""Results that came in time do so again."""
 
 
 class RecordedServices(ActorServices):
-    """The world as it was ``noted`` with a decision. What the index was not asked then it does not answer now."""
+    """External results as ``noted`` with a decision. The index answers only recorded questions."""
 
     def __init__(self, noted: InputsSoFar, told: KnowledgeTold | None = None) -> None:
         super().__init__(patience=ENDLESS)
@@ -78,7 +76,7 @@ class RecordedServices(ActorServices):
 
 @attrs.frozen
 class _KeptTicket:
-    """A promise that is kept (ports.Ticket)."""
+    """A ticket that is already durable (ports.Ticket)."""
 
     version: int
     settled: bool = True
@@ -89,7 +87,7 @@ class _KeptTicket:
 
 @attrs.define
 class Hearing:
-    """A journal that hears what would be written, and writes nothing (ports.Journal)."""
+    """A journal that collects appends and writes nothing (ports.Journal)."""
 
     events: tuple[Event, ...] = ()
     commit_seconds: float = 0.0

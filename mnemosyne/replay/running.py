@@ -1,4 +1,4 @@
-"""One run of ``mnemosyne replay FILE…``: tapes in, a log in memory, what came of it out."""
+"""One run of ``mnemosyne replay FILE…``: play tapes into a log in memory, and report the results."""
 
 from collections.abc import Iterable, Sequence
 from typing import IO
@@ -44,7 +44,7 @@ class MemoryArchive:
 
 @attrs.frozen
 class RunOutcome:
-    """What came of a run: its sessions, its tapes, and what could not be played."""
+    """The result of a run: its sessions, its tapes, and the inputs that could not be played."""
 
     sessions: Sequence[LogSummary]
     played: Sequence[Played]
@@ -52,7 +52,7 @@ class RunOutcome:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is not as it should be, in sentences."""
+        """All problems, as sentences."""
         unlike = [
             f"{played.tape}: {played.unlike} of {played.turns} requests are not in the log as they were sent."
             for played in self.played
@@ -63,7 +63,7 @@ class RunOutcome:
 
     @property
     def notes(self) -> list[str]:
-        """What is worth a word and does no harm."""
+        """Harmless findings, as sentences."""
         return [f"{played.tape}: it holds no request for a message." for played in self.played if not played.turns]
 
     @property
@@ -73,7 +73,7 @@ class RunOutcome:
 
 
 def run(found: Iterable[Found], log_file: IO[bytes] | None, mode: Mode = Mode.OBSERVE) -> RunOutcome:
-    """Play all tapes into one log, on one clock, as a server in this mode would record them, and write it down."""
+    """Play all tapes into one log, on one clock, as a server in this mode would record them, and write the log."""
     clock = RecordedClock()
     return trio.run(_run, found, log_file, clock, mode, clock=clock)
 

@@ -1,8 +1,8 @@
-"""Sessions as JSON Lines, one a line: ``{name, agent, model, system, tools, messages, turns, resets}``.
+"""Sessions as JSON Lines, one per line: ``{name, agent, model, system, tools, messages, turns, resets}``.
 
-``messages`` is the whole history, as if the client had never shortened it; request ``k`` holds the first
-``turns[k]["msg"]`` of them, and the next message is its answer. ``resets`` says where the client dropped its history:
-from there on, a request begins with the summary that the client wrote and goes on with what came after.
+``messages`` is the whole history, as if the client had never shortened it; request ``k`` contains the first
+``turns[k]["msg"]`` of them, and the next message is its reply. ``resets`` lists where the client dropped its history:
+from there on, a request begins with the client's summary, followed by the later messages.
 
 The requests are built as Claude Code 2.1.329 sends them: the last message marked for the cache, and a message of one
 text before it as a string.
@@ -22,7 +22,7 @@ from mnemosyne.replay.tapes import Arrives, Headers, Step, Tape, TapedReply, Unp
 MARKER = {"type": "ephemeral"}
 MODEL = "claude-opus-5-5"
 SYSTEM = "You are an agent. " * 300
-"""Stands in where the recording holds no system prompt."""
+"""The system prompt for recordings without one."""
 
 SECOND = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ class _Window:
         self._plain = [dumps(_as_string(message)) for message in messages]
 
     def render(self, count: int) -> bytes:
-        """The messages of a request, where the whole history has ``count``."""
+        """The messages of a request when the whole history has ``count`` messages."""
         last = count - self._dropped - 1
         return b",".join([*self._plain[:last], dumps(_mark(self._messages[last]))])
 
@@ -67,9 +67,9 @@ def _windows(session: Mapping[str, Any]) -> list[_Window]:
     for reset in session["resets"]:
         at = reset["before_msg"]
         if reset["kind"] != "compact" or not reset["summary"]:
-            continue  # what a microcompact took away is not on record
+            continue  # content removed by a microcompact is not recorded
         summary = [{"type": "text", "text": reset["summary"]}]
-        if messages[at]["role"] == "user":  # roles alternate: the summary and what the user says are one message
+        if messages[at]["role"] == "user":  # roles alternate: summary and user text are one message
             first = {"role": "user", "content": [*summary, *_blocks(messages[at])]}
             windows.append(_Window(at + 1, [first, *messages[at + 1 :]], at))
         else:
@@ -90,7 +90,7 @@ def _steps(session: Json) -> Iterator[Step]:
 
 
 def _headers(session: Json) -> Headers:
-    """How the client would name its session: Claude Code in its own way, another one in ours."""
+    """The headers that name the session: Claude Code's own, or the proxy's for another client."""
     if session.get("agent", "").startswith("claude-code"):
         return (("User-Agent", "claude-cli/2.1.329"), ("X-Claude-Code-Session-Id", session["name"]))
     return (("User-Agent", session.get("agent", "")), ("X-Mnemosyne-Session", session["name"]))
@@ -125,7 +125,7 @@ _USAGE = {
 
 
 def _usage(recorded: Json) -> Json:
-    """Without the output: what is on record of it is where the stream stood, not where it ended."""
+    """The usage without the output, which was recorded before the stream ended."""
     return {name: recorded[ours] for ours, name in _USAGE.items() if isinstance(recorded.get(ours), int)}
 
 
@@ -147,7 +147,7 @@ def _mark(message: Json) -> Json:
     return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message
 
 
-# What a line must be
+# Validation of a line
 
 
 def _check(session: Any) -> None:

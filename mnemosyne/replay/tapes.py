@@ -1,4 +1,4 @@
-"""What is played back: a session as the steps that its client and its provider took, in order, with their times."""
+"""A tape: a session as the steps of its client and its provider, in order, with their times."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -11,14 +11,14 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 
 TENANT = "local"
-"""What a server calls whose sessions it records, if nobody says otherwise."""
+"""The default tenant of recorded sessions."""
 
 Headers = tuple[tuple[str, str], ...]
 
 
 @attrs.frozen
 class Arrives:
-    """A request comes, in a ``dialect``. ``key`` is what its end is known by."""
+    """A request arrives, in a ``dialect``. ``key`` identifies the step that ends it."""
 
     key: str
     at: int
@@ -29,7 +29,7 @@ class Arrives:
 
 @attrs.frozen
 class TapedReply:
-    """The provider's reply comes, as far as it came: whether it is whole is seen in its bytes."""
+    """The provider's reply arrives, complete or partial, as its bytes show."""
 
     key: str
     at: int
@@ -39,7 +39,7 @@ class TapedReply:
 
 @attrs.frozen
 class Broken:
-    """The record says that the reply did not come whole; ``body`` is what it holds of the message."""
+    """The reply is recorded as incomplete; ``body`` is the recorded part of the message."""
 
     key: str
     at: int
@@ -50,7 +50,7 @@ class Broken:
 
 @attrs.frozen
 class Missed:
-    """Turns went through without a record."""
+    """Turns passed unrecorded."""
 
     external_id: str
     gap: Gap
@@ -61,7 +61,7 @@ Step = Arrives | TapedReply | Broken | Missed
 
 @attrs.frozen
 class Tape:
-    """One recording. ``steps`` begins anew each time it is called."""
+    """One recording. Each call of ``steps`` starts from the beginning."""
 
     name: str
     steps: Callable[[], Iterator[Step]]
@@ -71,7 +71,7 @@ class Tape:
 
 @attrs.frozen
 class NotATape:
-    """Input that cannot be played; ``line`` is None where the file as a whole is meant."""
+    """Input that cannot be played; ``line`` is None if the error concerns the whole file."""
 
     path: Path
     line: int | None
@@ -84,9 +84,9 @@ class NotATape:
 
 
 class Unplayable(ValueError):
-    """What a reader finds wrong with one recording; ``NotATape`` says where."""
+    """An error in a recording; ``NotATape`` adds its location."""
 
 
 def tape(name: str, steps: Callable[[], Iterator[Step]]) -> Tape:
-    """A tape whose session's salt is made of its name, so that every run makes the same ids."""
+    """A tape whose session's salt is derived from its name, so that every run generates the same ids."""
     return Tape(name, steps, TENANT, hashlib.sha256(f"replay\0{name}".encode()).digest()[:16])

@@ -1,7 +1,7 @@
-"""What is a credential: by the shape that its provider gave it, by the word before it, by the name of its member.
+"""Detect credentials: by their provider's format, by the word before them, or by the name of their JSON member.
 
-Pure, and linear in the text: each shape begins with letters of its own, and what it reads further is possessive or
-bounded. It finds what has a shape; a password in the middle of a sentence has none.
+Pure, and linear in the text: each pattern begins with a literal prefix, and its repetitions are possessive or bounded.
+A password in the middle of a sentence has no format and is not detected.
 """
 
 import re
@@ -15,7 +15,7 @@ Range = tuple[int, int]
 """Offsets ``(start, end)``, end excluded."""
 
 MASK = "*"
-"""What stands for each character of a credential."""
+"""The replacement for each character of a credential."""
 
 _ENDINGS = (
     *("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credentials"),
@@ -79,7 +79,7 @@ def may_be_bare_key(text: str) -> bool:
 
 
 SHORTEST = 8
-"""Characters. What is shorter is no key, and would be found in words."""
+"""Minimum number of characters: shorter matches are parts of words, not keys."""
 
 
 def in_headers(headers: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The data directory: what lies in it outside the database, and that only its owner can read it."""
+"""The data directory: its files outside the database, and its permissions: only its owner can read it."""
 
 import os
 import secrets
@@ -14,7 +14,7 @@ MEMORY_KEY_FILE = "memory-key"
 LOG_FILE = "server.log"
 
 BYPASS_FILE = "bypass"
-"""Where earlier versions named, one on a line, the sessions that are no longer managed; ``*`` stands for all."""
+"""The file in which earlier versions listed unmanaged sessions, one per line; ``*`` means all."""
 
 LARGEST_LOG = 1024 * 1024
 """Bytes after which a server's log is put aside when the next server starts."""

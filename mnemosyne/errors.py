@@ -101,7 +101,7 @@ class UnknownEvent(LogFailed):
 
 
 class LogDamaged(LogFailed):
-    """A page, an index or a row of the database is not what was written. Only a copy of it brings that back."""
+    """A page, an index or a row of the database is not what was written. Only a backup can restore it."""
 
 
 class DatabaseUnfit(LogFailed):
@@ -121,7 +121,7 @@ class ActorStopped(MnemosyneError):
 
 
 class Outdated(MnemosyneError):
-    """What was proposed to be sent upstream does not hold any more, because the session went on meanwhile."""
+    """A proposed upstream request is outdated, because the session continued in the meantime."""
 
 
 class BadTurn(MnemosyneError):

@@ -1,4 +1,4 @@
-"""Numbers, money and durations for people, and what a stranger named, made safe to print."""
+"""Format numbers, money and durations for people, and make untrusted names safe to print."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
-"""A command handed over to a process of a running server that has imported all that commands read the log with.
+"""Hand a command over to a running server's helper process, which has already imported the modules that commands need.
 
-The process forks, and what it forks has the command's own arguments, environment, working directory and streams: what
-is printed is what the command would have printed itself. So it does not matter what the server serves: only that it is
-of the same user, and of the same code.
+The process forks, and the child gets the command's own arguments, environment, working directory and streams, so the
+output is the same. The server's settings do not matter, only that it runs as the same user, with the same code.
 """
 
 import os
@@ -82,7 +81,7 @@ def hand_over(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -
 
 
 def _send(connection: "socket.socket", name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """All that makes a process what it is."""
+    """Send the command's arguments, environment, working directory and streams."""
     import json
     import socket
 

@@ -1,8 +1,8 @@
-"""Who owns the memory of a data directory: a secret of ours that its owner's programs present, and fingerprints of the
-credentials that count without it.
+"""Ownership of a data directory's memory: a secret that the owner's programs present, and fingerprints of credentials
+that are admitted without it.
 
-Both come from one key in the data directory, so whoever can read that directory is the owner. No credential is stored:
-a fingerprint is an HMAC (RFC 2104), which nobody can compare with guesses without the key.
+Both are derived from one key in the data directory, so read access to that directory is ownership. No credential is
+stored: a fingerprint is an HMAC (RFC 2104), which cannot be compared with guesses without the key.
 """
 
 import hmac
@@ -27,7 +27,7 @@ class MemoryKey:
 
     @property
     def token(self) -> str:
-        """What the owner's programs present."""
+        """The secret that the owner's programs present."""
         return self._digest("owner", "")
 
     def is_presented(self, headers: Iterable[tuple[str, str]]) -> bool:
@@ -36,11 +36,11 @@ class MemoryKey:
         return hmac.compare_digest(shown.strip().encode("utf-8", "replace"), self.token.encode())
 
     def fingerprint(self, credential: str) -> str:
-        """What is stored of a credential, in hexadecimal digits."""
+        """The stored fingerprint of a credential, in hexadecimal digits."""
         return self._digest("credential", credential)[:_DIGITS]
 
     def fingerprint_of(self, headers: Iterable[tuple[str, str]]) -> str | None:
-        """That of the credential that a request shows to its provider; None where it shows none."""
+        """The fingerprint of a request's provider credential; None if it has none."""
         shown = next(filter(None, credentials.keys_in(headers)), None)
         return None if shown is None else self.fingerprint(shown)
 

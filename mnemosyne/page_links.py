@@ -1,7 +1,7 @@
-"""Links to our own pages that open them once: whoever has one gets a cookie for it, and it is used up.
+"""One-time links to the proxy's pages: opening a link sets a cookie and consumes the link.
 
-A link is a file in the data directory, named after the hash of its secret. Removing the file is what uses it up, so of
-two who come with the same link one is let in, whatever process takes the request.
+A link is a file in the data directory, named after the hash of its secret. Removing the file consumes it, so of two
+requests with the same link only one succeeds, in whichever process.
 """
 
 import os
@@ -24,7 +24,7 @@ PARAMETER = "token"
 
 
 class PageRole(Enum):
-    """What somebody may do with the pages."""
+    """The permissions of a page visitor."""
 
     OWNER = "owner"
     """See all and decide."""

@@ -1,11 +1,11 @@
-"""Where things lie when nobody says otherwise. A command asks before it imports anything else."""
+"""Default locations. Commands read them before they import other modules."""
 
 import os
 from collections.abc import Mapping
 
 
 def default_data_dir(environ: Mapping[str, str]) -> str:
-    """Where state lives when nobody says otherwise: the system's place for root, the XDG one for people."""
+    """The default data directory: the system's location for root, the XDG location for other users."""
     if os.geteuid() == 0:
         return "/var/lib/mnemosyne"
     base = environ.get("XDG_DATA_HOME", "")

@@ -1,7 +1,7 @@
-"""Reading files that somebody else may have put there: regular files only, and in bounded pieces.
+"""Read untrusted files: regular files only, and in bounded pieces.
 
-Opening a pipe without a writer blocks, and some devices never end. A file's type is checked after it is open, so that
-nobody can exchange it in between.
+Opening a pipe without a writer blocks, and some devices never end. A file's type is checked after it is opened, so it
+cannot be replaced in between.
 """
 
 import errno
@@ -32,7 +32,7 @@ def open_regular(path: Path, *, follow_link: bool = True) -> IO[bytes]:
 
 
 def read_text(path: Path, longest: int, *, follow_link: bool = True) -> str:
-    """At most ``longest`` bytes of a regular file as text; what is not UTF-8 is replaced. Raises OSError."""
+    """At most ``longest`` bytes of a regular file as text; invalid UTF-8 is replaced. Raises OSError."""
     with open_regular(path, follow_link=follow_link) as file:
         return file.read(longest).decode("utf-8", "replace")
 

@@ -7,7 +7,7 @@ from mnemosyne.handover import HANDED, hand_over
 
 
 def main() -> None:
-    """Do what the command line says, in a process that is ready for it if there is one, else here."""
+    """Run the command line, in a prepared process if there is one, else in this one."""
     name = os.path.basename(sys.argv[0])
     name = "mnemosyne" if name == "__main__.py" else name
     arguments = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Long work in steps: whoever has it done may do something else between two of them."""
+"""Long work in steps, so that the caller can do other work between two of them."""
 
 from collections.abc import Generator, Iterable
 from typing import TypeAlias, TypeVar
@@ -7,11 +7,11 @@ Made = TypeVar("Made")
 Item = TypeVar("Item")
 
 Steps: TypeAlias = Generator[None, None, Made]
-"""Work that gives way now and then, and returns what it makes."""
+"""Work that yields control between steps, and returns its result."""
 
 
 def finish(steps: Steps[Made]) -> Made:
-    """What the steps make, done without a pause."""
+    """Run all steps without a pause, and return the result."""
     while True:
         try:
             next(steps)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from mnemosyne.errors import BadOption
 
 FIRST, LAST = 0, 253_370_764_799_000_000
-"""What a time may be: from 1970 to the end of 9998, so that it has a date in every time zone."""
+"""The range of valid times: from 1970 to the end of 9998, so that each has a date in every time zone."""
 
 
 def is_time(at: int) -> bool:

@@ -13,8 +13,8 @@ OPENAI_DIALECTS = ("chat", "responses")
 
 @attrs.frozen
 class NamedUpstream:
-    """A provider that gets the requests of these ``dialects`` for ``models`` (shell patterns), not the upstream. Where
-    it has no ``tariff`` of its own, that of the others holds.
+    """A provider that receives the requests of these ``dialects`` for ``models`` (shell patterns) instead of the
+    upstream. Without a ``tariff`` of its own, the general tariff applies.
     """
 
     name: str
@@ -37,8 +37,8 @@ class NamedUpstream:
 
 
 def list_takers(others: Sequence[NamedUpstream], dialects: Collection[str], model: str | None) -> list[NamedUpstream]:
-    """Which of the ``others`` a request of one of these dialects goes to: none where it goes to the upstream. Without a
-    model, one of OpenAI's dialects goes to whoever speaks its own; where several do, nobody can say to which.
+    """The providers among ``others`` for a request of one of these dialects; none if it goes to the upstream. Without a
+    model, a request of OpenAI's dialects goes to the provider of that dialect; several candidates are ambiguous.
     """
     for other in others:
         if any(other.takes(each, model) for each in dialects):

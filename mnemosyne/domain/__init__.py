@@ -1,17 +1,17 @@
-"""All that is decided, without I/O, a clock or chance. Its rooms, lowest first; imports between them only go down.
+"""All decisions, without I/O, clock or randomness. Its packages, lowest first; each imports only lower ones.
 
-    text            words, entities, passages, stubs: what any text is
+    text            words, entities, passages, stubs
     wire            a provider's API as bytes and blocks
     cost            tokens, prices, the prompt and its cache
-    objects         AGGREGATE: what is remembered, and what each branch shows of it
-    tools           what the model may call or write to manage its memory
-    summaries       renditions of objects, and what they lose
+    objects         AGGREGATE: remembered objects, and their fidelity in each branch
+    tools           the model's tools and tags to manage its memory
+    summaries       renditions of objects, and their losses
     session         AGGREGATE: branches, turns and rounds, the ledger
-    segmentation    where objects come from
-    window          what goes upstream, and when it changes
-    recall          how the past is asked
-    knowledge       AGGREGATE: what outlives a session: the memory of projects, preferences
-    history         any turn again
+    segmentation    how objects are made from messages
+    window          composing and rewriting the upstream history
+    recall          searching past content
+    knowledge       AGGREGATE: cross-session knowledge: the memory of projects, preferences
+    history         reconstructing any turn
 
-``ports`` is what all of it needs from the outside. ``docs/architecture.md`` tells how a request walks through.
+``ports`` declares the external services that these need. ``docs/architecture.md`` follows a request through them.
 """

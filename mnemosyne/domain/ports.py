@@ -1,6 +1,6 @@
-"""What the application needs from the outside, as protocols; the adapters implement them.
+"""The external services that the application needs, as protocols; the adapters implement them.
 
-Nothing here names a library. Every call that may fail for reasons of the outside raises a ``LogFailed``.
+No protocol names a library. Every method that may fail for external reasons raises a ``LogFailed``.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

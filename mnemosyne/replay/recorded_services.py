@@ -1,4 +1,4 @@
-"""The services of an actor while decisions are replayed: they write nothing, never wait, and return recorded results."""
+"""An actor's services while decisions are replayed. They write nothing, never wait, and return recorded results."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar

@@ -1,1 +1,1 @@
-"""Long campaigns. `make test` runs a short case of each, and `make soak` runs them whole."""
+"""Long campaigns. `make test` runs a short case of each, and `make soak` runs them in full."""

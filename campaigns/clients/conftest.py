@@ -1,4 +1,4 @@
-"""The programs that the tests of clients install."""
+"""The programs that the client tests install."""
 
 from tests.clients.conftest import programs
 

@@ -27,7 +27,7 @@ THREADS = "1"
 
 
 def find_python() -> Path:
-    """The interpreter with a local server's packages. Skips where they cannot be imported."""
+    """The interpreter with a local server's packages. Skips if they cannot be imported."""
     if not PYTHON.exists():
         pytest.skip("there is no local server here: `make llama` builds one, in a quarter of an hour")
     done = subprocess.run([PYTHON, "-c", "import gguf, llama_cpp.server, openai"], capture_output=True, text=True)
@@ -38,7 +38,7 @@ def find_python() -> Path:
 
 @attrs.frozen
 class LocalServer:
-    """One that runs. ``said`` are the lines that it wrote."""
+    """A running local server. ``said`` holds the lines of its output."""
 
     url: str
     pid: int
@@ -46,17 +46,17 @@ class LocalServer:
 
     @property
     def options(self) -> list[str]:
-        """With these, a server of ours leads to it."""
+        """The options that route a proxy to it."""
         return ["--upstreams", f"local={self.url}", "--tariff", "local"]
 
     def list_read(self) -> list[int]:
-        """How many tokens of each prompt it read, because its slot did not hold them."""
+        """The number of tokens of each prompt that it read, because its slot did not hold them."""
         found = (re.search(r"prefix-match hit, remaining (\d+) prompt tokens", line) for line in self.said)
         return [int(each[1]) for each in found if each]
 
 
 def make_model(python: Path, place: Path, *favourite: str) -> Path:
-    """A model whose words are those of our own pages and tools, and one with which it begins, if given."""
+    """A model whose words are those of the memory texts and tools, and optionally one word with which it begins."""
     pages = [(ROOT / "docs" / name).read_text() for name in ("managing.md", "memory-tools.md")]
     text = "\n".join([*pages, json.dumps(TOOLS), (HERE / "openai_agent.py").read_text()])
     model = place / "tiny.gguf"
@@ -67,7 +67,7 @@ def make_model(python: Path, place: Path, *favourite: str) -> Path:
 
 @contextmanager
 def local_server(python: Path, model: Path, window: int, *, tells_likelihoods: bool = True) -> Iterator[LocalServer]:
-    """A server with so many tokens of context."""
+    """A server with this context size in tokens."""
     flags = {"model": model, "n_ctx": window, "logits_all": tells_likelihoods, "port": 0, "host": "127.0.0.1"}
     flags |= {"n_threads": THREADS, "n_threads_batch": THREADS}
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
@@ -106,7 +106,7 @@ def local_server(python: Path, model: Path, window: int, *, tells_likelihoods: b
 
 
 def run_agent(python: Path, url: str, *words: str) -> list[Json]:
-    """What an agent got from a server, completion for completion."""
+    """The completions that an agent got from a server."""
     with tempfile.TemporaryDirectory(prefix="mnemosyne-agent-") as home:
         environment: Mapping[str, str] = bare_environment(Path(home)) | {"NO_PROXY": "127.0.0.1"}
         done = subprocess.run(

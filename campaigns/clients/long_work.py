@@ -1,5 +1,5 @@
-"""Long work of an agent in a small window: file after file is looked at, some are changed, the server starts anew in
-between, and what left before is asked for. What must hold of it, whoever does it.
+"""Long work of an agent in a small window: it reads many files and changes some, the server restarts in between, and
+evicted content is requested again. Invariants for every client.
 """
 
 import json
@@ -37,8 +37,8 @@ EPOCHS = 2
 
 @attrs.frozen
 class Rounds:
-    """How many before the server is started anew and the agent resumed, how many behind it, and the lines of each file.
-    Where they are few, what left long ago has room to come back whole.
+    """The number of rounds before and after the restart and resumption, and the lines of each file. With few lines,
+    the evicted content fits back completely.
     """
 
     first: int
@@ -63,20 +63,20 @@ class Worker(Protocol):
     def project(self) -> Path: ...
 
     def look(self, file: Path) -> Block:
-        """The call that brings a file whole."""
+        """The call that reads a whole file."""
         ...
 
     def change(self, file: Path) -> Block:
-        """The call that makes the old state in a file the new one."""
+        """The call that replaces the old text in a file by the new one."""
         ...
 
     def work(self, server: Server, prompt: str, *, goes_on: bool) -> str:
-        """To the end of what follows from a prompt; the last words. ``goes_on`` resumes the conversation."""
+        """Work on a prompt to its end; return the final text. ``goes_on`` resumes the conversation."""
         ...
 
 
 def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: int) -> None:
-    """Do it, in a window of so many tokens, and hold all that must hold of it."""
+    """Do the work in a window of this many tokens, and check all invariants."""
     settings = ("--manage", "--manage-window", str(window))
     with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder, standin_in_a_thread() as standin:
         data_dir = Path(folder) / "data"
@@ -114,7 +114,7 @@ def _fill(project: Path, rounds: Rounds) -> None:
 
 
 def _mark(number: int) -> str:
-    """What stands in a file and nowhere else."""
+    """The text that only this file contains."""
     return f"MARK_{number:03}"
 
 
@@ -123,13 +123,15 @@ def _file(project: Path, number: int) -> Path:
 
 
 def _step(worker: Worker, number: int) -> list[Block]:
-    """Look at the next file; now and then change the one before besides."""
+    """Read the next file; sometimes also change the previous one."""
     calls = [{"type": "thinking", "thinking": f"Number {number}."}, worker.look(_file(worker.project, number))]
     return [*calls, worker.change(_file(worker.project, number - 1))] if number % 5 == 4 else calls
 
 
 def _loop(worker: Worker, prompt: str, numbers: range, last: str, begin: list[Block]) -> list[Json]:
-    """The work by what was seen last, because a history that was rewritten does not tell how many rounds there were."""
+    """The next reply, derived from the last visible file, because a rewritten history does not show the number of
+    rounds.
+    """
     rules: list[Json] = [
         {"when": {"last": _mark(number - 1), "tools": True}, "reply": {"content": _step(worker, number)}}
         for number in numbers[1:]
@@ -151,7 +153,7 @@ def recorded(data_dir: Path) -> list[object]:
 
 
 def _assert_on_record(events: Sequence[object], bodies: Sequence[bytes], rounds: Rounds) -> None:
-    """What is on record and was verified is what the provider got, request for request."""
+    """The recorded and verified requests are those of the provider, one by one."""
     sent = Counter(sha256(body).digest() for body in bodies)
     ours = [each.sha256 for each in events if isinstance(each, RoundBegan)]
     assert len(ours) > rounds.first + rounds.second
@@ -160,7 +162,7 @@ def _assert_on_record(events: Sequence[object], bodies: Sequence[bytes], rounds:
 
 
 def _assert_rewritten(events: Sequence[object], bodies: Sequence[bytes]) -> None:
-    """It was, and only where that is on record."""
+    """The history was rewritten, and exactly where the log says so."""
     histories = [_history(body) for body in map(json.loads, bodies) if list(list_tools(body))]
     epochs = [each for each in events if isinstance(each, EpochBegan)]
     assert len(epochs) >= EPOCHS
@@ -168,7 +170,7 @@ def _assert_rewritten(events: Sequence[object], bodies: Sequence[bytes]) -> None
 
 
 def _history(body: Json) -> list[Json]:
-    """What was said, without cache markers."""
+    """The messages without cache markers."""
     items = body["input" if "input" in body else "messages"]
     own: list[Json] = bare(
         [{**each, "content": blocks_of(each["content"])} if each.get("content") else each for each in items]
@@ -182,7 +184,7 @@ def _assert_right(project: Path, rounds: Rounds) -> None:
 
 
 def _assert_nothing_of_ours(home: Path) -> None:
-    """In all that a client keeps of a conversation."""
+    """No memory content in anything that a client keeps of a conversation."""
     stored = [each for each in home.rglob("*") if each.is_file() and each.stat().st_size < 10_000_000]
     assert stored
     assert not [each for each in stored if any(name.encode() in each.read_bytes() for name in NAMES)]

@@ -1,4 +1,6 @@
-"""aider through us, unmodified: it edits files by what the model says, without tools, and what it sent is on record."""
+"""aider through the proxy, unmodified: it edits files by the model's text, without tools, and its requests are
+recorded.
+"""
 
 import sys
 import tempfile
@@ -21,21 +23,19 @@ WRONG, WORSE, RIGHT = "    return a - b", "    return a * b", "    return a + b"
 
 @pytest.fixture(scope="module")
 def aider() -> Path:
-    """The program. Skips where there is none."""
+    """The program. Skips if it is not installed."""
     if not PROGRAM.exists():
         pytest.skip("aider is not here: `make aider` installs it, 700 MB in a place of its own")
     return PROGRAM
 
 
 def edit(old: str, new: str) -> str:
-    """What a model says to have a line changed."""
+    """The model's text for changing a line."""
     return f"I change it.\n\nsums.py\n```python\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n```\n"
 
 
-def test_its_loop_of_edits_is_on_record_to_the_byte_and_no_tool_of_ours_gets_into_it(
-    aider: Path, tmp_path: Path
-) -> None:
-    """The first edit is wrong, so it is told what its own test said, and edits again; each edit is committed."""
+def test_edit_loop_of_aider_is_recorded_exactly_without_memory_tools(aider: Path, tmp_path: Path) -> None:
+    """The first edit is wrong, so it gets the output of its own test, and edits again; each edit is committed."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "sums.py").write_text(f"def add(a, b):\n{WRONG}\n")
@@ -46,7 +46,7 @@ def test_its_loop_of_edits_is_on_record_to_the_byte_and_no_tool_of_ours_gets_int
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Begin"]):
         finished(["git", *words], environment, project)
     quiet = ["--yes-always", "--no-check-update", "--no-gitignore", "--no-show-release-notes", "--analytics-disable"]
-    test = f"{sys.executable} -B check.py"  # two edits of one size within a second are one to compiled modules
+    test = f"{sys.executable} -B check.py"  # compiled modules do not distinguish two edits of one size within a second
     asked = ["--edit-format", "diff", "--auto-test", "--test-cmd", test, "--message"]
     with (
         tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder,

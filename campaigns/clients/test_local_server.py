@@ -1,4 +1,6 @@
-"""The vendor's library through us to a real local server: a strict chat template, likelihoods, a small window."""
+"""The vendor's library through the proxy to a real local server: a strict chat template, log probabilities, a small
+window.
+"""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,7 +25,9 @@ TURNS = "6"
 
 
 def name_calls(replies: Sequence[Json]) -> set[str]:
-    """What the client was asked to call. A model of random weights may say any word of our pages."""
+    """The names of the calls that the client received. A model of random weights may produce any word of the memory
+    texts.
+    """
     calls = [call for each in replies for call in each["choices"][0]["message"].get("tool_calls") or ()]
     return {each["function"]["name"] for each in calls}
 
@@ -49,7 +53,7 @@ def data_dir() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("how", ["streamed", "whole"])
-def test_an_observed_conversation_and_its_likelihoods_are_what_they_are_without_us(
+def test_observed_conversation_equals_a_direct_one_with_log_probabilities(
     how: str, python: Path, local: LocalServer, data_dir: Path
 ) -> None:
     alone = run_agent(python, local.url, how, "2")
@@ -64,10 +68,10 @@ def test_an_observed_conversation_and_its_likelihoods_are_what_they_are_without_
 
 
 @pytest.mark.parametrize("how", ["streamed", "whole"])
-def test_a_managed_conversation_goes_on_where_the_servers_window_would_have_been_full(
+def test_managed_conversation_continues_beyond_the_servers_window(
     how: str, python: Path, local: LocalServer, data_dir: Path, tmp_path: Path
 ) -> None:
-    """Every third turn the model asks memory until it is stopped, so that a reply ends with what a hidden call got."""
+    """Every third turn the model uses the memory until it is stopped, so that a reply ends with a hidden result."""
     assert "error" in run_agent(python, local.url, how, TURNS)[-1]
     settings = (*local.options, "--manage", "--manage-window", str(WINDOW))
     with standin_in_a_thread() as standin, serving(standin, *settings, data_dir=data_dir) as server:
@@ -92,7 +96,7 @@ FIRST, SECOND = 18, 12
 def test_sixty_rounds_with_a_restart_and_a_hidden_restore_are_one_conversation(
     how: str, python: Path, data_dir: Path, tmp_path: Path
 ) -> None:
-    """The second model of the local server begins with the id of what left first, where it may."""
+    """The local server's second model begins with the id of the first evicted object where it may."""
     settings = ("--manage", "--manage-window", str(LONG_WINDOW))
     kept = ("--memory", "memory_query", "--folder", str(tmp_path))
     with standin_in_a_thread() as standin:

@@ -1,4 +1,4 @@
-"""A real agent goes on from turn 30 of long managed work as a session of its own, from the provider's cache."""
+"""A real agent continues from turn 30 of long managed work in a session of its own, with the provider's cache."""
 
 import re
 import tempfile
@@ -23,7 +23,9 @@ TURNS = 30
 
 
 @pytest.mark.soak
-def test_turn_30_of_long_managed_work_goes_on_from_the_cache_with_its_files(programs: Path, tmp_path: Path) -> None:
+def test_fork_at_turn_30_of_long_managed_work_uses_the_cache_and_restores_its_files(
+    programs: Path, tmp_path: Path
+) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder,
         standin_in_a_thread() as standin,
@@ -59,8 +61,8 @@ def test_turn_30_of_long_managed_work_goes_on_from_the_cache_with_its_files(prog
 
 
 def _work(at: Workspace) -> list[Json]:
-    """Files of which each turn reads one, and every fifth changes the one before; by what was seen last, because a
-    history that was rewritten does not tell how many rounds there were.
+    """Files of which each turn reads one, and every fifth also changes the previous one; derived from the last
+    visible file, because a rewritten history does not show the number of rounds.
     """
     files = [at.project / f"part_{number:03}.py" for number in range(TURNS - 1)]
     steps = []
@@ -75,10 +77,10 @@ def _work(at: Workspace) -> list[Json]:
 
 
 def _read_from_cache(exchange: HttpExchange) -> int:
-    """How many tokens of a request the provider says that it had."""
+    """The number of tokens of a request that the provider read from its cache."""
     return int(re.findall(rb'"cache_read_input_tokens": ?(\d+)', exchange.payload)[0])
 
 
 def _size(exchange: HttpExchange) -> int:
-    """How many tokens the provider says that a request had, but for what was behind its last marker."""
+    """The provider's token count of a request, without the part after its last marker."""
     return _read_from_cache(exchange) + int(re.findall(rb'"cache_creation_input_tokens": ?(\d+)', exchange.payload)[0])

@@ -1,4 +1,4 @@
-"""Real agents at long work in a small window: their context is rewritten again and again, and they finish it."""
+"""Real agents at long work in a small window: their context is rewritten repeatedly, and they finish."""
 
 import shlex
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class MessagesWorker:
 
 @attrs.frozen
 class ShellWorker:
-    """A client that does all by commands. ``run`` makes the call of one; ``speak`` has the client hear a prompt."""
+    """A client that does everything by commands. ``run`` makes a command call; ``speak`` sends the client a prompt."""
 
     home: Path
     project: Path
@@ -73,20 +73,20 @@ class ShellWorker:
 
 
 def make_codex(model: str | None, call: Callable[[str], Block], programs: Path, folder: Path, _: Server) -> Worker:
-    def speak(server: Server, prompt: str, goes_on: bool) -> str:
+    def send_prompt(server: Server, prompt: str, goes_on: bool) -> str:
         return codex(server, programs, home, project, prompt, *(["resume", "--last"] if goes_on else []), model=model)
 
     home, project = _folders(folder)
-    return ShellWorker(home, project, call, speak)
+    return ShellWorker(home, project, call, send_prompt)
 
 
 def make_opencode(provider: str, programs: Path, folder: Path, _: Server) -> Worker:
-    def speak(server: Server, prompt: str, goes_on: bool) -> str:
+    def send_prompt(server: Server, prompt: str, goes_on: bool) -> str:
         words = [*(["--continue"] if goes_on else []), prompt]
         return opencode(server, programs, home, *words, provider=provider, directory=project).strip().splitlines()[-1]
 
     home, project = _folders(folder)
-    return ShellWorker(home, project, run_of_opencode, speak)
+    return ShellWorker(home, project, run_of_opencode, send_prompt)
 
 
 def _folders(folder: Path) -> tuple[Path, Path]:
@@ -118,7 +118,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "rounds"), CASES)
-def test_an_agent_finishes_long_work_in_a_small_window(
-    make: Make, rounds: Rounds, programs: Path, tmp_path: Path
-) -> None:
+def test_agent_finishes_long_work_in_a_small_window(make: Make, rounds: Rounds, programs: Path, tmp_path: Path) -> None:
     finish_long_work(partial(make, programs, tmp_path), rounds, WINDOW)

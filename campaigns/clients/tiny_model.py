@@ -1,9 +1,9 @@
-"""A language model of random weights, 2 MB, for a real local server. Runs where the package ``gguf`` is:
+r"""A language model of random weights, 2 MB, for a real local server. It needs the package ``gguf``:
 
-    python tiny_model.py OUT.gguf [WORD] < TEXT
+python tiny_model.py OUT.gguf [WORD] < TEXT
 
-Its words are those of the text, so that a token is about as much of it as with a real model. The WORD is one besides,
-with which it begins whatever it may begin so.
+Its vocabulary comes from the text, so that a token has about the length of a real model's. WORD is one more word,
+with which it begins wherever it may.
 """
 
 import re
@@ -67,7 +67,7 @@ TEMPLATE = """\
 
 
 def list_pieces(text: str) -> list[str]:
-    """The pieces of words of a text, the beginnings of a word so that it can be put together of them."""
+    """The pieces of the words of a text, including prefixes, so that each word can be assembled from them."""
     found: dict[str, int] = {}
     for word in re.findall(r" ?[A-Za-z_]{2,}| ?[0-9]{2,}|[^\sA-Za-z0-9]{2,}", text):
         whole = word.replace(" ", SPACE)
@@ -115,14 +115,14 @@ def write(place: Path, pieces: Sequence[str], favourite: str | None = None) -> N
     def add(name: str, *shape: int, spread: float = 0.05) -> None:
         weights = (random.standard_normal(shape) * spread).astype(np.float32)
         if favourite and name.endswith(("attn_output.weight", "ffn_down.weight")):
-            weights[0] = 0.0  # so the first of the numbers between the layers is the same for whatever was said
+            weights[0] = 0.0  # so the first number between the layers is the same for every input
         if favourite and name == "token_embd.weight":
             weights[:, 0] = [CERTAIN if token.endswith("]") else -CERTAIN for token in tokens]  # as its prompts end
         writer.add_tensor(name, weights)
 
     add("token_embd.weight", len(tokens), WIDTH, spread=1.0)
     output = random.standard_normal((len(tokens), WIDTH)).astype(np.float32)
-    output[: 259 + len(single)] = 0.0  # it says whole words, and never ends by itself
+    output[: 259 + len(single)] = 0.0  # it produces whole words, and never ends by itself
     if favourite:
         output[-1] = [CERTAIN * CERTAIN, *[0.0] * (WIDTH - 1)]
     writer.add_tensor("output.weight", output)

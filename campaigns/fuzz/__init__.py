@@ -1,1 +1,1 @@
-"""Bytes that a coverage-guided fuzzer draws, for all that reads what others write: `make fuzz`."""
+"""Coverage-guided fuzzing of everything that reads foreign input: `make fuzz`."""

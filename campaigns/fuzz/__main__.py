@@ -1,5 +1,6 @@
-"""``python -m campaigns.fuzz FOLDER SECONDS [TARGET …]``: each target for so long, one after the other, with what was
-found worth keeping in ``FOLDER``, so that the next run goes on from there. Needs atheris; `make fuzz` brings it.
+"""``python -m campaigns.fuzz FOLDER SECONDS [TARGET …]``: run each target for this long, one after the other, and
+keep the useful inputs in ``FOLDER``, so that the next run continues from there. Needs atheris; `make fuzz` installs
+it.
 """
 
 import os
@@ -14,7 +15,7 @@ from campaigns.fuzz.targets import TARGETS
 
 
 def run_all(folder: Path, seconds: int, names: Sequence[str]) -> int:
-    """Each target in a process of its own, which ends with what it found; how many found something."""
+    """Run each target in a process of its own, which ends at a finding; return the number of targets with findings."""
     chosen = [each for each in TARGETS if not names or each.name in names]
     return sum(_run(folder, seconds, each.name) for each in chosen)
 
@@ -31,7 +32,7 @@ def _run(folder: Path, seconds: int, name: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command."""
+    """Run the command."""
     folder, seconds, names = Path(arguments[0]), int(arguments[1]), arguments[2:]
     folder.mkdir(parents=True, exist_ok=True)
     os.nice(19)

@@ -1,4 +1,4 @@
-"""What any input of a target may take."""
+"""Time limits for any input of a target."""
 
 import time
 
@@ -9,7 +9,7 @@ SECONDS, SECONDS_PER_KB = 2.0, 0.1
 
 
 def within_bounds(target: FuzzTarget, data: bytes) -> None:
-    """Run a target once. Raises AssertionError where it takes too long."""
+    """Run a target once. Raises AssertionError if it takes too long."""
     began = time.thread_time()
     target.run(data)
     took = time.thread_time() - began

@@ -1,4 +1,4 @@
-"""``python -m campaigns.fuzz.fuzzing FOLDER SECONDS TARGET``: one target, in a process that ends with what it found."""
+"""``python -m campaigns.fuzz.fuzzing FOLDER SECONDS TARGET``: one target, in a process that ends with its finding."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def fuzz(folder: Path, seconds: int, target: FuzzTarget) -> None:
 
 
 def _damage_json(data: bytes, chance: random.Random) -> bytes | None:
-    """One line that is JSON, or a part of one behind a word, with damages; None where none is."""
+    """Damage one line that is JSON, or the JSON after a word; None if there is none."""
     lines = data.split(b"\n")
     number = chance.randrange(len(lines))
     start = max(lines[number].find(b"{"), 0)
@@ -59,7 +59,7 @@ def _damage_json(data: bytes, chance: random.Random) -> bytes | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command."""
+    """Run the command."""
     folder, seconds, name = arguments
     fuzz(Path(folder), int(seconds), next(each for each in TARGETS if each.name == name))
 

@@ -1,5 +1,5 @@
-"""What is fuzzed: functions that take any bytes, and raise where a law of ours does not hold. Each with the inputs that
-a run begins with, made from sessions and streams of our own.
+"""The fuzz targets: functions that take any bytes and raise if an invariant is violated, each with initial inputs
+from handmade sessions and streams.
 """
 
 import itertools
@@ -48,7 +48,7 @@ from tests.lab.evaluation.recordings import LONG, session
 
 @attrs.frozen
 class FuzzTarget:
-    """``run`` raises nothing for whatever bytes it gets, or there is a fault; ``seeds`` is what is changed at first."""
+    """``run`` must accept any bytes without raising; ``seeds`` are the initial inputs."""
 
     name: str
     run: Callable[[bytes], None]
@@ -59,7 +59,7 @@ class FuzzTarget:
 
 
 def _read_body(dialect: Dialect, raw: bytes) -> None:
-    """What was sent can be rebuilt, also from what a body before it holds, and whatever it says it becomes objects."""
+    """A body can be rebuilt, also as a difference to an earlier body, and any content becomes objects."""
     lane = lane_of(dialect, None)
     first = transcript.read(raw[: len(raw) // 2], lane=lane)
     held = dict(first.contents)
@@ -88,13 +88,13 @@ def _body_seeds(dialect: Dialect) -> list[bytes]:
 
 
 def _pieces(data: bytes) -> tuple[bytes, list[bytes]]:
-    """What a provider sends, and in which pieces it comes: the first byte says how long those are."""
+    """A provider's reply in pieces, whose size is the first byte."""
     length, raw = (data[0] if data else 0) + 1, data[1:]
     return raw, [raw[start : start + length] for start in range(0, len(raw), length)]
 
 
 def _pass_reply(dialect: Dialect, data: bytes) -> None:
-    """What passes is what came, however it came, and it reads the same."""
+    """A reply passes unchanged and reads the same, however it is cut."""
     raw, pieces = _pieces(data)
     for made in (PassedStream, PassedWhole):
         results = []
@@ -107,8 +107,8 @@ def _pass_reply(dialect: Dialect, data: bytes) -> None:
 
 
 def _rewrite_reply(dialect: Dialect, data: bytes) -> None:
-    """Where nothing of ours may be in it, what comes out is what came in; a call that never got its name may be ours,
-    and the reply has failed.
+    """A reply that cannot contain a memory call passes unchanged; a call without a complete name may be one, and
+    then the reply has failed.
     """
     raw, pieces = _pieces(data)
     for streamed in (True, False):
@@ -153,7 +153,7 @@ _TEXTS = (
 
 
 def _call_tool(data: bytes) -> None:
-    """Any name and any input is a call, or is refused."""
+    """Any name and input is a call, or is refused."""
     name, _, given = data.decode("utf-8", "replace").partition("\n")
     for called in (name, *sorted(memory_tools.NAMES)):
         memory_tools.parse(called, given)
@@ -172,7 +172,7 @@ _CALLS = (
 
 
 def _file(data: bytes) -> Path:
-    """One of this process, in a place that is no disk where there is one."""
+    """A file of this process, in memory if the system allows it."""
     memory = Path("/dev/shm")
     path = (memory if memory.is_dir() else Path(gettempdir())) / f"mnemosyne-fuzz-{os.getpid()}"
     path.write_bytes(data)
@@ -184,7 +184,7 @@ TENANT = "t"
 
 
 def _import_session(data: bytes) -> None:
-    """A file is refused in a sentence; or its session is one that each read model takes in."""
+    """A file is refused with a message, or every read model accepts its session."""
     path = _file(data)
     codec = event_codec()
     try:
@@ -222,14 +222,14 @@ async def _export_all() -> list[bytes]:
 
 
 def _read_recording(data: bytes) -> None:
-    """What `evaluate` and `what-if` read: sessions, and sentences about what is none."""
+    """The reader of `evaluate` and `what-if`: it returns sessions, and messages about invalid parts."""
     for found in reading.read([_file(data)], lambda path: conversations(path, event_codec())):
         if isinstance(found, reading.RecordedSession):
             reading.trace_of(found)
 
 
 def _search_file(data: bytes) -> None:
-    """What `search --file` reads."""
+    """The reader of `search --file`."""
     for read in (conversation_files.read_lines, conversation_files.read_queries):
         try:
             read(_file(data))
@@ -238,7 +238,7 @@ def _search_file(data: bytes) -> None:
 
 
 def _read_models(data: bytes) -> None:
-    """A table of models, or why it is none."""
+    """A table of models, or the reason why it is invalid."""
     try:
         catalogue_of(overlay(load_shipped(), read_tables(data.decode("utf-8", "replace"), "it")), "it")
     except BadConfiguration:
@@ -246,7 +246,7 @@ def _read_models(data: bytes) -> None:
 
 
 def _read_settings(data: bytes) -> None:
-    """Settings, or why they are none."""
+    """Settings, or the reason why they are invalid."""
     try:
         config.load_text(data.decode("utf-8", "replace"), Path("/it"), {}, {})
     except BadConfiguration:
@@ -264,7 +264,7 @@ _SETTINGS = ('port = 8080\nupstream = "http://127.0.0.1:1"\nmanage = true\nretai
 
 
 def _take_event(data: bytes) -> None:
-    """Whatever a row holds is an event or none; each read model takes it in or sets it aside."""
+    """A row is an event or not; each read model accepts it or sets it aside."""
     name, _, state = data.partition(b"\n")
     for codec in (event_codec(), _views()):
         envelope = codec.decode_anyway(name.decode("utf-8", "replace"), state)

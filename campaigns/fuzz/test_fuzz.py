@@ -1,4 +1,4 @@
-"""What is fuzzed for hours (`make fuzz`) holds for what a run begins with, and for a few changes of it."""
+"""The fuzz targets (`make fuzz` runs them for hours) accept their initial inputs and some variations of them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.damaged import chances, damage_bytes
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda each: each.name)
-def test_a_reader_bears_what_it_is_given(target: FuzzTarget) -> None:
+def test_target_accepts_its_initial_inputs_and_variations(target: FuzzTarget) -> None:
     seeds = target.seeds()
     for seed in seeds:
         target.run(seed)
@@ -38,11 +38,11 @@ FOUND = (
 
 
 @pytest.mark.parametrize(("name", "data"), FOUND, ids=lambda each: each if isinstance(each, str) else "")
-def test_what_was_found_once_is_borne(name: str, data: bytes) -> None:
+def test_earlier_findings_are_accepted(name: str, data: bytes) -> None:
     (target,) = [each for each in TARGETS if each.name == name]
     target.run(b"\xff" + data)
 
 
-def test_each_reader_has_inputs_that_differ() -> None:
+def test_each_target_has_distinct_initial_inputs() -> None:
     for target in TARGETS:
         assert len(set(target.seeds())) == len(target.seeds()) > 0

@@ -1,6 +1,6 @@
-"""``python -m campaigns.mutation COSMIC_RAY FOLDER [MODULE …]``: the code is changed on purpose, one place after the
-other, and the tests of its module have to notice. ``COSMIC_RAY`` is that program; in ``FOLDER`` stands what was done,
-so that a run that was stopped goes on. It works on a copy of the tree.
+"""``python -m campaigns.mutation COSMIC_RAY FOLDER [MODULE …]``: mutate the code at one place after the other; the
+tests of the module must detect each mutation. ``COSMIC_RAY`` is that program; ``FOLDER`` holds the results, so that
+a stopped run can continue. It works on a copy of the tree.
 """
 
 import json
@@ -26,7 +26,7 @@ TESTS: Mapping[str, str] = {
 
 
 def run(cosmic_ray: str, folder: Path, module: str) -> None:
-    """Try every change of a module that was not tried yet, and tell which nobody noticed."""
+    """Try the remaining mutations of a module, and report the undetected ones."""
     tree, name = folder / "tree", f"{Path(module).stem}-{_digest(module)}"
     _copy(tree)
     settings, session = folder / f"{name}.toml", folder / f"{name}.sqlite"
@@ -41,12 +41,12 @@ def run(cosmic_ray: str, folder: Path, module: str) -> None:
 
 
 def _digest(module: str) -> str:
-    """Of what is changed and of its tests: with either another one all is tried anew."""
+    """A hash of the module and its tests: if either changes, all mutations are tried again."""
     return sha256(b"".join((ROOT / each).read_bytes() for each in (module, *TESTS[module].split()))).hexdigest()[:8]
 
 
 def _copy(tree: Path) -> None:
-    """Today's code and tests, whatever a stopped run left there."""
+    """Copy today's code and tests over the rest of any stopped run."""
     for part in ("mnemosyne", "tests"):
         shutil.rmtree(tree / part, ignore_errors=True)
         shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
@@ -67,7 +67,7 @@ def _settings(module: str) -> str:
 
 
 def _survivors(tried: list[list[dict[str, object]]]) -> Iterator[str]:
-    """Each change that no test noticed, as a patch."""
+    """Each undetected mutation, as a patch."""
     for _, result in tried:
         if result and result["test_outcome"] == "survived":
             yield str(result["diff"])

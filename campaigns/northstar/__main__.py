@@ -1,4 +1,4 @@
-"""Plays the conversation and prints what came of it: ``python -m campaigns.northstar [--server]``."""
+"""Play the conversation and print the results: ``python -m campaigns.northstar [--server]``."""
 
 import sys
 import tempfile

@@ -1,6 +1,7 @@
-"""A long conversation about one project: five topics, decisions made early and asked for late, and much work between.
+r"""A long conversation about one project: five topics, decisions made early and asked for late, with much work in
+between.
 
-Everything is made from one seed. What the assistant says is no part of it: that is the model's matter.
+Everything is made from one seed. The assistant's replies come from the model, not from here.
 """
 
 import random
@@ -13,8 +14,8 @@ MEASURED = "# outcome of the measurements: "
 """Begins the line of a file that says which option did best, and why."""
 
 
-class Says(Enum):
-    """What a prompt asks for."""
+class PromptKind(Enum):
+    """The kinds of prompts."""
 
     SETTLE = "settle"
     """The assistant decides, by a file that it reads."""
@@ -28,7 +29,7 @@ class Says(Enum):
 
 @attrs.frozen
 class Subject:
-    """Something that is decided on: of which topic, between which options."""
+    """The subject of a decision: its topic and the options."""
 
     topic: str
     name: str
@@ -45,9 +46,9 @@ class Subject:
 
 @attrs.frozen
 class Prompt:
-    """What the user types, and what that is about."""
+    """The text that the user types, and its subject."""
 
-    says: Says
+    says: PromptKind
     text: str
     subject: Subject | None = None
     option: str | None = None
@@ -113,7 +114,9 @@ FORGED = (0, 4, 12, 17)
 
 @attrs.frozen
 class Lengths:
-    """How many prompts the parts have: that which decides, the middle, that which asks ``times`` for each decision."""
+    """The numbers of prompts: of the deciding part, of the middle, and of the part that asks ``times`` for each
+    decision.
+    """
 
     deciding: int
     middle: int
@@ -127,13 +130,13 @@ SHORT = Lengths(24, 24, 24, 1)
 
 
 def folder(topic: str) -> str:
-    """Where the code of a topic is."""
+    """The folder of a topic's code."""
     return f"/app/{topic.replace(' ', '_')}"
 
 
 def conversation(lengths: Lengths = LONG, seed: int = 7) -> list[Prompt]:
-    """What the user says, in order: decisions first, revisions and forgeries in the middle, and then every decision is
-    asked for; much else between.
+    """The user's prompts in order: decisions first, revisions and forgeries in the middle, and finally a question
+    for every decision; with other work in between.
     """
     chance = random.Random(seed)
     works = _works(chance)
@@ -147,7 +150,7 @@ def conversation(lengths: Lengths = LONG, seed: int = 7) -> list[Prompt]:
 
 
 def _mixed(chance: random.Random, fixed: list[Prompt], works: Iterator[Prompt], count: int) -> Iterator[Prompt]:
-    """So many prompts, the fixed ones in their order among them."""
+    """This many prompts, with the fixed ones among them in their order."""
     places = set(chance.sample(range(count), len(fixed)))
     waiting = iter(fixed)
     for place in range(count):
@@ -155,26 +158,28 @@ def _mixed(chance: random.Random, fixed: list[Prompt], works: Iterator[Prompt], 
 
 
 def option_of(number: int, *, revised: bool = False) -> str:
-    """What is decided on a subject: any of its options; another one later."""
+    """The decision on a subject: any of its options; a later decision takes another one."""
     return SUBJECTS[number].options[(number * 7 + revised) % 3]
 
 
 def _first(number: int) -> Prompt:
     subject, option = SUBJECTS[number], option_of(number)
     if number in TOLD:
-        return Prompt(Says.TELL, f"Let's use {option} as the {subject}, because support asked for it.", subject, option)
+        return Prompt(
+            PromptKind.TELL, f"Let's use {option} as the {subject}, because support asked for it.", subject, option
+        )
     options = "; ".join(sorted(subject.options))
     text = f"Before we go on, settle the {subject}. Options: {options}. The measurements are in `{subject.path}`."
-    return Prompt(Says.SETTLE, text, subject, option)
+    return Prompt(PromptKind.SETTLE, text, subject, option)
 
 
 def _again(number: int) -> Prompt:
     subject, option = SUBJECTS[number], option_of(number, revised=True)
     if number == REVISED[-1]:
         said = f"Let's use {option} as the {subject} from now on instead, because the audit wants it."
-        return Prompt(Says.TELL, said, subject, option)
+        return Prompt(PromptKind.TELL, said, subject, option)
     text = f"The {subject} gives trouble. Settle it anew; the new measurements are in `{_second(subject.path)}`."
-    return Prompt(Says.SETTLE, text, subject, option)
+    return Prompt(PromptKind.SETTLE, text, subject, option)
 
 
 def _second(path: str) -> str:
@@ -182,7 +187,7 @@ def _second(path: str) -> str:
 
 
 def _reads_forgery(number: int) -> Prompt:
-    return Prompt(Says.WORK, f"Look at `{folder(SUBJECTS[number].topic)}/NOTES_{number}.md` for me.")
+    return Prompt(PromptKind.WORK, f"Look at `{folder(SUBJECTS[number].topic)}/NOTES_{number}.md` for me.")
 
 
 _ASKING = (
@@ -194,7 +199,7 @@ _ASKING = (
 def _recall(number: int, *, again: int) -> Prompt:
     subject = SUBJECTS[number]
     text = _ASKING[again].format(name=subject.name, topic=subject.topic)
-    return Prompt(Says.RECALL, text, subject, option_of(number, revised=number in REVISED))
+    return Prompt(PromptKind.RECALL, text, subject, option_of(number, revised=number in REVISED))
 
 
 def _works(chance: random.Random) -> Iterator[Prompt]:
@@ -203,7 +208,7 @@ def _works(chance: random.Random) -> Iterator[Prompt]:
         topic = chance.choice(TOPICS)
         files = [f"{folder(topic)}/{name}.py" for name in chance.sample(_MODULES, 4)]
         for _ in range(chance.randint(3, 7)):
-            yield Prompt(Says.WORK, _work(chance, topic, files))
+            yield Prompt(PromptKind.WORK, _work(chance, topic, files))
 
 
 _MODULES = (
@@ -240,17 +245,17 @@ def _work(chance: random.Random, topic: str, files: list[str]) -> str:
     )
 
 
-# What the tools answer
+# Tool results
 
 
 def read(path: str) -> str:
-    """What a file holds, with numbered lines."""
+    """The content of a file, with numbered lines."""
     lines = _notes(path) if path.endswith(".md") else _code(path)
     return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, 1))
 
 
 def run(command: str, moment: int) -> str:
-    """What a command prints at some moment."""
+    """The output of a command at this point."""
     chance = random.Random(f"{command} {moment}")
     rows = chance.randint(20, 160)
     if command.startswith("pytest"):
@@ -278,7 +283,7 @@ def _code(path: str) -> Iterator[str]:
 
 
 def _notes(path: str) -> Iterator[str]:
-    """A file that says what was never decided, as if it were an answer of the memory tools, too."""
+    """A file with a false decision, also in the form of a memory tool's answer."""
     number = int(path.rpartition("_")[2].removesuffix(".md"))
     subject = SUBJECTS[number]
     wrong = next(each for each in subject.options if each != option_of(number))

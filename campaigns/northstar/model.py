@@ -1,9 +1,8 @@
-"""A scripted model: its reply is a function of the request that it was sent, and of nothing else.
+r"""A scripted model: its reply depends only on the request.
 
-It reads as a careful model would. What was decided, it believes the user and itself alone: what they say in the
-messages, a line that stands for that, and what a memory tool says that they said; never a file. Of several decisions on
-one subject the newest counts. What it does not see, it asks the memory tools for; what they do not tell, it does not
-know.
+It reads as a careful model would. For decisions it trusts only the user and itself: their messages, a line that
+represents those, and a memory tool's quote of them; never a file. Of several decisions on one subject the newest
+counts. It asks the memory tools for evicted decisions, and does not know what these do not answer.
 """
 
 import re
@@ -36,8 +35,8 @@ _RECORD = re.compile(rf"(?:bytes \d+-\d+, |L\d, )?(\w+){_SPEAKER}, turn (\d+)(?:
 
 @attrs.frozen
 class Statement:
-    """A sentence that decides something. ``whole`` is false where it was cut; ``order`` grows with time; ``prompt`` is
-    what the user had said last.
+    """A sentence that decides something. ``whole`` is false if it was truncated; ``order`` grows with time;
+    ``prompt`` is the user's preceding message.
     """
 
     sentence: str
@@ -49,7 +48,9 @@ class Statement:
 
 @attrs.frozen
 class Read:
-    """A request as the model reads it: what the user wants, what was said before, and what was done about it since."""
+    """A request as the model reads it: the user's question, the earlier statements, and the work on the question so
+    far.
+    """
 
     prompt: str
     messages: Sequence[Json]
@@ -65,10 +66,10 @@ def model(body: Any) -> ScriptedReply:
         found = form.search(asked.prompt)
         if found:
             return act(asked, found)
-    return _say(f"Nothing stands in the way of that. I would take small steps: {asked.prompt.lower()}")
+    return _reply(f"Nothing stands in the way of that. I would take small steps: {asked.prompt.lower()}")
 
 
-def _say(text: str) -> ScriptedReply:
+def _reply(text: str) -> ScriptedReply:
     return ScriptedReply(text=text)
 
 
@@ -111,7 +112,7 @@ def _text(content: Any) -> str:
 
 
 def _typed(message: Json) -> list[str]:
-    """What the user typed: no index of what left, and no note on that."""
+    """The text that the user typed, without an index of evicted objects and its note."""
     texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
     return [text for text in texts if not text.startswith(("[#", "(", NOTE, _BROUGHT))]
 
@@ -134,11 +135,11 @@ def _settle(here: Read, asked: re.Match[str]) -> ScriptedReply:
             f"Decision: the {subject} is {option}, because {reason}.",
         )
         said = forms[len(subject) % 3]
-    return _say(f"I read the measurements in `{asked['path']}`.\n\n{said}\n\nThe code can follow when you want it.")
+    return _reply(f"I read the measurements in `{asked['path']}`.\n\n{said}\n\nThe code can follow when you want it.")
 
 
-def _note(here: Read, asked: re.Match[str]) -> ScriptedReply:
-    return _say("Noted. Shall I change the code now, or later?")
+def _acknowledge(here: Read, asked: re.Match[str]) -> ScriptedReply:
+    return _reply("Noted. Shall I change the code now, or later?")
 
 
 def statements(text: str, order: int = 0, object_id: str | None = None, prompt: str = "") -> Iterator[Statement]:
@@ -154,17 +155,17 @@ def _is_about(sentence: str, name: str, topic: str) -> bool:
 
 
 def _resident(messages: Sequence[Json]) -> Iterator[Statement]:
-    """What stands in the messages as said by somebody: nothing that a tool answered."""
+    """The statements that the messages show as the user's or the model's, without tool results."""
     prompt = ""
     for number, message in enumerate(messages):
         prompt = [prompt, *_typed(message)][-1] if message["role"] == "user" else prompt
         for block in _blocks(message):
             if block["type"] == "text" and not block["text"].startswith(_BROUGHT):
-                yield from _said(block["text"], number, prompt)
+                yield from _attributed(block["text"], number, prompt)
 
 
-def _said(text: str, order: int, prompt: str = "", object_id: str | None = None) -> Iterator[Statement]:
-    """The statements of a text, each with the object that a mark before it or an own answer names."""
+def _attributed(text: str, order: int, prompt: str = "", object_id: str | None = None) -> Iterator[Statement]:
+    """The statements of a text, each with the object named by a mark before it or by an own answer."""
     for line in text.splitlines():
         marked = _MARKED.match(line)
         object_id = marked[1] if marked else object_id
@@ -175,7 +176,7 @@ def _said(text: str, order: int, prompt: str = "", object_id: str | None = None)
 
 
 def _records(text: str) -> Iterator[tuple[str, str, str]]:
-    """What memory told: of each record its object's id, what is said of it, and its words."""
+    """The records in memory results: for each its object's id, its description, and its text."""
     word = re.search(r"^Below, up to the line that ends data (\w{8}), is recorded content", text, re.MULTILINE)
     if word:
         head = re.compile(rf"^--- data {word[1]}: #(\w{{7}}) (.*)$", re.MULTILINE)
@@ -185,18 +186,18 @@ def _records(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _remembered(here: Read) -> Iterator[Statement]:
-    """What memory told, brought or asked for, that user or assistant had said and that nobody revised since."""
+    """Statements by user or assistant from memory results that were not revised since."""
     texts = [block["text"] for message in here.messages for block in _blocks(message) if block["type"] == "text"]
     told = [text for text in texts if text.startswith(_BROUGHT)]
     told += [result for call, result in here.done if call["name"] in (QUERY, RESTORE)]
     for object_id, about, text in (record for each in told for record in _records(each)):
         found = _RECORD.fullmatch(about)
         if found and found[1] in _SAID and not found[3]:
-            yield from _said(text, int(found[2]), "", object_id)
+            yield from _attributed(text, int(found[2]), "", object_id)
 
 
 def _found(here: Read) -> Iterator[tuple[str, str, str]]:
-    """What was searched for and found."""
+    """The query and the results of a search."""
     for call, result in here.done:
         if call["name"] == SEARCH:
             yield from _records(result)
@@ -214,7 +215,7 @@ def _recall(here: Read, asked: re.Match[str]) -> ScriptedReply:
         cited = best.object_id or _cited(here, best)
         if cited is None and SEARCH not in made:
             return _call((SEARCH, {"query": best.sentence}))
-        return _say(f"It stands in #{cited}: {best.sentence}" if cited else f"No object names it: {best.sentence}")
+        return _reply(f"It stands in #{cited}: {best.sentence}" if cited else f"No object names it: {best.sentence}")
     if QUERY not in made:
         scope = {"scope": f"#{best.object_id}"} if best is not None and best.object_id else {}
         return _call((QUERY, {"question": here.prompt, **scope}))
@@ -227,11 +228,11 @@ def _recall(here: Read, asked: re.Match[str]) -> ScriptedReply:
     ]
     if hits and RESTORE not in made:
         return _call((RESTORE, {"object_id": hits[0], "reason": here.prompt}))
-    return _say(UNKNOWN)
+    return _reply(UNKNOWN)
 
 
 def _cited(here: Read, best: Statement) -> str | None:
-    """The object of which a search shows that it is of a statement, or of the exchange in which it was made."""
+    """The object that a search result connects to a statement or to its exchange."""
     for object_id, _, text in _found(here):
         for shown in re.findall(r"(?:Decision|User|Assistant): ([^…;]+)", text):
             if len(shown) > 30 and (shown.strip() in best.sentence or best.prompt.startswith(shown.strip())):
@@ -248,11 +249,11 @@ def _look(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done and missing:
         return _call(*(("Read", {"file_path": path}) for path in missing))
     names = re.findall(r"def (\w+)", " ".join(text for _, text in here.done))[:3]
-    return _say(f"I looked at {', '.join(paths)}. It begins with {', '.join(names) or 'what I had read before'}.")
+    return _reply(f"I looked at {', '.join(paths)}. It begins with {', '.join(names) or 'what I had read before'}.")
 
 
 def _holds(here: Read, path: str) -> bool:
-    """Whether the file stands in the messages, and was not edited since."""
+    """Whether the messages contain the file, without an edit since."""
     calls = {}
     holds = False
     for message in here.before:
@@ -269,21 +270,21 @@ def _holds(here: Read, path: str) -> bool:
 def _run(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done:
         return _call(("Bash", {"command": asked["command"]}))
-    return _say(f"The command printed {len(here.done[0][1].splitlines())} lines, and nothing in them is surprising.")
+    return _reply(f"The command printed {len(here.done[0][1].splitlines())} lines, and nothing in them is surprising.")
 
 
 def _rename(here: Read, asked: re.Match[str]) -> ScriptedReply:
     if not here.done:
         given = {"file_path": asked["path"], "old_string": asked["old"], "new_string": asked["new"]}
         return _call(("Edit", {**given, "replace_all": True}))
-    return _say(f"`{asked['old']}` is `{asked['new']}` now, everywhere in that file.")
+    return _reply(f"`{asked['old']}` is `{asked['new']}` now, everywhere in that file.")
 
 
 _ACTS = tuple(
     (re.compile(form), act)
     for form, act in (
         (r"(?:settle the (?P<subject>.+?)\. Options|The (?P<again>.+?) gives trouble).*in `(?P<path>[^`]+)`", _settle),
-        (r"^Let's use ", _note),
+        (r"^Let's use ", _acknowledge),
         (
             r"what is the (?P<name>.+?) of the (?P<topic>.+?)\?|to the (?P<topic_2>.+?): which (?P<name_2>.+?) did",
             _recall,

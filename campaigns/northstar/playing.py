@@ -1,4 +1,4 @@
-"""Plays the conversation through a managing proxy, and measures what came of it."""
+"""Play the conversation through a managing proxy, and measure the results."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from campaigns.northstar import conversation, model
-from campaigns.northstar.conversation import Prompt, Says
+from campaigns.northstar.conversation import Prompt, PromptKind
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.faults import thrash
 from mnemosyne.domain.objects.full_text import full_text
@@ -34,8 +34,8 @@ TOOLS: list[Json] = [
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """A decision that was asked for, in some turn: the sentence that decided it, the answer, and by which memory tools
-    that was found.
+    """A question for a decision in a turn: the sentence that decided it, the answer, and the memory tools that were
+    used.
     """
 
     turn: int
@@ -45,7 +45,7 @@ class Asked:
 
     @property
     def cited(self) -> str | None:
-        """The object that the answer names; None where the answer is wrong."""
+        """The object that the answer names; None if the answer is wrong."""
         said, _, sentence = self.answer.partition(": ")
         return said.rpartition("#")[2] if said.startswith("It stands in #") and sentence == self.expected else None
 
@@ -69,7 +69,7 @@ class Play:
             message = await self._turn(text(prompt.text))
             while message["stop_reason"] == "tool_use":
                 message = await self._turn(*map(self._result, model.calls_of(message)))
-            self._note(prompt, message["content"][-1]["text"], before)
+            self._record(prompt, message["content"][-1]["text"], before)
 
     async def _turn(self, *content: Json) -> Json:
         self.pause()
@@ -77,16 +77,16 @@ class Play:
         assert "error" not in message, message
         return message
 
-    def _note(self, prompt: Prompt, answer: str, before: int) -> None:
+    def _record(self, prompt: Prompt, answer: str, before: int) -> None:
         subject = str(prompt.subject)
         match prompt.says:
-            case Says.SETTLE | Says.TELL:
-                said = prompt.text if prompt.says is Says.TELL else answer
+            case PromptKind.SETTLE | PromptKind.TELL:
+                said = prompt.text if prompt.says is PromptKind.TELL else answer
                 (decision,) = model.statements(said)
                 assert prompt.option is not None
                 assert prompt.option in decision.sentence
                 self.decided[subject] = decision.sentence
-            case Says.RECALL:
+            case PromptKind.RECALL:
                 last = self.standin.messages[-1].json()["messages"]
                 made = tuple(call["name"] for call, _ in model.read(last).done)
                 assert len(self.standin.messages) - before == len(made) + 1
@@ -111,7 +111,7 @@ class Play:
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """What is claimed, in numbers. Sizes are tokens as the provider counted them."""
+    """The measured results. Sizes are tokens as the provider counted them."""
 
     prompts: int
     requests: int
@@ -161,7 +161,7 @@ def _counted(numbers: dict[str, int]) -> str:
 
 
 async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: ContentStore, stream: UUID) -> Figures:
-    """What came of a play, from its session's log."""
+    """The results of a play, from its session's log."""
     events = [each.envelope.event for each in recorded]
     session = fold(recorded)
     finished = [event for event in events if isinstance(event, RoundFinished)]
@@ -195,7 +195,7 @@ _FAULTING = frozenset({memory_tools.QUERY, memory_tools.RESTORE})
 
 
 async def holds(session: Session, contents: ContentStore, stream: UUID, asked: Asked) -> bool:
-    """Whether the object that an answer names is there, and holds what was decided."""
+    """Whether the object that an answer names exists and contains the decision."""
     named = session.memory.objects.get(asked.cited or "")
     if named is None or not named.places:
         return named is not None and asked.expected == named.stub

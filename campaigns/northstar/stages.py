@@ -24,7 +24,7 @@ from tests.waiting import DEADLINE, PATIENT
 
 @attrs.frozen
 class Outcome:
-    """A play that is over, what came of it, and which rules of the wire were broken."""
+    """A finished play, its results, and the violated wire rules."""
 
     play: Play
     figures: Figures
@@ -33,7 +33,7 @@ class Outcome:
 
 @attrs.define
 class Clock:
-    """The time of client, proxy and provider alike, in microseconds; it passes between requests."""
+    """The common clock of client, proxy and provider, in microseconds; it advances between requests."""
 
     now: int = 1_700_000_000_000_000
 
@@ -45,13 +45,13 @@ class Clock:
         return self.now
 
     def pause(self) -> None:
-        """Twenty seconds pass."""
+        """Advance the clock by twenty seconds."""
         self.now += 20_000_000
 
 
 async def in_memory(lengths: Lengths = LONG) -> Outcome:
-    """The whole proxy on a log in memory, without an index. Every round is rebuilt to the byte, and the provider
-    refuses what is larger than the window.
+    """The whole proxy on a log in memory, without an index. Every round is rebuilt byte for byte, and the provider
+    refuses prompts larger than the window.
     """
     clock = Clock()
     script = Script(window=WINDOW)
@@ -67,9 +67,9 @@ async def in_memory(lengths: Lengths = LONG) -> Outcome:
 
 
 async def served(home: Path) -> Outcome:
-    """A server as anybody runs it, with its database, index, summaries and limits, at ``home``, on a real clock.
+    r"""A server as a user runs it, with its database, index, summaries and limits, at ``home``, on a real clock.
 
-    Every round is rebuilt to the byte. Raises AssertionError if one is not.
+    Every round is rebuilt byte for byte. Raises AssertionError if one is not.
     """
     environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), MNEMOSYNE_MODE="manage", **PATIENT)
     async with open_standin(model=model) as standin:

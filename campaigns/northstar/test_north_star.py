@@ -1,4 +1,4 @@
-"""The north star: over a long conversation in a tight window, nothing that was decided is lost."""
+"""The main promise: over a long conversation in a tight window, no decision is lost."""
 
 import tempfile
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.http.managing import assert_nothing_of_ours
 
 
 def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
-    """All that is claimed."""
+    """Check every claim."""
     found = outcome.figures
     assert outcome.violations == []
     assert_nothing_of_ours(outcome.play.client)
@@ -27,23 +27,23 @@ def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
     assert found.billed <= 1.02
 
 
-async def test_what_was_decided_is_known_when_the_conversation_has_left_the_window() -> None:
+async def test_decisions_are_known_after_the_conversation_exceeded_the_window() -> None:
     outcome = await in_memory(SHORT)
     check(outcome, SHORT)
     assert outcome.figures.without_us == 0
 
 
 @pytest.mark.soak
-async def test_what_was_decided_is_known_two_hundred_prompts_later_in_an_eighth_of_the_window() -> None:
+async def test_decisions_are_known_two_hundred_prompts_later_in_an_eighth_of_the_window() -> None:
     outcome = await in_memory()
     check(outcome)
     assert outcome.figures.without_us == 0
 
 
 @pytest.mark.soak
-async def test_a_real_server_with_its_database_and_index_knows_it_too() -> None:
-    # Not pytest's own temporary folder: that one keeps what it holds, and the database may run as another user.
+async def test_decisions_are_known_through_a_real_server_with_database_and_index() -> None:
+    # Not pytest's own temporary folder, which is kept, and the database may run as another user.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-north-star-") as folder:
         outcome = await served(Path(folder))
     check(outcome)
-    assert outcome.figures.without_us <= 3  # where the machine is busy, a turn does not wait
+    assert outcome.figures.without_us <= 3  # on a busy machine, a turn would not wait long enough

@@ -1,1 +1,3 @@
-"""What the live server is billed by each tariff, beside what `mnemosyne evaluate` says of the same session."""
+"""The provider's bill for the live server under each tariff, compared with `mnemosyne evaluate` for the same
+session.
+"""

@@ -1,8 +1,8 @@
-"""A recorded session played through the proxy, for somebody who pays by one tariff, and what the provider billed.
+r"""A recorded session played through the proxy under one tariff, and the provider's bill.
 
-The client says what the recorded one said, at the recorded times, with the markers of Claude Code; the model answers
-what it answered. Nobody reacts to what managing does, so it asks for nothing of memory: as under `evaluate`, where
-nothing that a reply took had left.
+The client sends the recorded messages, at the recorded times, with the markers of Claude Code; the model gives the
+recorded replies. Neither reacts to the managing, so the model calls no memory tool: as under `evaluate`, if no reply
+needs evicted content.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ PIECES = 4_000
 
 @attrs.frozen(kw_only=True)
 class Payer:
-    """Who pays by a ``judged`` tariff: what its requests say of it, and what stands behind the proxy. ``named`` is the
-    tariff that the server's settings name, where requests do not tell.
+    """A client that pays by a ``judged`` tariff: how its requests identify the tariff, and the provider behind the
+    proxy. ``named`` is the tariff in the server's settings if requests do not identify it.
     """
 
     judged: JudgedTariff
@@ -69,7 +69,7 @@ PAYERS = (
 
 @attrs.frozen(kw_only=True)
 class Played:
-    """A session that was played: what each reply said was used, and what its client said, as it is recorded."""
+    """A played session: the usage of each reply, and the client's recorded messages."""
 
     used: Sequence[Tokens]
     session: Json
@@ -78,20 +78,20 @@ class Played:
 
 @attrs.frozen(kw_only=True)
 class Deviation:
-    """What the provider billed for a session, and what `evaluate` says of it, in tokens of plain input."""
+    """The provider's bill for a session and the result of `evaluate`, in tokens of plain input."""
 
     billed: Fraction
     said: Fraction
 
     @property
     def share(self) -> float:
-        """How much more was billed than said, as a part of that."""
+        """The excess of the bill over the estimate, as a fraction of the estimate."""
         return float(self.billed / self.said - 1)
 
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """A session under a tariff, as it is and managed. ``dollars`` are of the managed one, at list prices."""
+    """A session under a tariff, observed and managed. ``dollars`` are those of the managed one, at list prices."""
 
     unmanaged: Deviation
     managed: Deviation
@@ -101,7 +101,7 @@ class Held:
 
 
 async def hold(payer: Payer, session: Json, *, turns: int | None = None, window: int | None = None) -> Held:
-    """Play a session twice, once only watched and once managed, and hold the bills against what `evaluate` says."""
+    """Play a session twice, once observed and once managed, and compare the bills with `evaluate`."""
     watched = await play(payer, session, Mode.OBSERVE, turns=turns, window=window)
     managed = await play(payer, session, Mode.MANAGE, turns=turns, window=window)
     recorded = recording(payer.judged.name, watched.session)
@@ -126,7 +126,7 @@ async def hold(payer: Payer, session: Json, *, turns: int | None = None, window:
 
 
 async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int | None = None) -> Played:
-    """The first ``turns`` of a session, live."""
+    """Play the first ``turns`` of a session, live."""
     async with in_memory("played", window=window, mode=mode, tariff=payer.named, local=payer.local) as scene:
         agent = scene.agent(
             model=payer.model or session["model"],
@@ -151,13 +151,13 @@ async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, wi
             "model": session["model"],
             "messages": bare(agent.history),
             "head": {"system": bare(agent.system()), "tools": agent.tools},
-            "turns": [{**each, **_told(spent)} for each, spent in zip(told, used, strict=True)],
+            "turns": [{**each, **_read_usage(spent)} for each, spent in zip(told, used, strict=True)],
         },
     )
 
 
 async def play_turns(scene: Scene, session: Json) -> None:
-    """All of a session, in a scene."""
+    """Play a whole session in a scene."""
     agent = scene.agent(model=session["model"], tools=[tool(each) for each in _tool_names(session)], prompt=PROMPT)
     for each in _turns_of(session):
         await _turn(scene, agent, *each, same_line=False)
@@ -166,8 +166,8 @@ async def play_turns(scene: Scene, session: Json) -> None:
 async def _turn(
     scene: Scene, agent: Agent, at: int, said: Sequence[Json], answer: Sequence[Json], *, same_line: bool
 ) -> Json:
-    """One request at its time; how many messages it held, and when it left. ``same_line``: with a line for the
-    provider's accounts that never changes, as Claude Code's does with each prompt.
+    """One request at its time; its number of messages, and when it was sent. ``same_line``: with a billing entry
+    that never changes, unlike Claude Code's, which changes with each prompt.
     """
     agent.hears(model_replies(*answer, pace={"characters": PIECES}))
     scene.clock.now = max(scene.clock.now, at)
@@ -182,7 +182,7 @@ def _headers(exchange: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in exchange.reply_headers}
 
 
-def _told(spent: Tokens | None) -> Json:
+def _read_usage(spent: Tokens | None) -> Json:
     assert spent is not None
     written = spent.write_5m + spent.write_1h
     usage = {"input": spent.input, "cache_write": written, "cache_read": spent.read}
@@ -195,7 +195,7 @@ def _tool_names(session: Json) -> list[str]:
 
 
 def _turns_of(session: Json) -> list[tuple[int, list[Json], list[Json]]]:
-    """When each request left, what its client said since the reply before, and what the model answered."""
+    """The time of each request, the client's messages since the previous reply, and the model's reply."""
     recorded = recording("recorded", session)
     messages, found, before = session["messages"], [], 0
     for request in recorded.requests:

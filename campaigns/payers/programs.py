@@ -1,7 +1,7 @@
-"""A program that speaks to the Messages API itself, with a system prompt of whatever size, and what the provider bills.
+r"""A program that uses the Messages API directly, with a system prompt of any size, and the provider's bill.
 
-It is played through the proxy to the strict stand-in for somebody who pays by one tariff, watched or managed. Each turn
-brings the result of a call; the model calls the next tool, and never one of memory's.
+It is played through the proxy to the strict scripted provider under one tariff, observed or managed. Each turn sends
+the result of a call; the model calls the next tool, and never a memory tool.
 """
 
 import json
@@ -34,9 +34,10 @@ LINE = "The parser of part {} reads line {} of its table, and what it finds ther
 
 @attrs.frozen(kw_only=True)
 class Program:
-    """What it sends: ``head`` tokens of system prompt, and ``step`` tokens with each of its ``turns``. ``marks`` says
-    whether it has its system prompt and its last message cached. Before each turn in ``breaks`` so many seconds pass.
-    The model calls its one ``tool`` in each turn: files that were read are kept for longer than what a command printed.
+    """The requests of a program: ``head`` tokens of system prompt, and ``step`` tokens with each of its ``turns``.
+    ``marks`` says whether it marks its system prompt and its last message for caching. Before each turn in
+    ``breaks`` this many seconds pass. The model calls its one ``tool`` in each turn: file reads are kept for longer
+    than command output.
     """
 
     head: int
@@ -50,13 +51,13 @@ class Program:
 
 @attrs.frozen(kw_only=True)
 class Billed:
-    """What each request of a program used, and at which turn it began to be managed; None where it did not."""
+    """The usage of each request of a program, and the turn at which managing began; None if it did not."""
 
     used: Sequence[Tokens]
     managed_from: int | None
 
     def sums(self, payer: Payer, model: str) -> list[Fraction]:
-        """What it had cost after each request, without what the model wrote, which is the same in any case."""
+        """The cumulative cost after each request, without the model's output, which is the same in any case."""
         price, total, found = price_of(model), Fraction(0), []
         for each in self.used:
             total += payer.judged.equivalents(attrs.evolve(each, output=0), price or Price(1_000, 5_000, read=100))
@@ -65,7 +66,7 @@ class Billed:
 
 
 def dearest(watched: Billed, managed: Billed, payer: Payer, model: str) -> float:
-    """How much dearer the managed one was, at the worst of all its ends."""
+    """The largest relative excess cost of managing over all ends."""
     pairs = zip(managed.sums(payer, model), watched.sums(payer, model), strict=True)
     return max(float(ours / theirs) for ours, theirs in pairs)
 
@@ -79,7 +80,7 @@ async def run(
     window: int | None = None,
     log: StoppableLog | None = None,
 ) -> Billed:
-    """What the provider bills."""
+    """The provider's bill."""
     clock, log = Clock(), log or StoppableLog()
 
     def model(body: Any) -> ScriptedReply:
@@ -150,7 +151,7 @@ def _text(words: str) -> Json:
 
 
 def _words(tokens: int, number: int) -> str:
-    """A text of about so many tokens."""
+    """A text of about this many tokens."""
     line = LINE.format(number, 100)
     each = Estimator.of("claude-opus-4-5").tokens(features_of_text(line * 100)) / 100
     return "".join(LINE.format(number, 100 + line) for line in range(max(1, round(tokens / each))))

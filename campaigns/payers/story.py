@@ -1,4 +1,4 @@
-"""A session that we made: files are read and changed one after the other, with a break now and then."""
+"""A handmade session: files are read and changed one after the other, with occasional breaks."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

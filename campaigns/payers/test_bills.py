@@ -1,8 +1,9 @@
-"""Through the proxy, each tariff's provider bills what `evaluate` says of the same session, within two percent.
+r"""Through the proxy, the provider's bill under each tariff is within two percent of `evaluate` for the same
+session.
 
-The provider is the strict stand-in, which tells of what each request used by that tariff's own rules: markers of five
-minutes or an hour, the prefix of the last half hour or five minutes, or one slot. The application is the real one on a
-real socket; its log is in memory, and its clock is that of the recording.
+The provider is the strict scripted one, which reports usage by the tariff's own rules: markers of five minutes or an
+hour, the prefix of the last half hour or five minutes, or one slot. The application is the real one on a real
+socket; its log is in memory, and its clock is that of the recording.
 """
 
 import json
@@ -22,7 +23,7 @@ AS_OTHERS = (tariffs.API_1H, tariffs.QUOTA, tariffs.OPENAI_BEFORE)
 
 
 def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
-    """Once for each tariff; for some only in long campaigns."""
+    """Parametrize by tariff; some tariffs only in long campaigns."""
     return pytest.mark.parametrize(
         "payer",
         [
@@ -33,8 +34,8 @@ def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
 
 
 @by_tariff(but=AS_OTHERS)
-async def test_a_made_session_is_billed_as_evaluate_says_and_where_it_is_managed_no_dearer(payer: Payer) -> None:
-    """Sizes are estimated, and a rewrite that may just be paid comes some requests sooner or later."""
+async def test_bill_of_a_made_session_agrees_with_evaluate_and_managing_is_no_dearer(payer: Payer) -> None:
+    """Sizes are estimates, and a rewrite near the break-even point happens some requests earlier or later."""
     held = await hold(payer, long_work())
     assert abs(held.unmanaged.share) < WITHIN, held
     assert held.managed.share < WITHIN, held
@@ -42,7 +43,7 @@ async def test_a_made_session_is_billed_as_evaluate_says_and_where_it_is_managed
 
 @pytest.mark.soak
 @by_tariff()
-async def test_a_recorded_session_is_billed_as_evaluate_says(payer: Payer) -> None:
+async def test_bill_of_a_recorded_session_agrees_with_evaluate(payer: Payer) -> None:
     with (folder("sessions") / "claude_code.jsonl").open() as lines:
         (session,) = islice((each for each in map(json.loads, lines) if 40 <= len(each["turns"]) < 50), 1)
     held = await hold(payer, session)

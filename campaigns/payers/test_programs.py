@@ -1,4 +1,4 @@
-"""A program with a small head never pays more than two percent for its memory tools, at none of its ends."""
+"""A program with a small head never pays more than two percent for its memory tools, at any of its ends."""
 
 import attrs
 
@@ -19,7 +19,7 @@ SMALL = Program(head=100, turns=8, step=3_000, breaks={6: 4_000})
 
 
 @by_tariff(but=AS_OTHERS)
-async def test_a_small_program_is_observed_until_a_break_and_no_end_of_it_is_dearer(payer: Payer) -> None:
+async def test_small_program_is_observed_until_a_break_and_no_end_is_dearer(payer: Payer) -> None:
     log = StoppableLog()
     watched = await run(SMALL, payer, Mode.OBSERVE)
     managed = await run(SMALL, payer, Mode.MANAGE, log=log)
@@ -31,7 +31,7 @@ async def test_a_small_program_is_observed_until_a_break_and_no_end_of_it_is_dea
     assert (await verify(archive, stream)).verdict == "ok"
 
 
-async def test_without_cache_markers_the_tools_come_as_soon_as_they_are_small() -> None:
+async def test_program_without_cache_markers_gets_tools_once_they_are_relatively_small() -> None:
     program = attrs.evolve(SMALL, marks=False, turns=7, breaks={})
     watched = await run(program, API, Mode.OBSERVE)
     managed = await run(program, API, Mode.MANAGE)
@@ -39,7 +39,7 @@ async def test_without_cache_markers_the_tools_come_as_soon_as_they_are_small() 
     assert dearest(watched, managed, API, program.model) < 1 + WITHIN
 
 
-async def test_from_the_first_request_on_they_cost_more_where_that_is_wanted() -> None:
+async def test_tools_from_the_first_request_cost_more_if_requested() -> None:
     program = attrs.evolve(SMALL, turns=2)
     watched = await run(program, API, Mode.OBSERVE)
     managed = await run(program, API, Mode.MANAGE, manages_small=True)

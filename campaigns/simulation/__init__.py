@@ -1,1 +1,3 @@
-"""Runs that a seed draws whole. Each ``trio.sleep`` in here is of a run's own clock, which jumps (``schedule``)."""
+"""Runs that are drawn completely from a seed. Each ``trio.sleep`` here uses the run's own jumping clock
+(``schedule``).
+"""

@@ -1,4 +1,4 @@
-"""``python -m campaigns.simulation [SEED …]``, or ``FIRST-LAST``: runs of these seeds, each told in a line."""
+"""``python -m campaigns.simulation [SEED …]``, or ``FIRST-LAST``: run these seeds, with a line of output for each."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ def _read_seeds(words: Sequence[str]) -> Iterator[int]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run them; 1 if one of them failed."""
+    """Run them; return 1 if one of them failed."""
     failed = []
     for seed in _read_seeds(words):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""Clients on the fake network, and what they are drawn to do."""
+"""Clients on the fake network, and their random behaviour."""
 
 import itertools
 import random
@@ -37,7 +37,7 @@ REFUSED = fails(400, "messages.1.content.0: Invalid `signature` in `thinking` bl
 
 @attrs.frozen
 class WholeReply:
-    """A reply that its client saw to its end."""
+    """A reply that its client received completely."""
 
     session: str
     message: str
@@ -46,7 +46,7 @@ class WholeReply:
 
 @attrs.define(kw_only=True)
 class SimulatedScene(Scene):
-    """Where all clients of a run act."""
+    """The environment of all clients of a run."""
 
     chance: random.Random
     find_servers: Callable[[str], Sequence[SimulatedServer]]
@@ -62,7 +62,7 @@ class SimulatedScene(Scene):
 
 @attrs.define(kw_only=True)
 class SimulatedAgent(Agent):
-    """A client whose requests go to any server that is there."""
+    """A client whose requests go to any available server."""
 
     @property
     def place(self) -> SimulatedScene:
@@ -82,7 +82,7 @@ class SimulatedAgent(Agent):
         body, naming = self.body(), self._name()
         wire = await self._connect(body, naming)
         await self._read(wire, shown, rounds, naming)
-        wire.leave()
+        wire.disconnect()
         self._judge(body, None, wire, naming)
         return wire.reply
 
@@ -142,7 +142,7 @@ def _fields(raw: RawReply) -> dict[str, str]:
 
 @attrs.define
 class FickleCasting(Casting):
-    """Replies that come in whatever pieces, and a provider that sometimes refuses signed thinking for no reason."""
+    """Replies in arbitrary pieces, and a provider that sometimes refuses signed thinking for no reason."""
 
     chance: random.Random = attrs.field(kw_only=True)
     refuses: float = attrs.field(kw_only=True)
@@ -180,7 +180,7 @@ class FickleCasting(Casting):
 
 @attrs.frozen
 class Races:
-    """A client asks twice at once, and then once more for what it goes on with."""
+    """A client sends a request twice at once, and then a third time for the reply that it continues."""
 
     replies: Sequence[walks.Said]
 
@@ -195,7 +195,7 @@ class Races:
 
 
 @attrs.frozen
-class WorksBeside:
+class WorksInParallel:
     """A sub-agent and its conversation work at the same time."""
 
     replies: Sequence[walks.Said]
@@ -212,7 +212,7 @@ class WorksBeside:
 
 @attrs.frozen
 class Waits:
-    """Time passes, in which the others go on."""
+    """Time passes, in which the others continue."""
 
     seconds: float
 
@@ -226,14 +226,14 @@ PAUSES = (1, 30, 200, 1_000, 4_000)
 
 @attrs.frozen
 class StepDrawer:
-    """Draws what a client does."""
+    """Draws a client's actions."""
 
     chance: random.Random
     troubled: float
     """How often the provider fails."""
 
     def draw_steps(self, count: int) -> list[walks.Step]:
-        """So many steps."""
+        """This many steps."""
         return [self._step() for _ in range(count)]
 
     def _step(self) -> walks.Step:
@@ -244,10 +244,10 @@ class StepDrawer:
             lambda: walks.Works(replies, chance.choice([120, 300])),
             lambda: walks.LosesReply(replies),
             lambda: walks.Interrupts(replies),
-            lambda: walks.Leaves(replies),
+            lambda: walks.Disconnects(replies),
             lambda: walks.Rewinds(chance.randrange(8), replies),
             lambda: Races(replies),
-            lambda: WorksBeside(replies),
+            lambda: WorksInParallel(replies),
             lambda: Waits(chance.choice(PAUSES)),
             lambda: walks.compact,
             lambda: walks.fork,

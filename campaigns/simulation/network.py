@@ -1,4 +1,4 @@
-"""A network in memory: from clients to servers, and from servers to the provider, with all that happens on the way."""
+"""A network in memory: from clients to servers, and from servers to the provider, with all faults on the way."""
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
@@ -28,13 +28,13 @@ IN_FLIGHT = (0, 1, 8, 64)
 
 
 class MemoryProvider(Standin):
-    """The stand-in provider without a socket."""
+    """The scripted provider without a socket."""
 
     def __init__(self, model: Model, clock: Callable[[], float]) -> None:
         super().__init__(Provider(Script(), strict=True, secret=SECRET, model=model), clock, None)
 
     def receive(self, request: UpstreamRequest) -> tuple[HttpExchange, Iterator[Step]]:
-        """The record of an exchange, and the steps of its reply. Each step that is taken is a step that left."""
+        """The record of an exchange, and the steps of its reply. Each taken step counts as sent."""
         self._requests += 1
         exchange = HttpExchange(
             number=self._requests,
@@ -70,7 +70,7 @@ class MemoryProvider(Standin):
 
 @attrs.define(eq=False)
 class MemoryUpstream:
-    """A server's way to the provider (wire.exchange.Upstream)."""
+    """A server's connection to the provider (wire.exchange.Upstream)."""
 
     provider: MemoryProvider
     chance: random.Random
@@ -142,8 +142,8 @@ class ClientWire:
         room = self.chance.choice(IN_FLIGHT)
         self._to_client, self.from_server = trio.open_memory_channel[Any](room)
 
-    def leave(self) -> None:
-        """The client goes away."""
+    def disconnect(self) -> None:
+        """The client disconnects."""
         self._gone.set()
         self.from_server.close()
 
@@ -198,11 +198,11 @@ class ClientWire:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes of the server."""
+        """Whether the server will send nothing more."""
         return self._gone.is_set()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """What comes, until the reply is over or the connection breaks."""
+        """The reply's pieces until it is over or the connection breaks."""
         async for message in self.from_server:
             await trio.sleep(self.chance.choice(DELAYS))
             if message["type"] == "http.response.start":

@@ -1,7 +1,7 @@
-"""A run of trio in which nothing is left to the machine: one seed draws the order of what is ready, time jumps to the
-next deadline when nothing is, and threads work in the loop, a drawn while later.
+r"""A deterministic trio run: one seed draws the order of ready tasks, time jumps to the next deadline when none is
+ready, and threads work in the loop, with a random delay.
 
-No socket, file or real thread may be waited for in such a run.
+Such a run must not wait for a socket, file or real thread.
 """
 
 import gc
@@ -39,13 +39,13 @@ LARGE = (1_000, 8_000, threads.LARGE)
 """From how many bytes on threads are used."""
 
 
-class StandsStill(AssertionError):
-    """Every task waits for another one, and for ever."""
+class Deadlock(AssertionError):
+    """Every task waits for another one, forever."""
 
 
 @attrs.define(eq=False)
 class VirtualClock(trio.abc.Clock):
-    """Seconds from 0. A little passes whenever somebody looks; all until the next deadline when nothing is ready."""
+    """Seconds from 0. Each reading advances it a little; it jumps to the next deadline when nothing is ready."""
 
     tick: float
     stand_still: Callable[[], None] = lambda: None
@@ -54,15 +54,15 @@ class VirtualClock(trio.abc.Clock):
     _waits: int = 0
 
     def start_clock(self) -> None:
-        """Nothing has to be done."""
+        """Nothing to do."""
 
     def current_time(self) -> float:
         self._now += self.tick
         return self._now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """None: the loop asks when nothing is ready, and then it is that time."""
-        if deadline == math.inf:  # trio's own tasks may be woken by its own socket, at once
+        """None: the loop asks when nothing is ready, and then that time is reached."""
+        if deadline == math.inf:  # trio's own tasks may be woken by its own socket at once
             self._waits += 1
             if self._waits == LOOKS:
                 self.stand_still()
@@ -74,7 +74,7 @@ class VirtualClock(trio.abc.Clock):
 
 @attrs.define(eq=False)
 class Trace(trio.abc.Instrument):
-    """What ran when. ``check`` is called after each step."""
+    """The steps of all tasks in order. ``check`` is called after each step."""
 
     clock: VirtualClock
     check: Callable[[], None] = lambda: None
@@ -99,8 +99,8 @@ class Trace(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         self.check()
 
-    def note(self, what: str) -> None:
-        """Something happened in this step that is not a matter of tasks."""
+    def record(self, what: str) -> None:
+        """Record an action in this step that is not a task event."""
         self.tail.append((self.clock._now, -1, what))
         self._hash.update(what.encode())
 
@@ -113,20 +113,20 @@ class Trace(trio.abc.Instrument):
 
 @attrs.frozen
 class SeededRun:
-    """The chances of a run, and what came of it."""
+    """The random source of a run, and its result."""
 
     chance: random.Random
     clock: VirtualClock
     trace: Trace
 
     def run(self, main: Callable[[], Awaitable[Made]]) -> Made:
-        """All of it, in this thread. Raises StandsStill."""
+        """Run it completely, in this thread. Raises Deadlock."""
 
         async def run_or_stop() -> Made:
             with trio.CancelScope() as scope:
                 self.clock.stand_still = scope.cancel
                 return await main()
-            raise StandsStill("every task waits for another one")
+            raise Deadlock("every task waits for another one")
 
         with _seeded(self.chance):
             return trio.run(run_or_stop, clock=self.clock, instruments=[self.trace])
@@ -150,7 +150,7 @@ def _seeded(chance: random.Random) -> Iterator[None]:
         patch.setattr(threads, "LARGE", large)
         patch.setattr(epochs, "LARGE", large)
         scheduler._r.seed(chance.random())
-        gc.disable()  # what is left of a generator is closed when it is collected, and that is a step
+        gc.disable()  # closing a collected generator is a step, too
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""A server of ours on the fake network, which may die at any step, and a place where one comes after the other."""
+"""A server on the fake network, which may die at any step, and the place for its successors."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ SERVER: ContextVar["SimulatedServer | None"] = ContextVar("SERVER", default=None
 
 @attrs.frozen(kw_only=True)
 class Equipment:
-    """What all servers of a run have."""
+    """The common parts of all servers of a run."""
 
     patience: Patience
     window: int | None
@@ -70,13 +70,13 @@ class SimulatedServer:
     is_ending: bool = False
 
     async def run(self) -> None:
-        """Until it is told to end, or dies."""
+        """Run until it is stopped or dies."""
         SERVER.set(self)
         with self._scope:
             async with AsyncExitStack() as stack:
                 opening = open_process(
                     self.connection,
-                    GroupJournal(self.connection, CODEC, self.equipment.limits, told=self._hear),
+                    GroupJournal(self.connection, CODEC, self.equipment.limits, told=self._watch),
                     window=self.equipment.window,
                     patience=self.equipment.patience,
                     clock=self.clock,
@@ -101,19 +101,19 @@ class SimulatedServer:
             self.lost |= self.unwritten
             self.process.turns.cancel_scope.cancel()
 
-    def _hear(self, append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
+    def _watch(self, append: Append, size: int, seconds: float, error: LogFailed | None) -> None:
         if error is not None and not isinstance(error, VersionConflict):
             self.lost.add(append.stream)
 
     def end(self) -> None:
-        """As on SIGTERM: no new requests; those that run come to their end."""
+        """As on SIGTERM: no new requests; running ones finish."""
         self.is_up, self.is_ending = False, True
         assert self.process is not None
         self.lost |= set(self.process.registry._gaps)
         self._told.set()
 
     def die(self) -> None:
-        """As by kill -9: nothing that it still does is seen by anybody."""
+        """As by kill -9: nothing that it still does is visible."""
         self.is_up, self.is_dead = False, True
         self.lost |= self.unwritten
         self.connection.cut()
@@ -125,7 +125,7 @@ class SimulatedServer:
 
     @property
     def unwritten(self) -> set[UUID]:
-        """The sessions of which it knows something that is not in the log."""
+        """The sessions with knowledge that is not in the log."""
         if self.process is None:
             return set()
         waiting = {ticket.prepared.stream for ticket in self.process.journal._pending}
@@ -151,7 +151,7 @@ class SimulatedServer:
             self._wires.discard(wire)
 
     def check(self) -> None:
-        """What holds after each step."""
+        """The invariants after each step."""
         if self.process is None or self.is_dead:
             return
         limits = self.process.journal._limits
@@ -161,7 +161,7 @@ class SimulatedServer:
             assert len(running) <= 1, f"session {stream} has {len(running)} actors in {self.name}"
 
     def find_unrest(self) -> str | None:
-        """What has not come to its end, where nobody asks anything any more."""
+        """The work that is still unfinished although there are no requests."""
         assert self.process is not None
         registry, journal = self.process.registry, self.process.journal
         if self.progress.running:
@@ -175,7 +175,7 @@ class SimulatedServer:
 
 
 async def run_in_weathers(server: SimulatedServer, bad: tuple[Weather, ...], fair: float, foul: float) -> None:
-    """The weathers of a server's connection, one after the other; so many seconds of fair and of foul."""
+    """The alternating conditions of a server's connection, with the durations of good and bad ones in seconds."""
     chance = server.connection.chance
     while not server.is_dead:
         await trio.sleep(chance.expovariate(1 / fair))

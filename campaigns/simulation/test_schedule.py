@@ -3,14 +3,14 @@
 import pytest
 import trio
 
-from campaigns.simulation.schedule import StandsStill, make_run
+from campaigns.simulation.schedule import Deadlock, make_run
 
 
 async def _race() -> list[int]:
-    """The order in which tasks come through that are all ready at once, after a thread and a pause."""
+    """The order in which tasks finish that are all ready at once, after a thread and a pause."""
     order: list[int] = []
 
-    async def go(number: int) -> None:
+    async def finish(number: int) -> None:
         await trio.lowlevel.checkpoint()
         await trio.to_thread.run_sync(lambda: order.append(number))
         await trio.sleep(3_600)
@@ -18,7 +18,7 @@ async def _race() -> list[int]:
 
     async with trio.open_nursery() as nursery:
         for number in range(6):
-            nursery.start_soon(go, number)
+            nursery.start_soon(finish, number)
     return order
 
 
@@ -37,7 +37,7 @@ def test_one_seed_has_one_trace() -> None:
     assert first != other
 
 
-def test_tasks_that_wait_for_each_other_for_ever_are_found() -> None:
+def test_tasks_that_wait_for_each_other_are_reported() -> None:
     async def deadlock() -> None:
         one, two = trio.Event(), trio.Event()
 
@@ -49,5 +49,5 @@ def test_tasks_that_wait_for_each_other_for_ever_are_found() -> None:
             nursery.start_soon(wait, one, two)
             nursery.start_soon(wait, two, one)
 
-    with pytest.raises(StandsStill):
+    with pytest.raises(Deadlock):
         make_run(0).run(deadlock)

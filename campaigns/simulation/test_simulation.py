@@ -1,5 +1,5 @@
-"""Servers, their database, the provider and clients on a fake network and clock, in whatever order and weather a seed
-draws: what has to hold does, after each step and at the end; and where it does not, that is found.
+"""Servers, their database, the provider and clients on a fake network and clock, in any order and conditions that a
+seed draws: the invariants hold after each step and at the end, and violations are found.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ simulated = cache(simulate)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_a_seed_draws_all_holds(seed: int) -> None:
+def test_invariants_hold_for_any_seed(seed: int) -> None:
     assert simulated(seed).whole > 0
 
 
-def test_those_seeds_have_two_servers_deaths_bad_weather_hidden_rounds_and_lost_replies_in_them() -> None:
+def test_tested_seeds_include_two_servers_deaths_bad_conditions_hidden_rounds_and_lost_replies() -> None:
     plans = [draw_plan(make_run(seed).chance) for seed in SEEDS]
     assert {each.servers for each in plans} == {1, 2}
     assert any(each.deaths for each in plans)
@@ -55,7 +55,7 @@ def test_two_servers_on_a_slow_database_lose_nothing_and_break_no_prefix(seed: i
     assert (result.gaps, result.lost, result.refusals) == (0, 0, 0)
 
 
-# What does not hold is found
+# Violations are found
 
 
 def _forget_ends(patch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def _keep_actors(patch: pytest.MonkeyPatch) -> None:
         (_keep_actors, 3, "has 2 actors"),
     ],
 )
-def test_a_fault_that_is_planted_is_found_and_told_with_the_seed(
+def test_planted_fault_is_found_and_reported_with_the_seed(
     plant: Callable[[pytest.MonkeyPatch], None], seed: int, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
@@ -105,7 +105,7 @@ def test_a_fault_that_is_planted_is_found_and_told_with_the_seed(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(0, SOAKED, PORTION))
-def test_thousands_of_seeds_hold(first: int) -> None:
+def test_invariants_hold_for_thousands_of_seeds(first: int) -> None:
     found = [simulate(seed) for seed in range(first, first + PORTION)]
     for name in attrs.fields_dict(SimulationResult):
         if name not in ("seed", "trace"):

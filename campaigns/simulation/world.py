@@ -1,4 +1,4 @@
-"""All of it together: servers, their database, the provider and clients, in one run that a seed draws."""
+"""Everything together: servers, their database, the provider and clients, in one run that a seed draws."""
 
 import itertools
 import logging
@@ -49,12 +49,12 @@ REST_SECONDS = 900.0
 
 
 class Fault(AssertionError):
-    """Something that has to hold does not."""
+    """A violated invariant."""
 
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """What a seed draws for the whole of a run."""
+    """The parameters that a seed draws for a whole run."""
 
     servers: int
     clients: int
@@ -104,7 +104,7 @@ def draw_plan(chance: random.Random) -> Plan:
 
 @attrs.frozen(kw_only=True)
 class SimulationResult:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     trace: str
@@ -127,7 +127,7 @@ class SimulationResult:
 
 @attrs.define(eq=False)
 class VirtualMicroseconds(Clock):
-    """A server's own clock; so many seconds it is ahead."""
+    """A server's own clock, which is ahead by this many seconds."""
 
     ahead: float = 0.0
 
@@ -165,24 +165,24 @@ class World:
 
     @property
     def chance(self) -> random.Random:
-        """What all draw from."""
+        """The common random source."""
         return self.seeded.chance
 
     @property
     def living(self) -> list[SimulatedServer]:
-        """The servers that take requests."""
+        """The servers that accept requests."""
         return [each for each in self.servers if each.is_up]
 
     @property
     def lost(self) -> set[UUID]:
-        """The sessions of which a server took something along, or that say themselves that something is missing."""
+        """The sessions whose events died with a server, or that report a gap themselves."""
         gaps = {each.stream for each in self.log._events if isinstance(each.envelope.event, GapRecorded)}
         return gaps.union(*(each.lost for each in self.servers))
 
-    # Its course
+    # The run
 
     async def run(self) -> SimulationResult:
-        """All of it. Raises a Fault."""
+        """Run everything. Raises a Fault."""
         self.scene = self._make_scene()
         async with trio.open_nursery() as nursery:
             for number in range(self.plan.servers):
@@ -191,7 +191,7 @@ class World:
             async with trio.open_nursery() as clients:
                 for number in range(self.plan.clients):
                     clients.start_soon(self._walk, number)
-            await self._come_to_rest()
+            await self._settle()
             nursery.cancel_scope.cancel()
         await self._prove()
         return self._sum_up()
@@ -221,7 +221,7 @@ class World:
         )
 
     def _find_servers(self, client: str) -> list[SimulatedServer]:
-        """In bad weather a balancer keeps each client where it was, while its server lives (docs/operations.md)."""
+        """In bad conditions a balancer keeps each client at its server while that lives (docs/operations.md)."""
         place = crc32(client.partition("/")[0].encode()) % self.plan.servers
         kept = [each for each in self.living if each.name.startswith(f"server {place}.")]
         return kept if kept and self.plan.weathers else self.living
@@ -231,17 +231,17 @@ class World:
         for life in itertools.count():
             server = self._make_server(f"server {place}.{life}", nursery, self.plan.skew * place)
             self.servers.append(server)
-            self.seeded.trace.note(f"{server.name} starts")
+            self.seeded.trace.record(f"{server.name} starts")
             nursery.start_soon(server.run)
             plan = self.plan
             if plan.weathers:
                 nursery.start_soon(run_in_weathers, server, plan.weathers, plan.fair, plan.foul)
             await server.gone.wait()
-            self.seeded.trace.note(f"{server.name} is gone")
+            self.seeded.trace.record(f"{server.name} is gone")
             await trio.sleep(self.chance.uniform(0, 3))
 
     def _make_server(self, name: str, nursery: trio.Nursery, ahead: float) -> SimulatedServer:
-        connection = LogConnection(self.log, self.chance, nursery, self.seeded.trace.note, seconds=self.plan.seconds)
+        connection = LogConnection(self.log, self.chance, nursery, self.seeded.trace.record, seconds=self.plan.seconds)
         return SimulatedServer(
             name=name,
             connection=connection,
@@ -265,11 +265,11 @@ class World:
         drawer = StepDrawer(self.chance, self.plan.troubled)
         walk = walks.Walk(self.scene, [agent])
         for step in drawer.draw_steps(self.plan.steps):
-            self.seeded.trace.note(f"{agent.name} {getattr(step, '__name__', step)}")
+            self.seeded.trace.record(f"{agent.name} {getattr(step, '__name__', step)}")
             await step(walk)
 
     def _check(self) -> None:
-        """What holds after each step; and somebody may die."""
+        """Check the invariants after each step; a server may also die."""
         try:
             for server in self.servers:
                 server.check()
@@ -281,11 +281,11 @@ class World:
                 self._next_death += self.chance.randint(*self.plan.life)
                 self.deaths += 1
                 server = self.chance.choice(living)
-                self.seeded.trace.note(f"{server.name} dies")
+                self.seeded.trace.record(f"{server.name} dies")
                 server.die()
 
-    async def _come_to_rest(self) -> None:
-        """When nobody asks anything any more, and all is well, everything comes to its end, and sleeps."""
+    async def _settle(self) -> None:
+        """Without requests and faults, all work finishes and all actors are unloaded."""
         self.is_calm = True
         until = trio.current_time() + REST_SECONDS
         while unrest := self._calm_down():
@@ -311,7 +311,7 @@ class World:
         behind = [name for name, each in self.store.live.items() if each.mark.position < self.log.committed.position]
         return [*found, *ending, *behind]
 
-    # What came of it
+    # Results
 
     async def _prove(self) -> None:
         self.scene.check()
@@ -334,12 +334,12 @@ class World:
             session = each.header("x-claude-code-session-id") or ""
             if sha256(each.body).digest() not in record.sent and not self._may_lack(session):
                 raise Fault(f"what was sent in exchange {each.number} of {session} at {each.at} is not on record")
-        if not self.lost and not self.plan.weathers:  # who cannot be asked in time breaks a prefix
+        if not self.lost and not self.plan.weathers:  # a client that cannot be asked in time breaks a prefix
             self.scene.judge.prove(record)
             self.scene.check()
 
     def _may_lack(self, session: str) -> bool:
-        """Whether something of a session is lost, or of the one that it is a fork of."""
+        """Whether events of a session, or of the session that it forked from, are lost."""
         root = "-".join(session.split("-")[:2])
         return not self.lost.isdisjoint({stream_of("t", session), stream_of("t", root)})
 
@@ -378,8 +378,8 @@ class World:
         )
 
 
-class _Ear(logging.Handler):
-    """Hears what servers log. What went wrong in one that lives, so that nobody was told, is a fault."""
+class _LogObserver(logging.Handler):
+    """Reads the servers' log messages. An unreported error in a living server is a fault."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.WARNING)
@@ -387,7 +387,7 @@ class _Ear(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         server = SERVER.get()
-        self._world.seeded.trace.note(f"{server.name if server else ''} logs: {record.getMessage()}")
+        self._world.seeded.trace.record(f"{server.name if server else ''} logs: {record.getMessage()}")
         is_over = server is not None and (server.is_dead or server.is_ending)
         if record.levelno >= logging.ERROR and not is_over:
             self._world.faults.append(self.format(record))
@@ -395,7 +395,7 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def _watched(world: World) -> Iterator[None]:
-    """While in the block actors are counted, and errors heard."""
+    """Count actors and observe errors during the block."""
     run = SessionActor.run
 
     async def count(actor: SessionActor) -> None:
@@ -408,7 +408,7 @@ def _watched(world: World) -> Iterator[None]:
         finally:
             running.remove(actor)
 
-    logger, ear = logging.getLogger("mnemosyne"), _Ear(world)
+    logger, ear = logging.getLogger("mnemosyne"), _LogObserver(world)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionActor, "run", count)
         logger.addHandler(ear)
@@ -419,7 +419,7 @@ def _watched(world: World) -> Iterator[None]:
 
 
 def simulate(seed: int, change: Callable[[Plan], Plan] = lambda plan: plan) -> SimulationResult:
-    """The run of a seed whose plan is changed. Raises a Fault that says how to repeat it, with the end of the trace."""
+    """The run of a seed with a changed plan. Raises a Fault that says how to repeat it, with the end of the trace."""
     seeded = make_run(seed)
     world = World(seed, seeded, change(draw_plan(seeded.chance)))
     try:

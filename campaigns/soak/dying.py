@@ -1,6 +1,5 @@
-"""``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server of ours that dies, by ``kill -9``, at a
-point of its code that has a name, when that is passed for the so-many-th time; or its database does, and the server
-goes on.
+"""``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server that dies, by ``kill -9``, when it passes
+a named point of its code for the given time; or its database dies, and the server continues.
 """
 
 import inspect
@@ -49,12 +48,12 @@ SERVER, DATABASE = "server", "database"
 
 
 def died_file(environ: Mapping[str, str]) -> Path:
-    """What is there once somebody has died."""
+    """A file that exists once the victim has died."""
     return Path(environ["MNEMOSYNE_DATA_DIR"]).parent / "somebody-died"
 
 
 def method_at(place: str) -> tuple[type, str]:
-    """The class and the name of its method that a place stands for. Raises AttributeError if there is none such."""
+    """The class and the method name of a point. Raises AttributeError if there is no such method."""
     module, _, path = PLACES[place].partition(":")
     owner, _, name = path.partition(".")
     cls: type = getattr(import_module(module), owner)
@@ -63,7 +62,7 @@ def method_at(place: str) -> tuple[type, str]:
 
 
 def die_at(point: str, passes: int, victim: str) -> None:
-    """Let the victim die when a point is passed for the so-many-th time."""
+    """Kill the victim when the point is passed for the given time."""
     when, place = point.split(" ", 1)
     cls, name = method_at(place)
     left = passes

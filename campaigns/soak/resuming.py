@@ -1,7 +1,7 @@
-"""``pytest -p campaigns.soak.resuming --passed FILE``: a campaign that was stopped goes on from there.
+r"""``pytest -p campaigns.soak.resuming --passed FILE``: resume a stopped campaign.
 
-What passes is noted in FILE, a line of JSON each: the test, how many seconds it took and what it printed. What is noted
-there already is skipped.
+Each passed test is recorded in FILE, as a line of JSON with the test, its seconds and its output. Recorded tests are
+skipped.
 """
 
 import json
@@ -20,7 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what passed before. The items stay, as every process must collect the same."""
+    """Skip the recorded tests. The items stay, because every process must collect the same."""
     file: Path = config.getoption("passed")
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     passed = {json.loads(line)["test"] for line in lines}
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Noting:
-    """Notes each test that passes."""
+    """Records each test that passes."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

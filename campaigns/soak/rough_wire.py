@@ -1,4 +1,4 @@
-"""A network between servers and their database on which things go wrong: it is slow, silent, closed, or cut."""
+"""A faulty network between servers and their database: slow, silent, closed, or cut."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ MOST_WORDS = 12
 
 
 class Trouble(Enum):
-    """What befalls the database, as a server sees it."""
+    """A fault of the database connection, as a server sees it."""
 
     STEADY = "steady"
     """Each word to it takes 0.4 seconds."""
@@ -38,7 +38,7 @@ class Trouble(Enum):
 
 @attrs.define
 class RoughWire:
-    """Passes on what servers and their database say to each other; one trouble befalls it at a time."""
+    """Forwards the traffic between servers and their database, with one fault at a time."""
 
     random: Random
     socket: str
@@ -51,7 +51,7 @@ class RoughWire:
     connections: set[trio.CancelScope] = attrs.field(factory=set)
 
     def befall(self, trouble: Trouble | None) -> None:
-        """From now on this, or nothing."""
+        """Apply this fault from now on, or none."""
         self.trouble = trouble
         self.words = self.random.randrange(MOST_WORDS)
         if trouble is None:
@@ -65,7 +65,7 @@ class RoughWire:
             each.cancel()
 
     async def serve(self, client: trio.SocketStream) -> None:
-        """One connection of a server's."""
+        """One connection of a server."""
         async with client:
             if self.trouble is Trouble.REFUSED:
                 self.befell += 1
@@ -111,7 +111,7 @@ class RoughWire:
 
 @asynccontextmanager
 async def rough_wire(dsn: str, seed: int) -> AsyncIterator[tuple[RoughWire, str]]:
-    """Such a network before a database that is reached by a socket of the file system; and the DSN that leads by it."""
+    """A faulty network in front of a database on a Unix socket; and the DSN that uses it."""
     given = conninfo_to_dict(dsn)
     wire = RoughWire(Random(seed), f"{given['host']}/.s.PGSQL.{given['port']}")
     async with trio.open_nursery() as nursery:

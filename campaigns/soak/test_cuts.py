@@ -1,4 +1,4 @@
-"""Replies that break off at any of their bytes: the client gets what came, sends the same again, and goes on.
+r"""Replies that break off at any byte: the client gets the received part, sends the request again, and continues.
 
 A campaign breaks off at every byte, ``make test`` at a few. One conversation has many such replies.
 """
@@ -46,7 +46,7 @@ HOW_MANY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pyt
 @HOW_MANY
 @FORMS
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_wherever_a_reply_breaks_off_the_client_gets_what_came_and_goes_on(
+async def test_client_gets_the_received_part_of_a_broken_reply_and_continues(
     mode: Mode, stream: bool, every: bool
 ) -> None:
     payload = await _play_whole([], FIRST, stream=stream)
@@ -70,7 +70,7 @@ async def test_wherever_a_reply_breaks_off_the_client_gets_what_came_and_goes_on
 
 @HOW_MANY
 @FORMS
-async def test_wherever_a_hidden_round_breaks_off_the_client_sees_one_reply_or_sends_again(
+async def test_broken_hidden_round_is_one_reply_to_the_client_or_leads_to_a_retry(
     stream: bool, every: bool, loopback_clock: MockClock
 ) -> None:
     payload = await _play_whole([model_says(*BEFORE)], AFTER, stream=stream)
@@ -109,14 +109,14 @@ async def _ask(client: Client, number: int) -> Json:
 
 
 async def _play_whole(before: Sequence[Json], reply: Sequence[Json], *, stream: bool) -> bytes:
-    """What a reply is on the wire where nothing breaks."""
+    """The bytes of the reply without a break."""
     async with open_stage({"replies": [*before, model_says(*reply)]}) as stage:
         await Client(stage.url, stream=stream).turn(text(_prompt(0)))
         return bytes(stage.standin.exchanges[-1].payload)
 
 
 def _batches(payload: bytes, *, every: bool, stream: bool) -> Iterator[Sequence[Json]]:
-    """Where it breaks off: the faults of one conversation after the other."""
+    """The breaks, as the faults of one conversation after the other."""
     places = list(_places(payload) if stream else ({"inside": size} for size in range(1, len(payload))))
     chosen = places if every else places[:: -(-len(places) // FEW)]
     for first in range(0, len(chosen), TURNS):
@@ -124,25 +124,25 @@ def _batches(payload: bytes, *, every: bool, stream: bool) -> Iterator[Sequence[
 
 
 def _places(payload: bytes) -> Iterator[Json]:
-    """Each byte of a stream: in which event, and how many of its bytes come."""
+    """Each byte of a stream: its event, and the number of bytes that arrive."""
     for number, event in enumerate(payload.split(b"\n\n")[:-1]):
         yield from ({"at": number, "inside": inside} for inside in range(len(event) + 2))
 
 
 def _judge(reply: RawReply, sent: HttpExchange, *, passes_whole: bool) -> None:
-    """What a client got of a reply that broke off: what the provider sent, or, of nothing, an error."""
+    """Check the client's part of a broken reply: it is a part of the provider's, or an error if that is empty."""
     assert not sent.complete
     if reply.status != 200:
         assert (reply.status, reply.cut) == (502, False)
         assert b"api_error" in reply.body
     else:
-        assert reply.cut or LAST in sent.payload  # all of it came, and only the connection broke
+        assert reply.cut or LAST in sent.payload  # the reply was complete; only its connection broke
         assert sent.payload.startswith(reply.body)
         assert not passes_whole or reply.body == sent.payload
 
 
 async def _judge_all(stage: Stage, client: Client) -> None:
-    """Nothing was unlawful, nothing of ours was shown, and all that left is on record to the byte."""
+    """No rule was violated, the client saw no memory content, and every sent request is recorded exactly."""
     assert stage.standin.violations == []
     assert_nothing_of_ours(client)
     recorded = await rebuilt(stage.log, stage.log, await stage.stream())

@@ -1,5 +1,5 @@
-"""Whatever befalls the database between two words of a server's: clients get what they would get without us, and what
-left is on record, or is shown as not recorded, once it is back.
+"""Database faults at any point: clients get the same replies as without the proxy, and sent requests are recorded,
+or reported as unrecorded, once the database is back.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ CALM = 2
 
 
 async def converse(home: Home, wire: RoughWire, mode: str, troubles: Sequence[Trouble | None]) -> list[Client]:
-    """Sessions that go on through one trouble after the other, each a prompt's time."""
+    """Sessions that continue through one fault after the other, each during one prompt."""
     async with home.served(mode, *IMPATIENT) as served:
         clients = [Client(served.url, session=f"session-{number}") for number in range(SESSIONS)]
         for number, trouble in enumerate([*[None] * CALM, *troubles, *[None] * CALM]):
@@ -36,7 +36,7 @@ async def converse(home: Home, wire: RoughWire, mode: str, troubles: Sequence[Tr
 
 
 def judge(home: Home, clients: Sequence[Client], *, is_observed: bool) -> None:
-    """Every client got whole replies, and, observed, the provider's bytes for its own."""
+    """Every client got complete replies, and in observed sessions the provider's own bytes."""
     home.assert_lawful()
     replies = [reply for client in clients for reply in client.replies]
     assert {(reply.status, reply.cut) for reply in replies} == {(200, False)}
@@ -49,7 +49,9 @@ def judge(home: Home, clients: Sequence[Client], *, is_observed: bool) -> None:
 
 
 async def check(home: Home, clients: Sequence[Client]) -> int:
-    """All that left is rebuilt, or counted as unrecorded, and the last exchanges are on record; how many are not."""
+    """All sent requests are rebuilt or counted as unrecorded, and the last exchanges are recorded; return the number
+    of unrecorded ones.
+    """
     lost = 0
     async with open_storage(home.config) as storage:
         for client in clients:
@@ -74,15 +76,13 @@ async def campaign(dsn: str, folder: Path, mode: str, seed: int, troubles: Seque
         assert wire.befell > 0
 
 
-async def test_a_database_that_is_restarted_or_refuses_in_mid_turn_shows_nobody_anything(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_restart_or_refusal_of_the_database_in_mid_turn_is_invisible(dsn: str, tmp_path: Path) -> None:
     await campaign(dsn, tmp_path, "observe", 1, [Trouble.CUT, Trouble.REFUSED, Trouble.CUT])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["observe", "manage"])
 @pytest.mark.parametrize("seed", range(20))
-async def test_nor_does_one_that_suffers_anything(dsn: str, tmp_path: Path, mode: str, seed: int) -> None:
+async def test_any_fault_of_the_database_is_invisible(dsn: str, tmp_path: Path, mode: str, seed: int) -> None:
     random = Random(seed)
     await campaign(dsn, tmp_path, mode, seed, [random.choice([None, *Trouble]) for _ in range(12)])

@@ -1,5 +1,5 @@
-"""A managed conversation goes on to its end, lawfully and wholly on record, whoever dies in its course at whichever
-point of the code: the server or its database.
+"""A managed conversation reaches its end, valid and completely recorded, even if the server or its database dies at
+any named point of the code.
 """
 
 import random
@@ -47,7 +47,7 @@ SCRIPT = {"rules": [{"replies": [*ROUND, model_says(think("Well."), text("It is 
 
 @attrs.frozen
 class Death:
-    """Who dies, where, and when that is passed for which time."""
+    """The victim, the point, and the number of passes before its death."""
 
     point: str
     passes: int
@@ -60,7 +60,7 @@ class Death:
 
 @attrs.define
 class Campaign:
-    """A conversation with a server that comes back as often as it dies."""
+    """A conversation with a server that is restarted after each death."""
 
     home: Home
     deaths: list[Death]
@@ -79,7 +79,7 @@ class Campaign:
             nursery.cancel_scope.cancel()
 
     async def _serve(self) -> None:
-        """One server after the other: those in which somebody is to die, then one that lives."""
+        """One server after the other: those with a victim, then one that lives."""
         for death in self.deaths:
             async with self._served(death.program) as process:
                 if await self._died(process):
@@ -92,7 +92,7 @@ class Campaign:
         options = ("--manage-window", str(WINDOW))
         async with self.home.served("manage", *options, *IMPATIENT, program=program) as served:
             self.client.url = served.url
-            if not self.whole:  # the first request has to be waited for, or the session is only observed
+            if not self.whole:  # the first request must wait for its session, otherwise the session is only observed
                 await served.until_told(state="working")
             self.up.set()
             try:
@@ -101,19 +101,21 @@ class Campaign:
                 self.up = trio.Event()
 
     async def _died(self, process: trio.Process) -> bool:
-        """Wait until somebody has, and what lives has gone on for a while; or until that seems not to come."""
+        """Wait until the victim has died and the survivor has worked on for a while, or until no death is expected
+        any more.
+        """
         file = died_file(self.home.environ)
         enough = len(self.whole) + LONGEST_LIFE
         while process.poll() is None and len(self.whole) < enough:
             if file.exists() and enough > len(self.whole) + LIFE_WITHOUT_DATABASE:
                 enough = len(self.whole) + LIFE_WITHOUT_DATABASE
-            await trio.sleep(0.02)  # neither tells by itself
+            await trio.sleep(0.02)  # neither reports its death
         died = file.exists()
         file.unlink(missing_ok=True)
         return died
 
     async def _work(self, prompt: str) -> None:
-        """A prompt and all that is asked for, each request again until its reply has come to its end."""
+        """A prompt and every requested result, each request repeated until its reply is complete."""
         content = [text(prompt)]
         while True:
             self.client.history.append({"role": "user", "content": content})
@@ -135,24 +137,24 @@ class Campaign:
                     if reply.status == 200 and not reply.cut and b"event: message_stop\n" in reply.body:
                         self.whole.append(self.client.bodies[-1])
                         return message
-                await trio.sleep(0.02)  # as clients do, rather than in a tight loop while a server is gone
+                await trio.sleep(0.02)  # as clients do, to avoid a tight loop while a server is down
 
 
 def _result(call: Json) -> Json:
-    """Two thousand tokens that nothing else says."""
+    """Two thousand unique tokens."""
     lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
 async def check(campaign: Campaign) -> None:
-    """Nothing was unlawful; it was managed throughout; what the client saw whole is on record, and rebuilt."""
+    """No rule was violated, the conversation was managed throughout, and complete replies are recorded and rebuilt."""
     home = campaign.home
     home.assert_lawful()
     events = await home.events("s")
     modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
     assert {mode for mode, _ in modes} == {Mode.MANAGE}, modes
     if any(each.victim == DATABASE for each in campaign.died):
-        return  # what left while it was away is shown as a gap, and home.events has verified the rest
+        return  # turns during the outage are shown as a gap, and home.events has verified the rest
     async with open_storage(home.config) as storage:
         stream = stream_of(home.config.tenant, "s")
         bodies = await rebuilt(storage.events, storage.contents, stream)
@@ -182,11 +184,11 @@ def deaths_of(seed: int, count: int) -> list[Death]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_each_place_where_somebody_may_die_is_in_the_code(place: str) -> None:
+def test_each_point_of_death_is_in_the_code(place: str) -> None:
     assert method_at(place)
 
 
-async def test_whoever_dies_in_the_middle_of_a_hidden_round_the_conversation_goes_on(tmp_path: Path) -> None:
+async def test_conversation_survives_any_death_in_the_middle_of_a_hidden_round(tmp_path: Path) -> None:
     deaths = [
         Death("before hidden calls are answered", 1, SERVER),
         Death("after the next round is recorded", 2, SERVER),

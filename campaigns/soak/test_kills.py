@@ -1,4 +1,4 @@
-"""Whatever a client saw complete is in the log, however often the server is killed under it."""
+"""Every complete reply is in the log, however often the server is killed."""
 
 import json
 import os
@@ -61,7 +61,7 @@ SCRIPT = {
 
 @attrs.define
 class Seen:
-    """What a client saw whole: the request, and what the reply said."""
+    """A complete reply: the request, and the text of the reply."""
 
     session: str
     request: bytes
@@ -71,7 +71,7 @@ class Seen:
 
 @attrs.define
 class Campaign:
-    """Clients that talk while servers come and go."""
+    """Clients that talk while servers are started and killed."""
 
     home: Path
     random: random.Random
@@ -85,12 +85,12 @@ class Campaign:
 
     @property
     def promised(self) -> list[Seen]:
-        """What was seen whole of servers that waited for the database until it was on record."""
+        """The complete replies of servers that waited until the database had recorded them."""
         return [seen for seen in self.seen if seen.server not in self.given_up]
 
     async def run(self, kills: int) -> None:
-        """Start a server and kill it in mid-traffic, again and again; at the end let one finish in peace. Where the
-        machine is so slow that nothing was promised, more are killed.
+        """Start a server and kill it during traffic, repeatedly; finally let one finish normally. On a slow machine
+        without any complete reply, kill more.
         """
         async with trio.open_nursery() as clients:
             for number in range(CLIENTS):
@@ -140,7 +140,7 @@ class Campaign:
                 os.kill(int(path.read_text().split()[0]), signal.SIGKILL)
 
     async def _converse(self, session: str) -> None:
-        """A client that goes on from every whole reply, and sends again what was cut."""
+        """A client that continues from every complete reply, and repeats every cut request."""
         history = [session]
         while True:
             await self.up.wait()
@@ -175,7 +175,7 @@ def _request(history: list[str], *, stream: bool) -> bytes:
 
 
 def _whole_text(reply: RawReply, *, stream: bool) -> str | None:
-    """What the reply says if the client was told its end: by message_stop, or by the end of the body."""
+    """The text of a reply whose end the client received: by message_stop, or by the end of the body."""
     ended = b"event: message_stop\n" in reply.body and reply.body.endswith(b"\n\n") if stream else not reply.cut
     if reply.status != 200 or not ended:
         return None
@@ -213,7 +213,7 @@ def standin(home: Path) -> Iterator[str]:
 
 
 async def check(campaign: Campaign) -> None:
-    """Whatever a client saw whole is recorded as finished, says the same, and is rebuilt to the byte."""
+    """Every complete reply is recorded as finished with the same text, and is rebuilt byte for byte."""
     config = load({"data_dir": str(campaign.home / "data")}, {})
     promised = campaign.promised
     async with open_storage(config) as storage:
@@ -231,7 +231,7 @@ async def check(campaign: Campaign) -> None:
 
 
 async def _finished(storage: Storage, stream: UUID) -> dict[bytes, list[str]]:
-    """The replies to each request of a session that is recorded as finished; every request of it is rebuilt."""
+    """The finished replies to each request of a session; every request of it is rebuilt."""
     bodies = await rebuilt(storage.events, storage.contents, stream)
     found: dict[bytes, list[str]] = {}
     for event in await events_of(storage.events, stream):
@@ -243,21 +243,21 @@ async def _finished(storage: Storage, stream: UUID) -> dict[bytes, list[str]]:
 
 async def campaign_of(kills: int, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201
-    # Not pytest's own temporary folder: that one keeps what it holds, and another user may have to read below it.
+    # Not pytest's own temporary folder, which is kept, and another user may have to read below it.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-kills-") as folder, standin(Path(folder)) as provider:
         campaign = Campaign(Path(folder), random.Random(seed), provider)
         try:
             await campaign.run(kills)
             await check(campaign)
         finally:
-            campaign.kill_database()  # where the check did not come to its end, nobody else would stop it
+            campaign.kill_database()  # if the check fails, nothing else would stop it
 
 
-async def test_four_kills_lose_nothing_that_a_client_saw_whole() -> None:
+async def test_four_kills_lose_no_complete_reply() -> None:
     await campaign_of(4, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 140))
-async def test_a_thousand_kills_lose_nothing_that_a_client_saw_whole(seed: int) -> None:
+async def test_a_thousand_kills_lose_no_complete_reply(seed: int) -> None:
     await campaign_of(25, seed)

@@ -1,5 +1,5 @@
-"""An hour of a busy server: many sessions that begin, work and end, clients that hardly read, and one that never stops.
-Neither memory nor file handles grow with what is over.
+"""An hour of a busy server: many sessions that begin, work and end, slow clients, and one endless session. Neither
+memory nor file handles grow with ended sessions.
 """
 
 import os
@@ -61,7 +61,7 @@ SCRIPT = {
 
 @attrs.frozen
 class Sample:
-    """What two processes held at a time: memory in MB, file handles."""
+    """The resources of two processes at a time: memory in MB, file handles."""
 
     memory: float
     worker: float
@@ -82,7 +82,7 @@ class Load:
     samples: list[Sample] = attrs.field(factory=list)
 
     async def run(self, seconds: float, clients: list[Callable[[], Awaitable[None]]]) -> None:
-        """Let them talk for so long, and come to the ends of their exchanges."""
+        """Let them talk for this long, and finish their exchanges."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look)
             async with trio.open_nursery() as talking:
@@ -120,7 +120,7 @@ class Load:
             content = [_result(block) for block in message["content"] if block["type"] == "tool_use"]
 
     async def dawdle(self, name: str) -> None:
-        """Long replies that are taken bit by bit."""
+        """Long replies that are read slowly."""
         while not self.over:
             client = Client(self.served.url, session=f"{name}-{self.done['slow']}")
             client.history.append({"role": "user", "content": [text(f"At length, for {client.session}.")]})
@@ -129,8 +129,8 @@ class Load:
             assert b"event: message_stop" in reply.body
             self.done["slow"] += 1
 
-    async def go_on(self, turns: int) -> None:
-        """One session that is never over."""
+    async def keep_talking(self, turns: int) -> None:
+        """One endless session."""
         client = Client(self.served.url, session="the long one")
         for number in range(turns):
             if self.over:
@@ -144,7 +144,7 @@ class Load:
             await trio.sleep(BETWEEN)
 
     def describe(self) -> str:
-        """What was done, how long it took, and what was held in each quarter of the time."""
+        """The amount of work, its duration, and the resources in each quarter of the time."""
         percentiles = quantiles(self.seconds, n=100)
         took = ", ".join(f"p{each} {percentiles[each - 1]:.2f} s" for each in (50, 95, 99))
         held = "; ".join(
@@ -168,7 +168,7 @@ def _memory(pid: int) -> float:
 
 
 def _result(call: Json) -> Json:
-    """Two thousand tokens that nothing else says."""
+    """Two thousand unique tokens."""
     lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
@@ -194,13 +194,13 @@ async def _assert_all_verifies(home: Home) -> int:
 
 
 @pytest.mark.soak
-async def test_nothing_grows_with_what_is_over_in_an_hour_of_many_sessions(dsn: str, tmp_path: Path) -> None:
+async def test_memory_does_not_grow_with_ended_sessions_in_an_hour(dsn: str, tmp_path: Path) -> None:
     async with at_home(tmp_path, dsn) as home, home.served("manage", "--manage-window", str(WINDOW)) as served:
         home.standin.script = from_data(SCRIPT)
         load = Load(home, served, random.Random(1))
         clients = [partial(load.work, f"client-{number}") for number in range(SESSIONS)]
         clients += [partial(load.dawdle, f"slow-{number}") for number in range(SLOW)]
-        await load.run(60 * MINUTES, [*clients, partial(load.go_on, TURNS)])
+        await load.run(60 * MINUTES, [*clients, partial(load.keep_talking, TURNS)])
         print(load.describe(), f"{await _assert_all_verifies(home)} turns verified", sep="; ")  # noqa: T201
         home.assert_lawful()
         first, second, _, last = load.quarters()

@@ -1,5 +1,5 @@
-"""Several servers share one database behind a balancer that knows nothing: whichever gets a session's request goes on
-where another stopped, whoever of them is killed or stands still, and when the database loses its connections.
+"""Several servers share one database behind a stateless balancer: each continues the sessions of the others, even if
+servers are killed or suspended, and if the database loses its connections.
 """
 
 import os
@@ -71,8 +71,8 @@ SCRIPT = {
 
 @attrs.define
 class Cluster:
-    """Servers that come back whenever they die, and clients that ask any of them, with a ``pause`` of so many seconds
-    between turns, on average.
+    """Servers that are restarted after each death, and clients that use any of them, with an average ``pause`` in
+    seconds between turns.
     """
 
     home: Home
@@ -95,7 +95,7 @@ class Cluster:
     """Seconds from a client's first try to the reply that it saw whole, where it took several."""
 
     async def run(self, befall: Callable[[], Awaitable[None]], *others: Callable[[], Awaitable[None]]) -> None:
-        """Let clients talk, and others beside them, while things befall, and come to the ends of their exchanges."""
+        """Let clients talk, along with others, during the faults, and finish their exchanges."""
         async with trio.open_nursery() as nursery:
             for number in range(self.nodes):
                 nursery.start_soon(self._keep, number)
@@ -123,7 +123,7 @@ class Cluster:
                     del self.served[number]
 
     async def befall(self, misfortunes: list[str]) -> None:
-        """One thing after another, at the pace of the replies."""
+        """One fault after another, at the pace of the replies."""
         for each in misfortunes:
             await self._until_more(BETWEEN * self.sessions)
             self.befell[each] += 1
@@ -139,9 +139,9 @@ class Cluster:
                     await trio.to_thread.run_sync(self._cut_off)
 
     async def befall_by_the_clock(self) -> None:
-        """A server dies again and again, one stands still for a minute, and the database is restarted once."""
+        """A server dies repeatedly, one is suspended for a minute, and the database is restarted once."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._stand_still)
+            nursery.start_soon(self._suspend)
             nursery.start_soon(self._restart_database)
             for _ in range(int(MINUTES * 60 / EVERY)):
                 await trio.sleep(EVERY)
@@ -150,7 +150,7 @@ class Cluster:
                     self.befell[KILLED] += 1
                     self.served[self.random.choice(there)].process.kill()
 
-    async def _stand_still(self) -> None:
+    async def _suspend(self) -> None:
         begin, end = STANDING
         await trio.sleep(begin)
         number = self.random.choice(sorted(self.served))
@@ -163,7 +163,7 @@ class Cluster:
     async def _restart_database(self) -> None:
         await trio.sleep(RESTART_AT)
         self.befell[RESTARTED] += 1
-        _signal(await trio.to_thread.run_sync(self._find_database), signal.SIGINT)  # whoever keeps it starts it again
+        _signal(await trio.to_thread.run_sync(self._find_database), signal.SIGINT)  # its supervisor starts it again
 
     def _find_database(self) -> int:
         assert self.home.dsn is not None
@@ -172,7 +172,7 @@ class Cluster:
         return int(backend.rpartition(")")[2].split()[1])
 
     async def balance(self, client: trio.SocketStream) -> None:
-        """A connection of a client that knows one address: to any server that takes requests and does not stand still,
+        """A connection of a client that knows one address: to any server that accepts requests and is not suspended,
         until either side ends it.
         """
         async with client:
@@ -213,7 +213,7 @@ class Cluster:
                 content = [_result(block) for block in message["content"] if block["type"] == "tool_use"]
 
     async def _persist(self, client: Client) -> Json:
-        """The message that comes back, from whichever server, once one has come whole."""
+        """The message from any server, once a complete one has arrived."""
         began = trio.current_time()
         outcomes: Counter[object] = Counter()
         for attempt in range(100):
@@ -236,7 +236,7 @@ class Cluster:
         raise AssertionError(f"{client.session} got no reply: {outcomes}")
 
     async def _choose(self, but: str) -> str:
-        """A server that takes requests, as a balancer finds it: another than the one that has just failed."""
+        """A server that accepts requests, as a balancer finds it: another than the one that just failed."""
         await until(lambda: any(each.url != but for each in self.served.values()))
         return self.random.choice(sorted({each.url for each in self.served.values()} - {but}))
 
@@ -267,13 +267,13 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _result(call: Json) -> Json:
-    """Two thousand tokens that nothing else says."""
+    """Two thousand unique tokens."""
     lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
 async def check(cluster: Cluster) -> str:
-    """What clients saw whole is on record, once for each; every session verifies."""
+    """Complete replies are recorded exactly once; every session verifies."""
     home = cluster.home
     modes: Counter[str] = Counter()
     epochs = 0
@@ -310,13 +310,13 @@ async def campaign_of(
 
 
 @pytest.mark.soak
-async def test_two_servers_go_on_for_each_other_whatever_befalls_one(dsn: str, tmp_path: Path) -> None:
+async def test_two_servers_continue_for_each_other_under_any_fault_of_one(dsn: str, tmp_path: Path) -> None:
     await campaign_of(dsn, tmp_path, nodes=2, sessions=8, misfortunes=[KILLED, PAUSED, CUT_OFF])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
-async def test_four_servers_and_sixty_four_sessions_lose_nothing_whatever_befalls(
+async def test_four_servers_and_sixty_four_sessions_lose_nothing_under_any_fault(
     seed: int, dsn: str, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)
@@ -334,7 +334,7 @@ class RealClient:
     said: list[str] = attrs.field(factory=list)
 
     async def talk(self) -> None:
-        """Each prompt must come to its end. It may try again by itself, as it does against any provider."""
+        """Each prompt must reach its end. The client may retry by itself, as it does with any provider."""
         project = self.folder / "project"
         project.mkdir()
         (project / "notes.txt").write_text(
@@ -368,9 +368,7 @@ def _script_of_client(project: Path) -> list[Json]:
 
 
 @pytest.mark.soak
-async def test_ten_minutes_of_deaths_by_the_clock_lose_nothing_and_a_real_client_comes_to_its_end(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_ten_minutes_of_deaths_lose_nothing_and_a_real_client_finishes(dsn: str, tmp_path: Path) -> None:
     programs = await trio.to_thread.run_sync(installed)
     async with at_home(tmp_path, dsn) as home:
         home.standin.script = from_data({"rules": [*_script_of_client(tmp_path / "client/project"), *SCRIPT["rules"]]})

@@ -1,4 +1,4 @@
-"""A campaign that was stopped goes on: what passed is not done again, what failed is."""
+"""A stopped campaign is resumed: passed tests are not repeated, failed ones are."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def closing_line(folder: Path) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_what_passed_is_noted_and_skipped_and_what_failed_is_done_again(tmp_path: Path) -> None:
+def test_passed_tests_are_recorded_and_skipped_and_failed_ones_repeated(tmp_path: Path) -> None:
     (tmp_path / "test_campaign.py").write_text(CAMPAIGN, encoding="utf-8")
     assert closing_line(tmp_path).startswith("1 failed, 1 passed")
     (noted,) = map(json.loads, (tmp_path / "notes" / "passed").read_text(encoding="utf-8").splitlines())

@@ -1,5 +1,5 @@
-"""Two servers behind a balancer, and a database that takes 0.4 s for each statement: they record every round, open no
-fork, and keep no client waiting for long.
+"""Two servers behind a balancer, and a database that takes 0.4 s per statement: they record every round, open no
+fork, and answer clients in time.
 """
 
 from hashlib import sha256
@@ -37,7 +37,7 @@ SCRIPT = {
 
 
 async def _work(client: Client, urls: list[str], prompt: str, waits: list[float]) -> None:
-    """One prompt; each of its requests goes to the other server."""
+    """One prompt; its requests alternate between the servers."""
     content = [text(prompt)]
     while content:
         client.url = urls[len(client.bodies) % len(urls)]

@@ -1,5 +1,5 @@
-"""What no story tells: clients, models, providers and people do whatever a generator comes upon, and the judge finds
-nothing. Each dialect is walked in.
+"""Random walks beyond the stories: clients, models, providers and users act as a generator draws, and the judge
+finds no fault, in each dialect.
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ from tests.waiting import DEADLINE
 def walk(steps: Sequence[walks.Step], kind: type[Agent]) -> None:
     """One walk, judged."""
 
-    async def go() -> None:
+    async def play() -> None:
         with trio.fail_after(DEADLINE):
             async with in_memory("walk", sober=True) as scene:
                 await walks.take(scene, steps, kind)
 
-    trio.run(go)
+    trio.run(play)
 
 
 @examples(20)
 @given(walks.walks)
-def test_whatever_happens_nothing_breaks_and_nothing_shows(steps: Sequence[walks.Step]) -> None:
+def test_random_walk_breaks_nothing_and_leaks_nothing(steps: Sequence[walks.Step]) -> None:
     walk(steps, Agent)
 
 
 @examples(8)
 @given(walks.walks)
-def test_nor_does_it_in_responses(steps: Sequence[walks.Step]) -> None:
+def test_random_walk_in_responses_breaks_nothing(steps: Sequence[walks.Step]) -> None:
     walk(steps, ResponsesAgent)
 
 
@@ -51,5 +51,5 @@ FROM_THE_BEGINNING = [
 @examples(8)
 @example(FROM_THE_BEGINNING)
 @given(walks.walks)
-def test_nor_does_it_in_chat_completions(steps: Sequence[walks.Step]) -> None:
+def test_random_walk_in_chat_completions_breaks_nothing(steps: Sequence[walks.Step]) -> None:
     walk(steps, ChatAgent)

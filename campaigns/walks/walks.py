@@ -1,7 +1,7 @@
-"""Walks: stories that nobody told. Each is a list of steps, drawn by a generator, that one client takes after another.
+r"""Walks: random stories. Each is a list of steps, drawn by a generator, that one client takes after another.
 
-A step may be taken in any state and leaves every conversation at the end of an exchange, so that whatever is left of a
-walk is one, too: a generator can make a walk that fails shorter. How things must end is the judge's to say.
+A step can be taken in any state and ends every conversation at the end of an exchange, so any part of a walk is a
+walk, too: a generator can shrink a failing one. The judge decides how steps must end.
 """
 
 import json
@@ -79,7 +79,7 @@ Said = tuple[Sequence[Block], Json | int | None]
 
 @attrs.define
 class Walk:
-    """A walk under way: its conversations, and the one that speaks."""
+    """A walk in progress: its conversations, and the current one."""
 
     scene: Scene
     agents: list[Agent]
@@ -94,17 +94,17 @@ class Walk:
 
     @property
     def is_managed(self) -> bool:
-        """Whether the last request offered tools of memory."""
+        """Whether the last request offered memory tools."""
         tools = self.scene.sent[-1].get("tools", []) if self.scene.sent else []
         return any(f'"{name}"' in json.dumps(tools) for name in MEMORY_TOOLS)
 
     def word(self) -> str:
-        """What the user types next."""
+        """The next prompt of the user."""
         self.words += 1
         return f"Now do number {self.words} of it."
 
     def hears(self, agent: Agent, replies: Sequence[Said]) -> None:
-        """The model is to say this, and nothing that it had yet to say."""
+        """Set the model's next replies, and drop all earlier ones."""
         self.scene.replies.pop(agent.name, None)
         agent.hears(*(self._reply(agent, blocks, fault) for blocks, fault in replies))
 
@@ -140,7 +140,7 @@ class Walk:
                 return restore(mark) if kind == "restore" else release(mark)
 
     async def until_whole(self, agent: Agent) -> ReadReply:
-        """A request until it is answered whole, as Claude Code tries it again."""
+        """Repeat a request until it has a complete reply, as Claude Code does."""
         for _ in range(TRIES):
             reply = agent.take(await agent.send())
             if reply.ended:
@@ -153,12 +153,12 @@ class Walk:
         raise AssertionError(f"the provider fails {TRIES} times in a row: {agent.last}")
 
     async def work(self, agent: Agent, words: str, lines: int = 20) -> None:
-        """A prompt, and all that follows from it."""
+        """A prompt, and all of its exchange."""
         agent.add_prompt(text(words))
         await self.finish(agent, lines)
 
     async def finish(self, agent: Agent, lines: int = 20) -> None:
-        """What was said last, and every result that is asked for, to the end; files have so many lines."""
+        """Send the last message and every requested result until the model finishes; files have this many lines."""
         reply = await self.until_whole(agent)
         while reply.message.get("stop_reason") == "tool_use":
             agent.add_prompt(*agent.results(reply, lambda given: file_of(given, lines)))
@@ -170,7 +170,7 @@ Step = Callable[[Walk], Awaitable[None]]
 
 @attrs.frozen
 class Works:
-    """The user types, and the model says this, one reply after the other; files have so many lines."""
+    """The user types a prompt, and the model gives these replies in order; files have this many lines."""
 
     replies: Sequence[Said]
     lines: int = 20
@@ -182,7 +182,7 @@ class Works:
 
 @attrs.frozen
 class LosesReply:
-    """A reply does not reach the client, who asks again and is told something else."""
+    """A reply does not reach the client, which repeats the request and gets another reply."""
 
     replies: Sequence[Said]
 
@@ -196,7 +196,7 @@ class LosesReply:
 
 @attrs.frozen
 class Interrupts:
-    """The user stops the model at its first calls, and says something else."""
+    """The user stops the model at its first calls, and sends another prompt."""
 
     replies: Sequence[Said]
 
@@ -211,8 +211,8 @@ class Interrupts:
 
 
 @attrs.frozen
-class Leaves:
-    """The client goes away while a reply comes, and asks again."""
+class Disconnects:
+    """The client disconnects during a reply, and sends the request again."""
 
     replies: Sequence[Said]
 
@@ -245,15 +245,15 @@ class Rewinds:
 
 
 async def fork(walk: Walk) -> None:
-    """The conversation goes on under another name as well; the new one speaks."""
+    """The conversation also continues under another name; the new one is the current one."""
     if walk.agent.history:
         walk.agents.append(walk.agent.fork(f"{walk.agent.session}-{len(walk.agents)}"))
         walk.at = len(walk.agents) - 1
 
 
 async def compact(walk: Walk) -> None:
-    """The client has its history summarized, and goes on from that. It keeps no thinking, which is
-    bound to what is gone. Only Claude Code does so here; what Codex does is tried with Codex.
+    """The client has its history summarized, and continues from the summary. It keeps no thinking, which is bound to
+    the dropped history. Only Claude Code does so here; Codex's compaction is tested with Codex.
     """
     agent = walk.agent
     if len(agent.history) < 2 or agent.spoken is not MESSAGES:
@@ -271,29 +271,29 @@ def _without_thinking(message: Json) -> Json:
 
 
 async def look_around(walk: Walk) -> None:
-    """A sub-agent works beside the conversation."""
+    """A sub-agent works in parallel to the conversation."""
     sub = walk.agent.sub_agent(f"sub{walk.words}")
     sub.hears([think(), ask(), read("/src/part_1.py")], [think(), look_up("part_1")])
     await walk.work(sub, walk.word())
 
 
 async def count_tokens(walk: Walk) -> None:
-    """The client asks how long its next request would be. One that has just changed its tools would be refused for its
-    signed thinking, with or without us.
+    """The client asks for the token count of its next request. One that has just changed its tools would be refused
+    for its signed thinking, with or without the proxy.
     """
     if walk.agent.session in walk.settled:
         await walk.agent.count(text("How long is this?"))
 
 
 async def turn_off(walk: Walk) -> None:
-    """The user has the session managed no longer."""
-    with suppress(NotFound):  # a fork that has said nothing yet is none
+    """The user switches managing off for the session."""
+    with suppress(NotFound):  # an empty fork is not one yet
         await walk.scene.turn_off(walk.agent.session)
 
 
 @attrs.frozen
-class Speaks:
-    """Another conversation goes on."""
+class SwitchesConversation:
+    """Another conversation becomes the current one."""
 
     number: int
 
@@ -303,14 +303,14 @@ class Speaks:
 
 @attrs.frozen
 class Changes:
-    """The client sends something else from now on."""
+    """The client changes its requests from now on."""
 
     members: dict[str, Any]
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
         walk.settled.discard(agent.session)
-        if not walk.is_managed and self.members.keys() & FRAME:  # managed, the proxy knows what is bound to what
+        if not walk.is_managed and self.members.keys() & FRAME:  # managed, the proxy tracks what thinking is bound to
             agent.history = [_without_thinking(each) if each["role"] == "assistant" else each for each in agent.history]
         for name, value in self.members.items():
             setattr(agent, name, value)
@@ -328,7 +328,7 @@ class Pauses:
 
 @attrs.frozen
 class Restarts:
-    """The proxy ends and starts anew."""
+    """The proxy ends and restarts."""
 
     mode: Mode
 
@@ -360,9 +360,9 @@ _steps: st.SearchStrategy[Step] = st.one_of(
     *([_works] * 6),
     st.builds(LosesReply, _replies),
     st.builds(Interrupts, _replies),
-    st.builds(Leaves, _replies),
+    st.builds(Disconnects, _replies),
     st.builds(Rewinds, _numbers, _replies),
-    st.builds(Speaks, _numbers),
+    st.builds(SwitchesConversation, _numbers),
     st.builds(Changes, _changes),
     st.builds(Pauses, st.sampled_from(PAUSES)),
     st.builds(Restarts, st.sampled_from([Mode.MANAGE, Mode.MANAGE, Mode.OBSERVE])),
@@ -374,7 +374,7 @@ walks = st.lists(_steps, min_size=1, max_size=16)
 
 
 async def take(scene: Scene, steps: Sequence[Step], kind: type[Agent] = Agent) -> None:
-    """One walk, from the beginning, of this kind of a client."""
+    """A complete walk, of this kind of client."""
     walk = Walk(scene, [scene.agent(kind=kind)])
     for step in steps:
         await step(walk)

@@ -1,4 +1,4 @@
-"""JSON with a few of its values lost, moved, doubled or put in the place of others: what a reader has to bear."""
+"""JSON with a few values lost, moved, doubled or replaced: the damage that a reader must tolerate."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ NAMES = ("type", "id", "role", "content", "text", "name", "input", "tool_use_id"
 
 
 def chances(percent: int) -> Iterator[Random]:
-    """So many sources of chance where any property is tried with a hundred examples; each time the same."""
+    """This many random sources where a property has a hundred examples; the same ones each time."""
     return map(Random, range(max(1, percent * settings().max_examples // 100)))
 
 
@@ -35,7 +35,7 @@ def damage(value: Any, chance: Random) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each value that is held in it: in what, and under which name or number."""
+    """Each value within it: its container, and its name or index."""
     for key, held in list(value.items() if isinstance(value, dict) else enumerate(value)):
         yield value, key
         if isinstance(held, dict | list):
@@ -58,7 +58,7 @@ def _hurt(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: Random) 
 
 
 def damage_bytes(raw: bytes, chance: Random) -> bytes:
-    """The same with a few bytes changed, and perhaps its end lost."""
+    """The same with a few bytes changed, and possibly its end lost."""
     found = bytearray(raw)
     for _ in range(chance.randrange(4)):
         found[chance.randrange(len(found))] = chance.randrange(256)
@@ -66,7 +66,7 @@ def damage_bytes(raw: bytes, chance: Random) -> bytes:
 
 
 def damage_lines(lines: list[bytes], chance: Random) -> bytes:
-    """A file of JSON, a value a line, with one line damaged as JSON or all of it as bytes."""
+    """A file of JSON lines, with one line damaged as JSON or all of it as bytes."""
     if chance.random() < 0.3:
         return damage_bytes(b"".join(lines), chance)
     number = chance.randrange(len(lines))

@@ -1,4 +1,4 @@
-"""What many tests need: one PostgreSQL for the whole run, and a database in it for each test that asks.
+r"""Common fixtures: one PostgreSQL for the whole run, and a database in it for each test that needs one.
 
 Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be allowed to create databases.
 """
@@ -30,11 +30,11 @@ from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
-gc.disable()  # what is collected stays: to look for garbage in it again and again takes a fifth of collecting
+gc.disable()  # collected tests stay: repeated garbage collection over them takes a fifth of the collection time
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests stay to the end: the garbage collector need not look at them any more."""
+    """Thousands of collected tests stay to the end, so exclude them from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -42,8 +42,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    """A command that a test runs in its own process may silence the log, know other models and look for garbage rarely;
-    the next test begins as this one did.
+    """Restore the state that a command run in the test's own process may change: logging, the model table, and the
+    garbage collector.
     """
     log = logging.getLogger("mnemosyne")
     level, models, collections = log.level, in_force(), gc.get_threshold()
@@ -56,15 +56,17 @@ def _as_before() -> Iterator[None]:
 
 @attrs.frozen
 class PostgresServer:
-    """A server on which tests may create databases. ``dsn`` leads to a database that tests leave alone."""
+    """A server on which tests may create databases. ``dsn`` is that of a database that tests do not touch."""
 
     dsn: str
 
     @contextmanager
     def fresh_database(self, template: str = "template0") -> Iterator[str]:
-        """The DSN of a copy of ``template``, which nobody is connected to; dropped at the end, whoever uses it then."""
+        """The DSN of a copy of ``template``, which must have no connections; dropped at the end despite any
+        connections.
+        """
         name = f"test_{secrets.token_hex(8)}"
-        # Copying files beats copying through the journal while nothing has to survive a crash.
+        # Copying files is faster than copying through the journal if nothing has to survive a crash.
         create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
         self._execute(create.format(sql.Identifier(name), sql.Identifier(template)))
         try:
@@ -87,7 +89,7 @@ class PostgresServer:
 
 @attrs.frozen
 class Schema:
-    """What a database has besides rows: the names of our tables, and all that is told of them and the rest."""
+    """The schema of a database: the names of its tables, and the definitions of them and of everything else."""
 
     tables: frozenset[str]
     described: tuple[str, ...]
@@ -95,8 +97,8 @@ class Schema:
 
 @attrs.define
 class LentDatabases:
-    """Databases with our schema and nothing in it, each lent to one test after the other: to empty one takes the server
-    a fraction of what ``make`` takes, which brings the DSN of a new one. ``made`` is the schema of such a one.
+    """Databases with an empty schema, each lent to one test after the other: emptying one takes a fraction of the
+    time of ``make``, which returns the DSN of a new one. ``made`` is the schema of a new one.
     """
 
     make: Callable[[], str]
@@ -105,8 +107,8 @@ class LentDatabases:
 
     @contextmanager
     def lend(self) -> Iterator[str]:
-        """The DSN of one. Whoever is connected at the end is sent away; what has another schema then, but for tables
-        that nobody else has, is not lent again.
+        """The DSN of one. At the end, open connections are closed, and a database with another schema, except for
+        additional tables, is not lent again.
         """
         dsn = self._idle.pop() if self._idle else self.make()
         yield dsn
@@ -118,12 +120,12 @@ class LentDatabases:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """The server of this test run, started when the first test asks for it."""
+    """The server of this test run, started when the first test needs it."""
     given = os.environ.get("MNEMOSYNE_TEST_DSN")
     if given:
         yield PostgresServer(given)
         return
-    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    # Not pytest's own temporary folder, which keeps its content for three runs, 40 MB each.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-tests-") as folder, _served_from_a_thread(Path(folder)) as dsn:
         server = PostgresServer(dsn)
         server.forget_durability()
@@ -132,14 +134,14 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def template(postgres_server: PostgresServer) -> Iterator[str]:
-    """The name of a database with our schema and nothing in it: a copy is had sooner than a schema is made."""
+    """The name of a database with an empty schema: copying it is faster than creating the schema."""
 
     async def prepare(dsn: str) -> None:
         database = Database(dsn)
         await database.prepare()
         database.close()
 
-    # In a thread, because the first to ask may be a trio test, in its own loop.
+    # In a thread, because the first user may be a trio test with its own loop.
     with postgres_server.fresh_database() as dsn, ThreadPoolExecutor() as threads:
         threads.submit(trio.run, prepare, dsn).result()
         yield str(conninfo_to_dict(dsn)["dbname"])
@@ -147,7 +149,7 @@ def template(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def databases(postgres_server: PostgresServer, template: str) -> Iterator[LentDatabases]:
-    """Where ``dsn`` has its databases from."""
+    """The source of the databases of ``dsn``."""
     with psycopg.connect(make_conninfo(postgres_server.dsn, dbname=template), autocommit=True) as connection:
         made = _read_schema(connection)
     with ExitStack() as stack:
@@ -156,30 +158,30 @@ def databases(postgres_server: PostgresServer, template: str) -> Iterator[LentDa
 
 @pytest.fixture
 def dsn(databases: LentDatabases) -> Iterator[str]:
-    """The DSN of a database for one test, with our schema and nothing in it."""
+    """The DSN of a database for one test, with an empty schema."""
     with databases.lend() as dsn:
         yield dsn
 
 
 @pytest.fixture
 def empty_dsn(postgres_server: PostgresServer) -> Iterator[str]:
-    """The same where not even the schema is there."""
+    """The DSN of a database without a schema."""
     with postgres_server.fresh_database() as dsn:
         yield dsn
 
 
 @pytest.fixture
 def loopback_clock() -> MockClock:
-    """Jumps as ``autojump_clock`` does, and not while bytes are on their way from one socket to another: those are the
-    system's to bring, which has other things to do on a busy machine.
+    """Jumps like ``autojump_clock``, except while bytes are on their way from one socket to another: the system
+    delivers those, later on a busy machine.
     """
     return MockClock(autojump_threshold=0.02)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _signals_reach_what_tests_start() -> None:
-    """Under nohup, or in the background of a script, some signals are ignored, and so they would be in every process
-    that a test starts. Here, they still are; but a handler, unlike that, is not inherited.
+def _reset_ignored_signals() -> None:
+    """Under nohup, or in the background of a script, some signals are ignored, and processes that a test starts
+    would inherit this. A handler, which does the same here, is not inherited.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -194,7 +196,7 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
     names = {name: sql.Identifier("mnemosyne", name) for name in _list_tables(connection)}
     if others := [each for name, each in names.items() if name not in keep]:
         connection.execute(sql.SQL("drop table {} cascade").format(sql.SQL(", ").join(others)))
-    # To truncate them all takes ten times as long as to see which of them anybody wrote to.
+    # Truncating all of them takes ten times as long as finding those with rows.
     written = connection.execute("select relname from pg_class where relkind = 'r' and pg_relation_size(oid) > 0")
     if kept := [names[name] for (name,) in written if name in names and name in keep]:
         connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(kept)))
@@ -233,7 +235,7 @@ _DESCRIBE = """
 
 @contextmanager
 def _served_from_a_thread(data_dir: Path) -> Iterator[str]:
-    # A thread, because trio tests each bring their own loop and other tests have none.
+    # A thread, because trio tests each use their own loop and other tests have none.
     started: queue.Queue[tuple[str, Callable[[], None]] | BaseException] = queue.Queue()
 
     async def serve() -> None:

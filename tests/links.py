@@ -16,7 +16,7 @@ def names_in(page: str) -> list[str]:
 
 
 def link_of(name: str) -> str:
-    """The definition of a link, as Markdown has it. Raises LookupError if nothing of that name is there."""
+    """The definition of a link in Markdown. Raises LookupError if nothing has that name."""
     path, _, dotted = name.partition(":")
     file = ROOT / "mnemosyne" / path
     if not file.exists():

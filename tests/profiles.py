@@ -1,6 +1,6 @@
-"""How many examples a property is tried with: few while developing, more in CI, many in a long campaign.
+r"""The number of examples of a property: few during development, more in CI, many in a long campaign.
 
-CI tries the same examples each time: it says what a change broke. What nobody has tried yet is the campaign's to find.
+CI uses the same examples each time, so that it shows what a change broke. New examples are left to the campaign.
 
 The environment variable HYPOTHESIS_PROFILE names the profile: ``dev``, which is the default, ``ci`` or ``soak``.
 """
@@ -13,9 +13,9 @@ _EXAMPLES = {"dev": 20, "ci": 25, "soak": 2_000}
 
 
 def load_profile() -> None:
-    """The profile that the environment names, for all properties that are defined from now on."""
+    """Load the profile that the environment names, for all properties defined from now on."""
     for name, count in _EXAMPLES.items():
-        # A shared machine may take its time: only wrong answers fail a property, never slow ones.
+        # A shared machine may be slow: only wrong answers fail a property, never slow ones.
         settings.register_profile(
             name,
             max_examples=count,
@@ -27,5 +27,5 @@ def load_profile() -> None:
 
 
 def examples(percent: int) -> settings:
-    """Decorates a property that is tried with so many examples where any other is tried with a hundred."""
+    """Decorates a property that gets this many examples where any other gets a hundred."""
     return settings(max_examples=max(1, percent * settings().max_examples // 100))

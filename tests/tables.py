@@ -1,4 +1,4 @@
-"""Another table of models for a while."""
+"""A temporary table of models."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from mnemosyne.domain.cost.catalogue import Tables, catalogue_of, in_force, load
 
 @contextmanager
 def other_tables(over: Tables) -> Iterator[None]:
-    """This process decides with the shipped rows and these."""
+    """Use the shipped rows and these in this process."""
     before = in_force()
     use(catalogue_of(overlay(load_shipped(), over), "of a test"))
     try:

@@ -1,4 +1,6 @@
-"""The judge of short forms: its rules ask what a reader would, and it finds an answer only where a reader could."""
+"""The judge of short forms: its rules ask a reader's questions, and it accepts an answer only if a reader could find
+it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,23 +50,23 @@ def tool(name: str, text: str, **given: object) -> Source:
         ),
     ],
 )
-def test_an_answer_counts_where_it_can_be_read(source: Source, rule: str, told: str, hidden: str) -> None:
-    """What was asked is there in other words around it; scattered or cut, it is not."""
+def test_answer_counts_only_if_it_is_readable(source: Source, rule: str, told: str, hidden: str) -> None:
+    """The answer counts with other words around it, but not scattered or truncated."""
     pair = asked(source)[rule]
     assert pair.answered_by(told)
     assert not pair.answered_by(hidden)
 
 
 def test_prose_is_asked_for_its_conclusion() -> None:
-    """The last sentence that concludes is asked for, and its words in another order still tell it."""
+    """The question is about the last concluding sentence, whose words may be reordered."""
     said = "The cache was cold. The issue is that the lock was never released by the old worker process."
     pair = asked(Source(speaker="assistant", text=said))["concluded"]
     assert pair.answered_by("Conclusion: lock never released by the old worker process")
     assert not pair.answered_by("The cache was cold.")
 
 
-def test_tokens_of_one_answer_must_stand_near_each_other() -> None:
-    """A line that holds everything somewhere tells nobody what belongs together."""
+def test_tokens_of_one_answer_must_be_close_together() -> None:
+    """A line that contains everything somewhere does not show what belongs together."""
     answer = exactly("alpha", "17")
     assert answer.stands_in("alpha = 17")
     assert not answer.stands_in(f"alpha {'x ' * 200} 17")
@@ -72,27 +74,27 @@ def test_tokens_of_one_answer_must_stand_near_each_other() -> None:
 
 
 def test_four_answers_in_five_are_enough() -> None:
-    """A list that lacks one of many is still an answer; one that lacks half is none."""
+    """A list without one of many items is still an answer; one without half of them is not."""
     pair = Pair("r", "about", "which?", tuple(exactly(name) for name in "abcde"))
     assert pair.answered_by("a\nb\nc\nd")
     assert not pair.answered_by("a\nb\nc")
 
 
-def test_any_one_way_of_saying_it_is_enough() -> None:
-    """A path and its line, or the line and what stands there."""
+def test_any_accepted_form_is_enough() -> None:
+    """A path and its line number, or the line number and the line's text."""
     answer = either(("b.py", "12"), ("12", "parse_all"))
     assert answer.stands_in("b.py: 12")
     assert answer.stands_in("12 parse_all")
     assert not answer.stands_in("b.py: parse_all")
 
 
-def test_a_sentence_of_common_words_is_no_question() -> None:
-    """Nobody could tell it from others."""
+def test_sentence_of_common_words_is_no_question() -> None:
+    """It could not be distinguished from others."""
     assert in_words("so it was then and there") is None
 
 
 def material() -> Material:
-    """A made-up session: two files and what was said of them, with one question each."""
+    """A handmade session: two files and messages about them, with one question each."""
     messages: list[Mapping[str, Any]] = [{"role": "user", "content": "Look."}]
     for name, word in (("one", "alpha"), ("two", "omega")):
         body = "".join(f"{n:6}\tdef {word}_{n}(left, right):\n" for n in range(1, 120))
@@ -111,8 +113,8 @@ def material() -> Material:
     return Material({session.name: session}, questions, 0)
 
 
-def test_the_whole_answers_everything_and_another_object_nothing() -> None:
-    """The judge finds all in L0, nothing where nothing is, and no object answers for another."""
+def test_full_text_answers_everything_and_another_object_nothing() -> None:
+    """The judge finds all answers in L0, none in an empty text, and none in another object."""
     there = material()
     assert len(there.questions) == 2
     for verdict in judge(there, short_forms.whole):
@@ -123,7 +125,7 @@ def test_the_whole_answers_everything_and_another_object_nothing() -> None:
     assert not any(each.answered for each in renditions)
 
 
-def test_a_line_names_its_object_only_if_it_comes_first() -> None:
+def test_line_names_its_object_only_if_it_is_first() -> None:
     """Two objects with the same line name neither."""
     there = material()
     stubs = [each for each in judge(there) if each.level is Fidelity.STUB]
@@ -132,7 +134,7 @@ def test_a_line_names_its_object_only_if_it_comes_first() -> None:
     assert [each.answered for each in same] == [False, False]
 
 
-def test_the_list_of_checked_pairs_holds_no_recorded_text() -> None:
+def test_list_of_checked_pairs_has_no_recorded_text() -> None:
     """A pair is a session, a place, a rule and a hash; the two halves share no session."""
     splits = listed()["splits"]
     assert not set(splits[TUNING]) & set(splits[HELD_OUT])
@@ -148,7 +150,7 @@ def test_the_list_of_checked_pairs_holds_no_recorded_text() -> None:
     assert CHECKED.stat().st_size < 100_000
 
 
-def test_the_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
+def test_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
     """None is missing in a sample of the recordings, and today's short forms get a score at each level."""
     folder("sessions")
     there = recorded_material(short_forms.SESSIONS, quick=True)
@@ -157,8 +159,8 @@ def test_the_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
     assert levels == {Fidelity.DETAILED, Fidelity.STUB, Fidelity.EVICTED}
 
 
-def test_an_answer_in_a_share_of_its_words() -> None:
-    """Half of the words is less than the share that is needed."""
+def test_answer_needs_a_share_of_its_words() -> None:
+    """Half of the words is less than the required share."""
     answer = Answer((("a1", "b2", "c3", "d4", "e5"),), 0.6)
     assert answer.stands_in("a1 b2 c3")
     assert not answer.stands_in("a1 b2")

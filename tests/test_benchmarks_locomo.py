@@ -1,4 +1,4 @@
-"""The measurement on a set of one's own reads the set's form and counts what it says it counts."""
+"""The measurement on a user's own data set reads its format and counts as documented."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ QUESTIONS = [
 ]
 
 
-def test_each_question_with_evidence_is_counted_and_adversarial_ones_apart(
+def test_questions_with_evidence_are_counted_and_adversarial_ones_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conversation: dict[str, object] = {"session_3_date_time": "a session without turns"}
@@ -43,6 +43,6 @@ def test_each_question_with_evidence_is_counted_and_adversarial_ones_apart(
     }
 
 
-def test_the_measures_are_of_the_evidence_in_the_order_found() -> None:
+def test_measures_use_the_evidence_in_result_order() -> None:
     order = [f"D1:{turn}" for turn in range(1, 13)]
     assert list(locomo.measures(frozenset({"D1:4", "D1:12"}), order)) == [0, 1, 1, 0.5, 0.5, 0.25]

@@ -1,4 +1,4 @@
-"""The benchmarks run and yield rows. How fast anything is, is not a test's business."""
+"""The benchmarks run and return rows. Speed is not tested."""
 
 import json
 import subprocess
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks 
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as people do."""
+    """Run the command as users do."""
     command = [sys.executable, "-m", "benchmarks", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * DEADLINE, check=False)
 
 
 @pytest.mark.soak
-def test_a_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
-    """All of it runs: the four servers start, every reply arrives whole, each part yields its rows."""
+def test_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
+    """The four servers start, every reply is complete, and each part returns its rows."""
     file = tmp_path / "rows.json"
     done = run("relay", "--quick", "--date", "2000-01-01", "--json", str(file))
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_a_quick_run_measures_each_variant_in_each_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
+def test_quick_run_measures_the_cost_of_the_log(tmp_path: Path) -> None:
     """The whole server records turns, and each promise about the log is measured."""
     file = tmp_path / "rows.json"
     done = run("log", "--quick", "--json", str(file))
@@ -60,7 +60,7 @@ def test_a_quick_run_measures_what_the_log_costs(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_quick_run_measures_the_index_of_objects(tmp_path: Path) -> None:
+def test_quick_run_measures_the_object_index(tmp_path: Path) -> None:
     """It is filled and searched, and no passage is embedded twice."""
     file = tmp_path / "rows.json"
     done = run("retrieval.index", "--quick", "--json", str(file))
@@ -72,7 +72,7 @@ def test_a_quick_run_measures_the_index_of_objects(tmp_path: Path) -> None:
 
 
 def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
-    """What a person reads is what a program gets; a single part can be asked for by its name."""
+    """The printed table has the rows of the JSON; a single part can be selected by name."""
     file = tmp_path / "rows.json"
     done = run("frames.cpu", "--quick", "--json", str(file))
     assert done.returncode == 0, done.stderr
@@ -81,15 +81,15 @@ def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
     assert all(f"| {name}" in done.stdout for name in names)
 
 
-def test_a_quick_run_is_never_written_down_as_a_result() -> None:
-    """Numbers that mean nothing stay out of RESULTS.md."""
+def test_quick_run_is_never_saved_as_a_result() -> None:
+    """Meaningless numbers stay out of RESULTS.md."""
     done = run("--quick", "--write-results")
     assert done.returncode == 2
     assert "quick" in done.stderr
 
 
 @pytest.mark.soak
-def test_a_quick_run_shows_each_page_in_time_and_bytes_and_hears_of_a_commit(tmp_path: Path) -> None:
+def test_quick_run_measures_each_page_and_the_notice_of_a_commit(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     done = run("pages", "--quick", "--json", str(file))
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A mapping of bounded size forgets what was not asked for longest."""
+"""A mapping of bounded size evicts the least recently used entry."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=40)
 
 
 @given(st.integers(1, 4), STEPS)
-def test_the_keys_touched_last_are_held(size: int, steps: list[tuple[bool, int]]) -> None:
+def test_most_recently_used_keys_are_kept(size: int, steps: list[tuple[bool, int]]) -> None:
     held: Lru[int, int] = Lru(size)
     order: list[int] = []
     """The keys that should be held, the one that goes next first."""
@@ -24,7 +24,7 @@ def test_the_keys_touched_last_are_held(size: int, steps: list[tuple[bool, int]]
     assert [held.get(key) is not None for key in order] == [True] * len(order)
 
 
-def test_a_key_has_the_value_that_was_put_last() -> None:
+def test_key_has_its_last_value() -> None:
     held: Lru[str, int] = Lru(2)
     held.put("a", 1)
     held.put("a", 2)
@@ -36,7 +36,7 @@ def test_a_key_has_the_value_that_was_put_last() -> None:
 
 
 @given(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 6), st.integers(1, 9)), min_size=1, max_size=40))
-def test_what_is_held_weighs_no_more_than_allowed_or_is_the_newest_alone(
+def test_total_weight_is_within_the_bound_except_for_a_single_newest_entry(
     most: int, steps: list[tuple[int, int]]
 ) -> None:
     held: Lru[int, int] = Lru(most, weight=lambda weight: weight)
@@ -52,7 +52,7 @@ def test_what_is_held_weighs_no_more_than_allowed_or_is_the_newest_alone(
     assert held.values() == [most]
 
 
-def test_nothing_that_would_fit_is_let_go_of() -> None:
+def test_entry_that_fits_is_not_evicted() -> None:
     held: Lru[str, int] = Lru(10, weight=lambda weight: weight)
     held.put("a", 9)
     held.put("a", 4)

@@ -1,7 +1,7 @@
-"""The code stays small: each room has a budget of lines. `pytest -s tests/test_budgets.py` prints the table.
+r"""The code stays small: each room has a budget of lines. `pytest -s tests/test_budgets.py` prints the table.
 
-Where a room is above its target, its ceiling is about what it held when the budget was set. A ceiling is lowered as the
-room shrinks, and raised only by an ADR that gives the reason.
+A room above its target has a ceiling near its size when the budget was set. A ceiling is lowered as the room
+shrinks, and raised only by an ADR that gives the reason.
 """
 
 from pathlib import Path
@@ -37,7 +37,7 @@ BUDGETS = {
 }
 
 
-def test_each_room_keeps_to_its_budget_of_lines() -> None:
+def test_each_room_is_within_its_budget_of_lines() -> None:
     sizes = {room: sum(map(_count_lines, budget.folders.split())) for room, budget in BUDGETS.items()}
     rows = [f"{room:<14}{sizes[room]:>8,}{ceiling:>9,}{target:>8,}" for room, (_, ceiling, target) in BUDGETS.items()]
     table = "\n".join([f"{'room':<14}{'lines':>8}{'ceiling':>9}{'target':>8}", *rows])
@@ -45,7 +45,7 @@ def test_each_room_keeps_to_its_budget_of_lines() -> None:
     assert [room for room, budget in BUDGETS.items() if sizes[room] > budget.ceiling] == [], table
 
 
-def test_no_folder_of_the_product_is_without_a_budget() -> None:
+def test_every_folder_of_the_product_has_a_budget() -> None:
     rooms = {path.parent.name for path in (ROOT / "mnemosyne").glob("*/__init__.py")}
     assert rooms - {"sdk"} <= BUDGETS.keys()
 

@@ -1,4 +1,4 @@
-"""The commands that read the log, against a real server, its database and a stand-in for the provider."""
+"""The commands that read the log, against a real server, its database and a scripted provider."""
 
 import base64
 import hashlib
@@ -43,7 +43,7 @@ reply = { text = "In parser.py." }
 
 @attrs.define
 class World:
-    """A data directory with its server, and how to talk to both."""
+    """A data directory with its server, and access to both."""
 
     environ: dict[str, str]
     url: str
@@ -52,22 +52,22 @@ class World:
     """How many replies of each session were read."""
 
     def run(self, *arguments: str, code: int = 0) -> Result:
-        """A command, which must end with this exit code."""
+        """Run a command, which must end with this exit code."""
         done = invoked(*arguments, environ=self.environ)
         assert done.exit_code == code, done.stderr
         return done
 
     def json(self, *arguments: str, code: int = 0) -> Any:
-        """What a command prints with --json."""
+        """A command's output with --json."""
         return json.loads(self.run(*arguments, "--json", code=code).stdout)
 
     def raw(self, *arguments: str) -> bytes:
-        """Exactly what a command writes."""
+        """The exact bytes of a command's output."""
         return self.run(*arguments).stdout_bytes
 
     def post(self, raw: bytes, session: str) -> bytes:
-        """Send a request as Claude Code does, and read the reply. That its turn is on record is waited for: where the
-        database is slow, a client has its answer before.
+        """Send a request as Claude Code does, and read the reply. Waits until the turn is recorded, because with a
+        slow database a client gets its reply earlier.
         """
         with _asked(self.url, raw, session) as response:
             reply = response.read()
@@ -76,7 +76,7 @@ class World:
         return reply
 
     def wait_for(self, session: str, is_there: Callable[[list[str]], bool]) -> None:
-        """Wait until the log holds such turns of a session; how each of them ended is looked at."""
+        """Wait until the log holds such turns of a session; checks how each of them ended."""
         for _ in range(LOOKS):
             done = invoked("branches", session, "--turns", "--json", environ=self.environ)
             branches = json.loads(done.stdout) if done.exit_code == 0 else []
@@ -167,7 +167,7 @@ def test_branches_are_listed_with_their_turns(world: World) -> None:
     [((), TWO), (("--turn", "1"), ONE), (("--turn", "2.1/1"), TWO), (("--branch", "fork-1"), OTHER),
      (("--branch", "fork-1", "--turn", "1"), ONE)],
 )  # fmt: skip
-def test_the_raw_context_is_what_went_upstream_and_nothing_else(
+def test_raw_context_is_exactly_the_upstream_request(
     options: tuple[str, ...], messages: list[dict[str, Any]], world: World
 ) -> None:
     assert world.raw("context", "parser-talk", *options, "--raw") == body(messages)
@@ -175,14 +175,14 @@ def test_the_raw_context_is_what_went_upstream_and_nothing_else(
     assert said == f"ok {hashlib.sha256(body(messages)).hexdigest()}\n"
 
 
-def test_the_manifest_of_a_turn_is_json_about_the_request_of_that_hash(world: World) -> None:
+def test_manifest_of_a_turn_is_json_with_the_request_hash(world: World) -> None:
     manifest = json.loads(world.run("context", "parser-talk", "--manifest").stdout)
     assert manifest["request"]["sha256"] == world.json("context", "parser-talk")["sha256"]
     refused = world.run("context", "parser-talk", "--manifest", "--raw", code=2)
     assert "does not go with" in refused.stderr
 
 
-def test_the_context_is_shown_block_by_block(world: World) -> None:
+def test_context_is_shown_block_by_block(world: World) -> None:
     found = world.json("context", "parser-talk")
     assert [(block["section"], block["role"], block["kind"], block["origin"]) for block in found["blocks"]] == [
         ("tools", None, "tool", 1),
@@ -201,7 +201,7 @@ def test_the_context_is_shown_block_by_block(world: World) -> None:
     assert "proven" in text
 
 
-def test_a_credential_is_withheld_and_the_proof_says_so(world: World) -> None:
+def test_credential_is_withheld_and_the_proof_says_so(world: World) -> None:
     raw = body([user("With a server.")], mcp_servers=[{"authorization_token": "hunter2-hunter2"}])
     world.post(raw, "secret-talk")
     shown = world.raw("context", "secret-talk", "--raw")
@@ -211,7 +211,7 @@ def test_a_credential_is_withheld_and_the_proof_says_so(world: World) -> None:
     assert hashlib.sha256(raw).hexdigest() in text
 
 
-def test_what_changed_between_two_turns_is_told(world: World) -> None:
+def test_difference_between_two_turns_is_shown(world: World) -> None:
     found = world.json("diff", "parser-talk", "--turn", "1", "2")
     assert [(change["what"], change["after"]["role"]) for change in found["changes"]] == [
         ("added", "assistant"),
@@ -238,7 +238,7 @@ def test_what_changed_between_two_turns_is_told(world: World) -> None:
         (("import", "no-such-file"), "cannot be read"),
     ],
 )
-def test_a_missing_page_is_reported_in_one_sentence(arguments: tuple[str, ...], sentence: str, world: World) -> None:
+def test_missing_item_is_reported_in_a_sentence(arguments: tuple[str, ...], sentence: str, world: World) -> None:
     done = world.run(*arguments, code=1)
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
@@ -253,13 +253,11 @@ def test_a_missing_page_is_reported_in_one_sentence(arguments: tuple[str, ...], 
         (("retain", "--retain-days", "-1"), "retain_days = '-1' (option --retain-days)"),
     ],
 )
-def test_a_value_that_is_none_is_a_mistake_in_the_command_line(
-    arguments: tuple[str, ...], sentence: str, world: World
-) -> None:
+def test_invalid_value_is_a_command_line_error(arguments: tuple[str, ...], sentence: str, world: World) -> None:
     assert sentence in world.run(*arguments, code=2).stderr
 
 
-def test_a_turn_is_named_and_found_by_its_name(world: World) -> None:
+def test_turn_is_named_and_found_by_its_name(world: World) -> None:
     named = ("parser-talk", "start")
     assert world.run("checkpoint", *named, "--turn", "1").stdout == "start is turn 1 of main.\n"
     assert world.run("checkpoint", *named, "--turn", "1").stdout == "start is turn 1 of main already.\n"
@@ -282,7 +280,7 @@ def test_every_session_is_verified(world: World) -> None:
     assert world.run("verify", "parser-talk").stdout == "ok 3 turns (1 repeated request besides)\n"
 
 
-def test_what_is_stored_is_told(world: World) -> None:
+def test_stored_data_is_reported(world: World) -> None:
     found = world.json("du")
     total = found["total"]
     assert total["sent_bytes"] == sum(session["sent_bytes"] for session in found["sessions"])
@@ -292,7 +290,7 @@ def test_what_is_stored_is_told(world: World) -> None:
     assert "total" in world.run("du").stdout
 
 
-def test_a_session_moves_to_another_database(world: World, tmp_path: Path) -> None:
+def test_session_moves_to_another_database(world: World, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     summary = world.json("export", "parser-talk", "--output", str(file))
     assert file.read_bytes() == world.raw("export", "parser-talk")
@@ -311,7 +309,7 @@ def test_a_session_moves_to_another_database(world: World, tmp_path: Path) -> No
     assert f"{file}, line 4: it is not a JSON object" in other.run("import", str(file), code=1).stderr
 
 
-def test_a_file_for_others_holds_no_key_that_stands_in_what_was_said(world: World, tmp_path: Path) -> None:
+def test_shared_export_has_no_key_from_the_messages(world: World, tmp_path: Path) -> None:
     key, file = "ghp_abcdefghijklmnopqrstuvwxyz0123456789", tmp_path / "shared.jsonl"
     world.post(body([user(f"Use {key}.")]), "with-a-key")
     told = world.json("export", "with-a-key", "--redact", "--output", str(file))
@@ -323,7 +321,7 @@ def test_a_file_for_others_holds_no_key_that_stands_in_what_was_said(world: Worl
     assert key.encode() in world.raw("context", "with-a-key", "--raw")
 
 
-def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
+def test_forgotten_session_is_also_gone_from_the_database_files(world: World) -> None:
     canary = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(40))
     world.post(body([user(canary)]), "forget-me")
     world.post(body([user(canary), assistant("In parser.py."), user("Why?")]), "forget-me")
@@ -344,7 +342,7 @@ def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
     assert "was forgotten" in world.run("search", "forget-me", "parser", code=1).stderr
     assert "(forgotten)" in world.run("sessions").stdout
     assert world.json("forget", "forget-me", "--yes")["erased"] == 0
-    # The server held the session; it goes on, and so does the log.
+    # The server held the session; both it and the log continue.
     said = [user(canary), assistant("In parser.py."), user("Why?"), assistant("In parser.py."), user("Go on.")]
     world.post(body(said), "forget-me")
     assert world.json("branches", "forget-me")[0]["turns"] == 3
@@ -352,7 +350,7 @@ def test_what_was_forgotten_is_gone_from_the_files_too(world: World) -> None:
 
 
 async def _stored_bytes(environ: dict[str, str], name: str) -> bytes:
-    """The largest piece of a session's content as it lies in the table."""
+    """The largest piece of a session's content as stored in the table."""
     async with open_storage(config.load({}, environ)) as storage:
         stream = await sessions.find(storage, name)
         return await storage.contents._database.run(
@@ -365,25 +363,25 @@ async def _stored_bytes(environ: dict[str, str], name: str) -> bytes:
 
 
 def _files_with(folder: Path, stretch: bytes) -> list[Path]:
-    """The files that hold these bytes; few, because pages cut long values."""
+    """The files that contain these bytes; few, because pages cut long values."""
     return [path for path in folder.rglob("*") if path.is_file() and stretch in path.read_bytes()]
 
 
-def test_forgetting_asks_first(world: World) -> None:
+def test_forgetting_asks_for_confirmation(world: World) -> None:
     world.post(body(ONE), "ask-first")
     done = world.run("forget", "ask-first", code=1)
     assert "Erase everything that was said in session" in done.stderr
     assert world.run("verify", "ask-first").stdout == "ok 1 turn\n"
 
 
-def test_nothing_is_forgotten_unless_somebody_says_so_and_nothing_that_is_in_use(world: World) -> None:
+def test_nothing_is_forgotten_without_confirmation_or_while_in_use(world: World) -> None:
     done = world.run("retain")
     assert "neither retain_days, retain_bytes nor tenant_quotas is set" in done.stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
     assert "Nothing is to be forgotten" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 
 
-def test_old_sessions_are_forgotten_as_the_settings_say(world: World, tmp_path: Path) -> None:
+def test_old_sessions_are_forgotten_according_to_the_settings(world: World, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     world.run("export", "parser-talk", "--output", str(file))
     file.write_bytes(re.sub(rb'"at":[0-9]+', b'"at":1700000000000000', file.read_bytes()))
@@ -411,7 +409,7 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["sessions", "usage", "savings", "du", "verify", "retain --retain-days 3"])
-def test_that_nothing_was_recorded_is_said_with_the_place(command: str, tmp_path: Path) -> None:
+def test_empty_log_is_reported_with_its_place(command: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     place = "--data-dir names another place, --tenant another tenant"
     said = f"Nothing has been recorded in {tmp_path}/data yet. {place}.\n"
@@ -423,7 +421,7 @@ def test_that_nothing_was_recorded_is_said_with_the_place(command: str, tmp_path
     assert f"The data directory {tmp_path}/data is a file." in done.stderr
 
 
-def test_looking_where_nothing_was_recorded_makes_nothing(tmp_path: Path) -> None:
+def test_reading_an_absent_log_creates_nothing(tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     assert json.loads(invoked("sessions", "--json", environ=environ).stdout) == []
     assert json.loads(invoked("verify", "--json", environ=environ).stdout) == []

@@ -1,4 +1,4 @@
-"""Settings: where values come from, what is refused, and in which words."""
+"""Settings: the sources of values, the refused ones, and the messages."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def write(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_without_any_word_the_defaults_hold(environ: dict[str, str]) -> None:
+def test_defaults_apply_without_any_source(environ: dict[str, str]) -> None:
     config = load({}, environ)
     assert (config.host, config.port, config.upstream) == ("127.0.0.1", 8787, "https://api.anthropic.com")
     assert config.dsn is None
@@ -41,7 +41,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path, envir
     assert config.file == file
 
 
-def test_every_setting_has_a_meaning_and_a_default_that_its_kind_accepts() -> None:
+def test_every_setting_has_a_meaning_and_a_valid_default() -> None:
     for setting in SETTINGS:
         assert setting.meaning.endswith(".")
         assert setting.default_text
@@ -49,7 +49,7 @@ def test_every_setting_has_a_meaning_and_a_default_that_its_kind_accepts() -> No
             assert setting.kind.parse(setting.default) == setting.default
 
 
-def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
+def test_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
     config = load({}, environ | {"MNEMOSYNE_DSN": "", "MNEMOSYNE_PORT": "", "MNEMOSYNE_CONFIG": ""})
     assert (config.dsn, config.port) == (None, 8787)
     assert load({}, {"MNEMOSYNE_DATA_DIR": "", "XDG_DATA_HOME": "/x"}).data_dir == Path(
@@ -102,7 +102,7 @@ def test_an_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("helper_url", "http://h.example/v1", "private address only"),
     ],
 )
-def test_a_bad_value_is_refused_with_name_source_and_reason(
+def test_bad_value_is_refused_with_name_source_and_reason(
     name: str, value: object, reason: str, environ: dict[str, str]
 ) -> None:
     if name == "data_dir":
@@ -122,7 +122,7 @@ def test_words_for_yes(word: str, environ: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["0", "false", "No", "off"])
-def test_words_for_no_are_stronger_than_the_file(word: str, tmp_path: Path, environ: dict[str, str]) -> None:
+def test_words_for_no_override_the_file(word: str, tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, "allow_remote = true")
     assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": word}).allow_remote is False
     assert load({"allow_remote": False}, environ).allow_remote is False
@@ -140,12 +140,12 @@ def test_words_for_no_are_stronger_than_the_file(word: str, tmp_path: Path, envi
         ("127.8.9.10", "127.8.9.10"),
     ],
 )
-def test_loopback_hosts_are_welcome_in_every_spelling(given: str, held: str, environ: dict[str, str]) -> None:
+def test_loopback_hosts_are_accepted_in_every_spelling(given: str, held: str, environ: dict[str, str]) -> None:
     assert load({"host": given}, environ).host == held
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]", "192.0.2.1", "my-machine", "127.0.0.1.example.com"])
-def test_a_host_that_others_can_reach_must_be_meant(host: str, environ: dict[str, str]) -> None:
+def test_public_host_needs_an_explicit_setting(host: str, environ: dict[str, str]) -> None:
     with pytest.raises(BadConfiguration, match="allow_remote = true"):
         load({"host": host}, environ)
     assert load({"host": host, "allow_remote": True}, environ).host == host.strip("[]")
@@ -161,7 +161,7 @@ def test_a_host_that_others_can_reach_must_be_meant(host: str, environ: dict[str
         ("http://[::1]:9", "http://[::1]:9"),
     ],
 )
-def test_upstreams_that_are_accepted(url: str, held: str, environ: dict[str, str]) -> None:
+def test_valid_upstreams_are_accepted(url: str, held: str, environ: dict[str, str]) -> None:
     assert load({"upstream": url}, environ).upstream == held
 
 
@@ -183,12 +183,12 @@ def test_upstreams_that_are_accepted(url: str, held: str, environ: dict[str, str
         ("https://host/#f", "credentials come from the client"),
     ],
 )
-def test_upstreams_that_are_refused(url: str, reason: str, environ: dict[str, str]) -> None:
+def test_invalid_upstreams_are_refused(url: str, reason: str, environ: dict[str, str]) -> None:
     with pytest.raises(BadConfiguration, match=reason):
         load({"upstream": url}, environ)
 
 
-def test_the_upstream_cannot_be_the_proxy_itself(environ: dict[str, str]) -> None:
+def test_upstream_cannot_be_the_proxy_itself(environ: dict[str, str]) -> None:
     with pytest.raises(BadConfiguration, match="in circles"):
         load({"upstream": "http://localhost:8787", "port": "8787"}, environ)
     assert load({"upstream": "http://localhost:8788", "port": "8787"}, environ).port == 8787
@@ -218,18 +218,18 @@ def test_no_refusal_shows_a_password(environ: dict[str, str]) -> None:
         ("https://api.anthropic.com", "https://api.anthropic.com"),
     ],
 )
-def test_passwords_are_masked_and_nothing_else(text: str, shown: str) -> None:
+def test_only_passwords_are_masked(text: str, shown: str) -> None:
     assert mask(text) == shown
 
 
-def test_values_are_shown_as_they_would_be_typed() -> None:
+def test_values_are_shown_as_users_would_type_them() -> None:
     assert [plain(value) for value in (True, 8787, Path("/x"), "local")] == ["true", "8787", "/x", "local"]
 
 
 # The file
 
 
-def test_a_named_file_must_exist_and_the_default_one_need_not(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_named_file_must_exist_and_the_default_one_need_not(tmp_path: Path, environ: dict[str, str]) -> None:
     missing = tmp_path / "other.toml"
     with pytest.raises(BadConfiguration, match=r"other\.toml does not exist"):
         load({}, environ, config_file=missing)
@@ -238,9 +238,7 @@ def test_a_named_file_must_exist_and_the_default_one_need_not(tmp_path: Path, en
     assert load({}, environ).file is None
 
 
-def test_the_named_file_wins_over_the_variable_and_that_over_the_default_place(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_named_file_overrides_the_variable_and_that_the_default_place(tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, "port = 1")
     one, two = tmp_path / "one.toml", tmp_path / "two.toml"
     one.write_text("port = 2")
@@ -252,7 +250,7 @@ def test_the_named_file_wins_over_the_variable_and_that_over_the_default_place(
     assert load({}, environ).port == 1
 
 
-def test_unknown_names_are_refused_with_a_guess(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_unknown_names_are_refused_with_a_suggestion(tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, 'prot = 1\nlog-level = "info"\n')
     with pytest.raises(BadConfiguration, match=r"unknown settings: log-level, prot\. Did you mean log_level, port\?"):
         load({}, environ)
@@ -262,39 +260,37 @@ def test_unknown_names_are_refused_with_a_guess(tmp_path: Path, environ: dict[st
     ("content", "reason"),
     [(b"port = ", "is not TOML"), (b'tenant = "\xff"', "is not UTF-8"), (b"[server]\nport = 1", "unknown settings")],
 )
-def test_a_file_that_makes_no_sense_is_named(
-    content: bytes, reason: str, tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_invalid_file_is_named(content: bytes, reason: str, tmp_path: Path, environ: dict[str, str]) -> None:
     (tmp_path / "config.toml").write_bytes(content)
     with pytest.raises(BadConfiguration, match=reason) as caught:
         load({}, environ)
     assert str(tmp_path / "config.toml") in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_an_error_and_not_ignored(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_unreadable_file_is_an_error_and_not_ignored(tmp_path: Path, environ: dict[str, str]) -> None:
     (tmp_path / "config.toml").mkdir()
     with pytest.raises(BadConfiguration, match=r"cannot be read: Is a directory\. Make it readable"):
         load({}, environ)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_is_not_ours_to_read_is_an_error(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_file_without_read_permission_is_an_error(tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, "port = 1").chmod(0)
     with pytest.raises(BadConfiguration, match="Permission denied"):
         load({}, environ)
 
 
-def test_a_bad_value_in_the_file_names_the_file(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_bad_value_in_the_file_names_the_file(tmp_path: Path, environ: dict[str, str]) -> None:
     file = write(tmp_path, 'port = "many"')
     with pytest.raises(BadConfiguration) as caught:
         load({}, environ)
     assert str(caught.value) == f"port = 'many' (file {file}): a whole number is needed."
 
 
-def test_the_file_in_the_default_data_directory_may_send_the_data_elsewhere(
+def test_file_in_the_default_data_directory_may_move_the_data_directory(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    """The file is found before it is read, and found once: one in the new place is not looked for."""
+    """The file is located once, before it is read: a file in the new directory is not looked for."""
     file = write(tmp_path, f'data_dir = "{tmp_path}/elsewhere"')
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/config.toml").write_text("port = 1")
@@ -302,7 +298,7 @@ def test_the_file_in_the_default_data_directory_may_send_the_data_elsewhere(
     assert (config.data_dir, config.port, config.file) == (tmp_path / "elsewhere", 8787, file)
 
 
-def test_relative_paths_start_where_they_are_written(
+def test_relative_paths_start_at_the_place_of_their_source(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = tmp_path / "work"
@@ -316,20 +312,20 @@ def test_relative_paths_start_where_they_are_written(
     assert load({"data_dir": "data"}, {}).data_dir == work / "data"
 
 
-def test_a_certificate_file_must_be_there(environ: dict[str, str]) -> None:
+def test_certificate_file_must_exist(environ: dict[str, str]) -> None:
     with pytest.raises(BadConfiguration, match=r"ca_bundle = /no/such/file cannot be read: No such file"):
         load({"ca_bundle": "/no/such/file"}, environ)
 
 
-# Places
+# Addresses
 
 
-def test_what_is_loopback() -> None:
+def test_loopback_addresses() -> None:
     assert all(map(is_loopback, ("localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1", "[::1]")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "localhost.example.com", "10.0.0.1", "127.0.0.1:80")))
 
 
-def test_a_helper_needs_to_be_told_where_its_model_is_and_is_never_ourselves(environ: dict[str, str]) -> None:
+def test_helper_needs_an_address_that_is_not_the_proxys(environ: dict[str, str]) -> None:
     with pytest.raises(BadConfiguration, match="needs helper_url and helper_model"):
         load({"helper": "openai"}, environ)
     with pytest.raises(BadConfiguration, match="recorded as a session"):
@@ -346,7 +342,7 @@ def test_a_helper_needs_to_be_told_where_its_model_is_and_is_never_ourselves(env
 @pytest.mark.parametrize(
     "url", ["http://192.168.1.7:11434", "http://gpu.local:8000/v1", "http://[fd00::7]:8080", "http://ollama:11434"]
 )
-def test_plain_http_to_a_private_address_needs_a_setting_that_says_what_travels_in_the_clear(url: str) -> None:
+def test_plain_http_to_a_private_address_needs_an_explicit_setting(url: str) -> None:
     places: tuple[dict[str, object], ...] = ({"upstream": url}, {"upstreams": f"models={url}"}, {"helper_url": url})
     for place in places:
         with pytest.raises(BadConfiguration, match=r"credentials would travel in the clear.*allow_plain_http = true"):
@@ -380,7 +376,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.usefixtures("removed")
-def test_a_file_that_names_removed_settings_gets_one_warning_and_no_error(
+def test_file_with_removed_settings_gets_one_warning_and_no_error(
     text: str, explained: str, tmp_path: Path, environ: dict[str, str]
 ) -> None:
     file = write(tmp_path, f"port = 1\n{text}\n")
@@ -390,20 +386,20 @@ def test_a_file_that_names_removed_settings_gets_one_warning_and_no_error(
 
 
 @pytest.mark.usefixtures("removed")
-def test_a_file_without_removed_settings_gets_no_warning(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_file_without_removed_settings_gets_no_warning(tmp_path: Path, environ: dict[str, str]) -> None:
     assert load({}, environ).warning is None
     write(tmp_path, "port = 1\n")
     assert load({}, environ).warning is None
 
 
 @pytest.mark.usefixtures("removed")
-def test_an_unknown_setting_is_an_error_also_beside_a_removed_one(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_unknown_setting_is_an_error_even_with_a_removed_one(tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, "goal_size = 1\nprot = 1\n")
     with pytest.raises(BadConfiguration, match=r"unknown settings: prot\."):
         load({}, environ)
 
 
-def test_a_removed_setting_is_none_today_and_its_successor_is_one() -> None:
+def test_removed_setting_no_longer_exists_and_its_successor_does() -> None:
     names = {setting.name for setting in SETTINGS}
     assert not set(REMOVED_SETTINGS) & names
     assert {successor for successor in REMOVED_SETTINGS.values() if successor is not None} <= names

@@ -1,4 +1,4 @@
-"""A credential is found by its shape, wherever it stands; what only looks like one at first is left alone."""
+"""A credential is found by its shape anywhere in a text; similar text is left unchanged."""
 
 import json
 
@@ -43,7 +43,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{LETTERS[:64]}\n" * 3 + "aGFsZg==\
     "around",
     ["{}", "the key is {}, I think", "x={}&y=1", "https://h/p?k={}", '{{"a": "b\\n{}"}}', "%3D{}", "\u00e9 {}."],
 )
-def test_a_provider_s_key_is_found_wherever_it_stands(around: str) -> None:
+def test_provider_key_is_found_anywhere(around: str) -> None:
     for name, key in KEYS.items():
         text = around.format(key)
         found = [text.encode()[start:end].decode() for start, end in spans(text.encode())]
@@ -68,14 +68,14 @@ def test_a_provider_s_key_is_found_wherever_it_stands(around: str) -> None:
         (f"https://{LETTERS[:24]}@github.com/a/b", LETTERS[:24]),
     ],
 )
-def test_what_stands_behind_the_word_for_it_is_found_without_a_shape(text: str, secret: str) -> None:
+def test_value_after_a_credential_name_is_found_without_a_known_shape(text: str, secret: str) -> None:
     assert [text[start:end] for start, end in spans(text.encode())] == [secret]
     assert mask(text) == text.replace(secret, "*" * len(secret))
 
 
 @pytest.mark.parametrize("newline", ["\n", "\\n", "\r\n", "\n    "])
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_private_key_is_found_whole_or_half_and_inside_json(newline: str, *, whole: bool) -> None:
+def test_private_key_is_found_whole_or_partial_and_inside_json(newline: str, *, whole: bool) -> None:
     text = (PEM if whole else PEM[:200]).replace("\n", newline) + (" and on it goes" if whole else "")
     kept = mask(f"here: {text}")
     assert LETTERS[:20] not in kept
@@ -103,13 +103,13 @@ def test_a_private_key_is_found_whole_or_half_and_inside_json(newline: str, *, w
         "export TOKEN=$(cat file)",
     ],
 )
-def test_what_is_none_is_left_alone(text: str) -> None:
+def test_ordinary_text_is_left_unchanged(text: str) -> None:
     assert mask(text) == text
     assert mask_bytes(text.encode()) == text.encode()
     assert not is_in(text)
 
 
-def test_masking_keeps_lengths_and_the_shape_of_json() -> None:
+def test_masking_keeps_lengths_and_the_structure_of_json() -> None:
     said = {"a": f"k {KEYS['openai']}\n{PEM}", "b": [f"é {JWT}"], "url": "https://u:p4ssword@h/"}
     for raw in (json.dumps(said).encode(), json.dumps(said, ensure_ascii=False).encode()):
         kept = mask_bytes(raw)
@@ -118,7 +118,7 @@ def test_masking_keeps_lengths_and_the_shape_of_json() -> None:
         assert not spans(kept)
 
 
-def test_bytes_of_any_kind_can_be_asked() -> None:
+def test_any_bytes_can_be_searched() -> None:
     assert spans(b"\xff\xfe" + KEYS["github"].encode() + b"\xff") == [(2, 42)]
     assert blank(b"abc", [(1, 2)]) == b"a*c"
     assert blank(b"abc", []) == b"abc"
@@ -150,7 +150,7 @@ def test_bytes_of_any_kind_can_be_asked() -> None:
         "gateway.api.key",
     ],
 )
-def test_names_tell_by_their_ending(name: str) -> None:
+def test_names_are_recognized_by_their_ending(name: str) -> None:
     assert is_name(name)
 
 
@@ -171,7 +171,7 @@ def test_names_tell_by_their_ending(name: str) -> None:
         "signature",
     ],
 )
-def test_names_that_only_begin_so_tell_nothing(name: str) -> None:
+def test_similar_beginning_of_a_name_is_not_enough(name: str) -> None:
     assert not is_name(name)
 
 
@@ -182,20 +182,20 @@ LISTED = (
 
 
 @pytest.mark.parametrize("word", LISTED)
-def test_a_short_word_names_a_credential_whole_or_behind_a_separator(word: str) -> None:
+def test_short_word_names_a_credential_alone_or_after_a_separator(word: str) -> None:
     for name in (word, f"db_{word}", f"my-{word}", word.upper(), f"DB_{word.upper()}", f"{word}_2", f"x_{word}_v2"):
         assert is_member(name), name
 
 
 @pytest.mark.parametrize("word", LISTED)
-def test_a_dot_or_a_capital_separates_a_short_word_as_well(word: str) -> None:
+def test_dot_and_capital_also_separate_a_short_word(word: str) -> None:
     camel = "".join(part.capitalize() for part in word.split("_"))
     for name in (f"session.{word}", f"db{camel}", f"DB{camel}", f"myDb{camel}2", f"a.b{camel}", f"user:{word}"):
         assert is_member(name), name
 
 
 @pytest.mark.parametrize("word", ["pass", "pw", "pin", "pat", "key", "salt", "nonce", "csrf", "login"])
-def test_a_short_word_within_another_names_nothing(word: str) -> None:
+def test_short_word_within_another_names_nothing(word: str) -> None:
     for name in (f"{word}word_count", f"{word}s_left", f"by{word}x", f"{word}_count"):
         assert not is_member(name), name
 
@@ -207,16 +207,16 @@ def test_a_short_word_within_another_names_nothing(word: str) -> None:
         *("session_id", "spin", "monkey", "keyboard", "login_count", "keyCount", "pass.count", "model"),
     ],
 )
-def test_names_that_only_end_like_a_short_word_are_none(name: str) -> None:
+def test_names_that_only_end_like_a_short_word_do_not_count(name: str) -> None:
     assert not is_member(name)
 
 
 @pytest.mark.parametrize("name", ["session_id", "idempotency-key", "x-login", "sec-websocket-key"])
-def test_headers_are_named_by_fewer_words(name: str) -> None:
+def test_headers_are_recognized_by_fewer_words(name: str) -> None:
     assert not is_name(name)
 
 
-def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> None:
+def test_keys_of_a_request_are_the_values_of_credential_headers() -> None:
     headers = (
         ("Authorization", "Bearer a-gateway-s-own-key"),
         ("X-Api-Key", KEYS["openai"]),
@@ -230,7 +230,7 @@ def test_the_keys_of_a_request_are_the_values_of_headers_that_are_named_so() -> 
     ("value", "found"),
     [("Basic dXNlcjpodXNoLWh1c2g=", {"user:hush-hush", "hush-hush"}), ("basic !", set()), ("Basic /////w==", set())],
 )
-def test_what_basic_encodes_is_a_key_of_the_request_too(value: str, found: set[str]) -> None:
+def test_decoded_basic_credential_is_also_a_key_of_the_request(value: str, found: set[str]) -> None:
     assert found == in_headers([("Authorization", value)]) - {value, value.partition(" ")[2]}
 
 
@@ -239,7 +239,7 @@ def test_no_text_makes_the_search_slow(pattern: Compiled) -> None:
     assert slow_for(pattern, anchored=False) is None
 
 
-def test_a_mask_is_one_character() -> None:
+def test_mask_is_one_character() -> None:
     assert len(credentials.MASK) == 1
 
 
@@ -248,7 +248,7 @@ def test_a_mask_is_one_character() -> None:
         st.sampled_from([*KEYS.values(), PEM, "x" * 700, "password=hush-hush-1", " ", "\n", "é-", "k"]), max_size=20
     )
 )
-def test_what_is_searched_in_pieces_is_found_as_in_one(words: list[str]) -> None:
+def test_search_in_pieces_finds_the_same(words: list[str]) -> None:
     data = "".join(words).encode()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(credentials, "PIECE_BYTES", 50)

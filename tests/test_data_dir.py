@@ -1,4 +1,4 @@
-"""What lies in the data directory, and that it is private."""
+"""The content of the data directory and its permissions."""
 
 import os
 import stat
@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_directory_and_all_in_it_is_the_owner_s(tmp_path: Path) -> None:
+def test_directory_and_its_content_are_private_to_the_owner(tmp_path: Path) -> None:
     data_dir = tmp_path / "deep/data"
     prepare_data_dir(data_dir)
     prepare_data_dir(data_dir)
@@ -37,7 +37,7 @@ def test_the_directory_and_all_in_it_is_the_owner_s(tmp_path: Path) -> None:
     assert sorted(path.name for path in data_dir.iterdir()) == ["memory-key", "server.log", "token"]
 
 
-def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+def test_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadConfiguration, match=r"cannot be made: .*--data-dir"):
         prepare_data_dir(tmp_path / "file")
@@ -48,13 +48,13 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         local_token(tmp_path)
 
 
-def test_an_empty_memory_key_is_refused_since_everybody_could_guess_it(tmp_path: Path) -> None:
+def test_empty_memory_key_is_refused_as_guessable(tmp_path: Path) -> None:
     (tmp_path / "memory-key").write_text("\n")
     with pytest.raises(BadConfiguration, match="is empty"):
         memory_key(tmp_path)
 
 
-def test_there_is_no_token_before_the_first_server(tmp_path: Path) -> None:
+def test_no_token_exists_before_the_first_server(tmp_path: Path) -> None:
     assert existing_token(tmp_path) is None
     (tmp_path / "token").write_bytes(b"\xff")
     assert existing_token(tmp_path) is None
@@ -62,7 +62,7 @@ def test_there_is_no_token_before_the_first_server(tmp_path: Path) -> None:
         local_token(tmp_path)
 
 
-def test_the_log_goes_on_at_its_end_until_it_is_long(tmp_path: Path) -> None:
+def test_log_file_is_appended_until_it_is_long(tmp_path: Path) -> None:
     for text in (b"one\n", b"two\n"):
         with open_server_log(tmp_path) as log:
             log.write(text)
@@ -74,7 +74,7 @@ def test_the_log_goes_on_at_its_end_until_it_is_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("bits", "whom"), [(0o777, "every user"), (0o770, "its group"), (0o1702, "every user")])
-def test_a_directory_that_others_can_write_is_refused(bits: int, whom: str, tmp_path: Path) -> None:
+def test_directory_writable_by_others_is_refused(bits: int, whom: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(bits)
     with pytest.raises(BadConfiguration, match=f"can be written by {whom}.*chmod go-w"):
@@ -83,7 +83,7 @@ def test_a_directory_that_others_can_write_is_refused(bits: int, whom: str, tmp_
     prepare_data_dir(tmp_path / "data")
 
 
-def test_a_directory_of_another_user_is_refused_unless_it_is_root_s(tmp_path: Path) -> None:
+def test_directory_of_another_user_is_refused_unless_it_is_root(tmp_path: Path) -> None:
     status = tmp_path.stat()
     for owner, is_refused in ((os.geteuid(), False), (0, False), (os.geteuid() + 1, True)):
         owned = os.stat_result((stat.S_IFDIR | 0o700, 0, 0, 0, owner, *tuple(status)[5:10]))

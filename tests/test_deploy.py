@@ -1,4 +1,4 @@
-"""What is under ``deploy/`` can be read by what reads it, and names commands, settings and files that there are."""
+"""The files under ``deploy/`` are valid for their readers, and name existing commands, settings and files."""
 
 import configparser
 import json
@@ -34,17 +34,17 @@ def instructions() -> Iterator[tuple[str, str]]:
             yield name, " ".join(rest.split())
 
 
-def said(name: str) -> list[str]:
+def instruction(name: str) -> list[str]:
     return [rest for each, rest in instructions() if each == name]
 
 
 def image_environ() -> dict[str, str]:
-    return dict(pair.partition("=")[::2] for pair in shlex.split(said("ENV")[0]))
+    return dict(pair.partition("=")[::2] for pair in shlex.split(instruction("ENV")[0]))
 
 
 def unit() -> configparser.ConfigParser:
     class Repeated(dict[str, Any]):
-        """A key that comes again adds a line."""
+        """A repeated key adds a line."""
 
         def __setitem__(self, key: str, value: Any) -> None:
             if isinstance(value, list) and isinstance(self.get(key), list):
@@ -62,7 +62,7 @@ SERVICE = unit()["Service"]
 
 
 def settings_in(environ: Mapping[str, str]) -> Config:
-    """The settings that these variables make; each of ours is one."""
+    """The settings that these variables make; each of ours is a setting."""
     ours = {name: value for name, value in environ.items() if name.startswith("MNEMOSYNE_")}
     assert ours.keys() <= {setting.variable for setting in SETTINGS}
     return load({}, ours)
@@ -74,9 +74,9 @@ def seconds(text: str) -> int:
     return int(found[1])
 
 
-def test_the_image_copies_files_that_there_are_and_are_sent_to_be_built() -> None:
+def test_image_copies_existing_files_of_the_build_context() -> None:
     ignoring = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
-    for copied in said("COPY"):
+    for copied in instruction("COPY"):
         *sources, _ = copied.split()
         for source in sources:
             if not copied.startswith("--from="):
@@ -87,27 +87,27 @@ def test_the_image_copies_files_that_there_are_and_are_sent_to_be_built() -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        [*json.loads(said("ENTRYPOINT")[0]), *json.loads(said("CMD")[0])],
+        [*json.loads(instruction("ENTRYPOINT")[0]), *json.loads(instruction("CMD")[0])],
         shlex.split(SERVICE["ExecStart"]),
         PLIST["ProgramArguments"],
     ],
     ids=["Dockerfile", "systemd", "launchd"],
 )
-def test_what_is_started_is_a_command_of_ours(command: Sequence[str]) -> None:
+def test_entry_point_is_a_command_of_the_program(command: Sequence[str]) -> None:
     assert command[0].rpartition("/")[2] == "mnemosyne"
     parse_command(list(command))
 
 
-def test_the_image_listens_where_its_port_is_published_and_keeps_its_state_in_a_volume() -> None:
+def test_image_listens_on_its_published_port_and_keeps_its_state_in_a_volume() -> None:
     config = settings_in(image_environ())
     assert (config.host, config.allow_remote, config.log_format) == ("0.0.0.0", True, "json")
-    assert [str(config.data_dir)] == said("VOLUME")
-    assert said("EXPOSE") == [str(config.port)]
-    assert said("USER") == ["mnemosyne"]
+    assert [str(config.data_dir)] == instruction("VOLUME")
+    assert instruction("EXPOSE") == [str(config.port)]
+    assert instruction("USER") == ["mnemosyne"]
 
 
-def test_the_image_is_well_while_its_server_is_ready() -> None:
-    (check,) = said("HEALTHCHECK")
+def test_image_is_healthy_while_its_server_is_ready() -> None:
+    (check,) = instruction("HEALTHCHECK")
     program = json.loads(check[check.index("[") :])[-1]
     compile(program, "HEALTHCHECK", "exec")
     path = re.search(r"http://127\.0\.0\.1:(\d+)(/[^']*)", program)
@@ -115,7 +115,7 @@ def test_the_image_is_well_while_its_server_is_ready() -> None:
     assert (int(path[1]), path[2].encode() in PATHS) == (DEFAULTS["port"], True)
 
 
-def test_compose_gives_the_server_a_database_and_this_machine_alone_the_port() -> None:
+def test_compose_gives_the_server_a_database_and_publishes_its_port_locally() -> None:
     config = settings_in(image_environ() | SERVER["environment"])
     assert config.dsn is not None
     database = COMPOSE["services"]["postgres"]
@@ -129,19 +129,19 @@ def test_compose_gives_the_server_a_database_and_this_machine_alone_the_port() -
     assert SERVER["volumes"] == [f"data:{config.data_dir}"]
 
 
-def test_running_replies_may_finish_before_anybody_kills_the_server() -> None:
+def test_running_replies_may_finish_before_the_server_is_killed() -> None:
     for longest in (SERVER["stop_grace_period"], SERVICE["TimeoutStopSec"], str(PLIST["ExitTimeOut"])):
         assert seconds(longest) > int(str(DEFAULTS["drain_seconds"]))
 
 
-def test_the_unit_sets_what_there_is_and_reloads_by_sighup() -> None:
+def test_unit_sets_valid_settings_and_reloads_by_sighup() -> None:
     environ = dict(line.partition("=")[::2] for line in SERVICE["Environment"].splitlines())
     config = settings_in(environ)
     assert str(config.data_dir) == f"/var/lib/{SERVICE['StateDirectory']}"
     assert SERVICE["ExecReload"] == "/bin/kill -HUP $MAINPID"
 
 
-def test_every_file_is_told_of() -> None:
+def test_every_file_is_documented() -> None:
     page = (ROOT / "docs/deploying.md").read_text(encoding="utf-8")
     for file in DEPLOY.iterdir():
         assert f"deploy/{file.name.removesuffix('.dockerignore')}" in page

@@ -1,4 +1,4 @@
-"""The documentation says what the program does."""
+"""The documentation agrees with the program."""
 
 import ast
 import re
@@ -48,7 +48,7 @@ def test_every_command_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
-def test_commands_in_examples_can_be_typed(page: Path) -> None:
+def test_commands_in_examples_are_valid(page: Path) -> None:
     for command in _commands(page.read_text(encoding="utf-8")):
         try:
             parse_command(shlex.split(command, comments=True))
@@ -57,7 +57,7 @@ def test_commands_in_examples_can_be_typed(page: Path) -> None:
 
 
 def _commands(text: str) -> list[str]:
-    """What stands after the prompt in console blocks, and every line of shell blocks."""
+    """The text after the prompt in console blocks, and every line of shell blocks."""
     lines = []
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         if language == "console":
@@ -68,7 +68,7 @@ def _commands(text: str) -> list[str]:
 
 
 def parse_command(words: list[str]) -> None:
-    """Let click judge a line that calls mnemosyne; of other lines nothing is known."""
+    """Let click parse a line that calls mnemosyne; other lines are not checked."""
     programs = [position for position, word in enumerate(words) if word.rpartition("/")[2] == "mnemosyne"]
     if not programs or words[0] == "export":
         return
@@ -91,7 +91,7 @@ def _parse_group(group: click.Group, arguments: list[str], parent: click.Context
         command.make_context(name, rest, parent=context)
 
 
-# What pages and docstrings name is there
+# Names in pages and docstrings
 
 SOURCES = sorted(path for name in ("mnemosyne", "mnemosyne_lab") for path in (ROOT / name).rglob("*.py"))
 NAMING = [*FIRST, *sorted((ROOT / "docs").rglob("*.md")), *SOURCES]
@@ -104,7 +104,7 @@ _OURS = {path.name for folder in FOLDERS for path in folder.iterdir() if path.is
 
 
 def test_files_that_are_named_exist() -> None:
-    """Paths of the repository, by their first folder, and in a module those without a folder, which are beside it."""
+    """Paths of the repository, by their first folder; in a module also those without a folder, which are next to it."""
     missing = []
     for file in NAMING:
         for _, name in _NAMED_FILE.findall(file.read_text(encoding="utf-8")):
@@ -115,8 +115,8 @@ def test_files_that_are_named_exist() -> None:
     assert missing == []
 
 
-def test_names_in_other_modules_are_there() -> None:
-    """``planning.WINDOW``: where the first name is that of a module, the second is defined in it."""
+def test_names_in_other_modules_exist() -> None:
+    """``planning.WINDOW``: if the first name is that of a module, the second is defined in it."""
     defined = _read_definitions()
     assert [
         (str(file.relative_to(ROOT)), f"{module}.{name}")
@@ -127,7 +127,7 @@ def test_names_in_other_modules_are_there() -> None:
 
 
 def _read_definitions() -> Mapping[str, set[str]]:
-    """What is defined at the top of modules, by the module's name; modules of one name are taken together."""
+    """The top-level definitions of modules, by the module's name; modules of one name are merged."""
     found: dict[str, set[str]] = {}
     for path in SOURCES:
         if path.stem != "__init__":
@@ -141,31 +141,31 @@ def _read_definitions() -> Mapping[str, set[str]]:
     return found
 
 
-# Where pages lead
+# Links between pages
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
-def test_pages_lead_to_pages_that_are_there(page: Path) -> None:
+def test_linked_pages_exist(page: Path) -> None:
     linked = [name for name in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in name]
     assert [name for name in linked if not (page.parent / name).exists()] == []
 
 
-def test_the_first_page_leads_to_what_is_safe_and_these_to_each_other() -> None:
+def test_first_page_links_to_the_security_pages_and_these_to_each_other() -> None:
     leads = {page.name: _LINK.findall(page.read_text(encoding="utf-8")) for page in (*FIRST, ROOT / "docs/safety.md")}
     assert {"SECURITY.md", "docs/safety.md"} <= {*leads["README.md"]}
     assert "docs/safety.md" in leads["SECURITY.md"]
     assert "../SECURITY.md" in leads["safety.md"]
 
 
-def test_every_file_of_the_data_directory_is_named_with_who_can_read_it() -> None:
+def test_every_file_of_the_data_directory_is_documented_with_its_readers() -> None:
     page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     for name in (TOKEN_FILE, LOG_FILE, FILE_NAME, "postgres/", "postgres.log", "models/"):
         assert f"| `{name}` |" in page
 
 
-def test_every_test_that_a_promise_rests_on_is_there() -> None:
+def test_every_test_that_backs_a_promise_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).exists()] == []

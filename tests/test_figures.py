@@ -44,5 +44,5 @@ def test_durations_are_short(microseconds: int | None, text: str) -> None:
     assert seconds_text(microseconds) == text
 
 
-def test_a_name_cannot_command_the_terminal() -> None:
+def test_name_cannot_control_the_terminal() -> None:
     assert printable("a\x1b[31m\nb") == "a\ufffd[31m\ufffdb"

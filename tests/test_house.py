@@ -1,4 +1,4 @@
-"""The laws of the house that neither types nor import contracts hold, each checked over the whole source."""
+"""Rules of the house that types and import contracts cannot express, each checked over the whole source."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ TABLE_OF_KINDS = "mnemosyne/domain/objects/kinds.py"
 
 
 def test_only_segmentation_names_a_kind() -> None:
-    """Everybody else asks for a trait (``KINDS``), so that a new kind is one row and the rule that makes it."""
+    """All other modules ask for a trait (``KINDS``), so that a new kind is one row and the rule that makes it."""
     found = [
         f"{name}:{node.lineno} ObjectKind.{node.attr}"
         for name, path in SOURCES.items()
@@ -62,7 +62,7 @@ def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
             yield node
 
 
-# What a block is, is asked in one place
+# Block types are known in one place
 
 ASKS_FOR_TYPES = "mnemosyne/domain/wire/blocks.py"
 OWN_EYES = "mnemosyne_lab/provider/"
@@ -125,9 +125,9 @@ VENDORS_WORDS = {
 _JOINED = "[a-z0-9]+(?:_[a-z0-9]+)+"
 
 
-def test_no_vendors_word_stands_above_wire() -> None:
-    """What members and types are called is known to a ``Dialect``. A word is a vendor's if ``wire`` writes it, and is
-    told from plain English by its underscore; so a new dialect's are found without a list.
+def test_no_vendor_term_is_used_above_wire() -> None:
+    """A ``Dialect`` knows the names of members and types. A term is a vendor's if ``wire`` contains it and it has an
+    underscore, which separates it from plain English; so a new dialect's terms are found without a list.
     """
     words = {word for name, path in SOURCES.items() if name.startswith(WIRE) for word in _words_of(path)}
     assert {"cache_control", "tool_call_id", "encrypted_content"} < words, "all three dialects have words in it"
@@ -142,7 +142,7 @@ def test_no_vendors_word_stands_above_wire() -> None:
 
 
 def _words_of(path: Path) -> set[str]:
-    """The words that could be a member's or a type's: whole literals, and what stands in quotes within one."""
+    """The words that could be a member or a type: whole literals, and quoted words within one."""
     tree = parsed(path)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     found: set[str] = set()
@@ -164,7 +164,7 @@ MODULES = {
 TESTED_ELSEWHERE = {module: test for test, (_, modules) in ELSEWHERE.items() for module in modules.split()}
 
 
-def test_commands_print_through_one_module_that_lets_nothing_command_a_terminal() -> None:
+def test_commands_print_through_one_module_that_escapes_terminal_controls() -> None:
     commands = [path for name, path in SOURCES.items() if name.startswith(("mnemosyne/cli/", "mnemosyne_lab/cli/"))]
     printing = [path.name for path in commands if "click.echo" in path.read_text("utf-8")]
     styled = [path.name for path in commands if "secho" in path.read_text("utf-8")]
@@ -172,20 +172,20 @@ def test_commands_print_through_one_module_that_lets_nothing_command_a_terminal(
 
 
 def test_each_module_has_its_test() -> None:
-    """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, ``mnemosyne_lab/a/b.py`` by ``tests/lab/a/test_b.py``;
-    else ``tests/tested_elsewhere.py`` says where and why.
+    """``mnemosyne/a/b.py`` is tested by ``tests/a/test_b.py``, ``mnemosyne_lab/a/b.py`` by
+    ``tests/lab/a/test_b.py``; otherwise ``tests/tested_elsewhere.py`` names the place and the reason.
     """
     without = [module for module in sorted(MODULES - TESTED_ELSEWHERE.keys()) if not _own_test(module).exists()]
     assert not without
 
 
-def test_what_is_tested_elsewhere_is_there_and_has_no_test_of_its_own() -> None:
+def test_modules_tested_elsewhere_exist_and_have_no_test_of_their_own() -> None:
     assert sum(len(modules.split()) for _, modules in ELSEWHERE.values()) == len(TESTED_ELSEWHERE), "one place for each"
     assert [module for module in TESTED_ELSEWHERE if module not in MODULES or _own_test(module).exists()] == []
 
 
 @pytest.mark.parametrize("test", ELSEWHERE)
-def test_a_test_reaches_the_modules_that_it_stands_for(test: str) -> None:
+def test_test_imports_the_modules_that_it_is_listed_for(test: str) -> None:
     why, modules = ELSEWHERE[test]
     assert why
     assert modules
@@ -204,7 +204,7 @@ def _own_test(module: str) -> Path:
 
 
 def _reached(start: str) -> set[str]:
-    """The modules that a module imports, and those that they do, wherever in them."""
+    """The modules that a module imports anywhere, directly or indirectly."""
     found, waiting = set(), [start]
     while waiting:
         name = waiting.pop()
@@ -270,7 +270,7 @@ STILL_PARTICIPLES: frozenset[str] = frozenset()
 
 
 def test_no_function_is_named_by_a_participle() -> None:
-    """A property or an attribute is a value, and may be a participle; a function does something."""
+    """A property or an attribute is a value and may be a participle; a function does something."""
     found = {
         f"{name}:{function.name}"
         for name, path in SOURCES.items()
@@ -294,7 +294,7 @@ def test_no_function_is_named_by_a_participle() -> None:
         ("hold_stored", True),
     ],
 )
-def test_a_participle_is_told_from_a_verb(name: str, *, is_verb: bool) -> None:
+def test_participle_is_distinguished_from_a_verb(name: str, *, is_verb: bool) -> None:
     assert _is_verb(name) is is_verb
 
 

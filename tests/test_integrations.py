@@ -1,4 +1,4 @@
-"""The plugins for clients are what those clients read, and call commands that there are."""
+"""The plugins for clients have valid manifests and call existing commands."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def test_each_manifest_names_what_is_there() -> None:
+def test_each_manifest_names_existing_files() -> None:
     plugin, listed = read(CLAUDE / ".claude-plugin/plugin.json"), read(FOLDER / ".claude-plugin/marketplace.json")
     (entry,) = listed["plugins"]
     assert (entry["name"], entry["description"]) == (plugin["name"], plugin["description"])
@@ -33,7 +33,7 @@ def test_each_manifest_names_what_is_there() -> None:
     assert package["version"] == plugin["version"]
 
 
-def test_every_command_that_a_plugin_runs_is_one_of_ours() -> None:
+def test_every_command_that_a_plugin_runs_exists() -> None:
     hooks = [
         hook for each in read(CLAUDE / "hooks/hooks.json")["hooks"].values() for one in each for hook in one["hooks"]
     ]
@@ -48,7 +48,7 @@ def test_every_command_that_a_plugin_runs_is_one_of_ours() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(CLAUDE.glob("commands/*.md")), ids=lambda path: path.stem)
-def test_every_tool_that_a_command_tells_of_is_offered(command: Path) -> None:
+def test_every_tool_that_a_command_mentions_is_offered(command: Path) -> None:
     text = command.read_text(encoding="utf-8")
     assert re.match(r"---\ndescription: .+\nargument-hint: .+\n---\n", text)
     assert "$ARGUMENTS" in text
@@ -76,8 +76,8 @@ console.log(JSON.stringify({ config, told, compacting }))
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
-def test_opencode_s_plugin_works_on_where_mnemosyne_is_not_there_or_fails(tmp_path: Path) -> None:
-    """The same with a program that is there is shown by the real client (`tests/clients/test_plugins.py`)."""
+def test_opencode_plugin_does_no_harm_if_mnemosyne_is_absent_or_fails(tmp_path: Path) -> None:
+    """The case of a working program is tested with the real client (`tests/clients/test_plugins.py`)."""
     script = tmp_path / "program.mjs"
     script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
     for command in (str(tmp_path / "nowhere"), "false"):
@@ -94,7 +94,7 @@ def test_opencode_s_plugin_works_on_where_mnemosyne_is_not_there_or_fails(tmp_pa
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
-def test_opencode_s_plugin_tells_the_first_prompt_of_a_session_and_each_that_asks(tmp_path: Path) -> None:
+def test_opencode_plugin_reports_the_first_prompt_of_a_session_and_each_question(tmp_path: Path) -> None:
     script, command = tmp_path / "program.mjs", tmp_path / "mnemosyne"
     script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
     command.write_text('#!/bin/sh\nsed -E \'s/.*"hook_event_name":"([A-Za-z]+)".*/\\1/\'\n', encoding="utf-8")

@@ -1,4 +1,6 @@
-"""The owner's token and the fingerprints of credentials follow from one key, and nothing of a credential is in them."""
+"""The owner's token and the fingerprints of credentials are derived from one key, and contain no part of a
+credential.
+"""
 
 import pytest
 
@@ -7,7 +9,7 @@ from mnemosyne.memory_key import OWNER_HEADER, MemoryKey
 KEY, OTHER = MemoryKey(b"one"), MemoryKey(b"other")
 
 
-def test_another_key_has_another_token_and_other_fingerprints() -> None:
+def test_other_key_has_another_token_and_other_fingerprints() -> None:
     assert KEY.token == MemoryKey(b"one").token != OTHER.token
     assert KEY.fingerprint("k") == MemoryKey(b"one").fingerprint("k") != OTHER.fingerprint("k")
     assert KEY.fingerprint("owner") not in KEY.token
@@ -25,11 +27,11 @@ def test_another_key_has_another_token_and_other_fingerprints() -> None:
         ("x-api-key", KEY.token, False),
     ],
 )
-def test_only_the_token_in_its_header_presents_the_owner(name: str, value: str, presented: bool) -> None:
+def test_only_the_token_in_its_header_identifies_the_owner(name: str, value: str, presented: bool) -> None:
     assert KEY.is_presented([("x", "y"), (name, value)]) is presented
 
 
-def test_a_credential_has_one_fingerprint_in_whichever_header_it_comes_and_none_without() -> None:
+def test_credential_has_one_fingerprint_in_any_header_and_none_without() -> None:
     expected = KEY.fingerprint("k")
     assert KEY.fingerprint_of([("X-Api-Key", " k ")]) == expected
     assert KEY.fingerprint_of([("authorization", "Bearer k")]) == expected

@@ -1,8 +1,8 @@
-"""No text makes a pattern slow: each regular expression of the package takes steps in proportion to what it reads.
+r"""No text makes a pattern slow: each regular expression of the package takes steps in proportion to the text.
 
-A pattern holds the interpreter while it matches, and with it every session of the proxy. What takes n² steps needs a
-second or more for 32 KB, which is everyday input; the slowest of ours needs 50 ms, and most need one. The bound between
-the two is one of processor time, which others on the machine do not use up.
+A pattern blocks the interpreter while it matches, and with it every session of the proxy. A pattern of n² steps
+needs a second or more for 32 KB, which is everyday input; the slowest one here needs 50 ms, and most need one. The
+bound between the two is one of processor time, which does not depend on other processes.
 """
 
 import ast
@@ -47,7 +47,7 @@ def bare(pattern: Compiled) -> str:
 
 
 def reached(value: Any, depth: int = 4) -> Iterator[tuple[Compiled, bool]]:
-    """The patterns in a value of a module, each with whether it is anchored where a line begins (``Way``)."""
+    """The patterns in a value of a module, each with whether it is anchored at the start of a line (``Way``)."""
     if isinstance(value, re.Pattern):
         yield value, False
     elif depth and isinstance(value, tuple | list | set | frozenset):
@@ -61,7 +61,7 @@ def reached(value: Any, depth: int = 4) -> Iterator[tuple[Compiled, bool]]:
 
 
 def anchored_names(tree: ast.Module) -> set[str]:
-    """The names of patterns that are asked at one place of a text only, by ``match`` or ``fullmatch``."""
+    """The names of patterns that are used at one place of a text only, by ``match`` or ``fullmatch``."""
     used: dict[str, set[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -70,7 +70,7 @@ def anchored_names(tree: ast.Module) -> set[str]:
 
 
 def written(tree: ast.Module) -> Iterator[tuple[Compiled, bool]]:
-    """The patterns that stand in a call of ``re`` as they are, each with whether it is anchored."""
+    """The patterns that are literals in a call of ``re``, each with whether it is anchored."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(ast.Name("re"), how), args=[ast.Constant(str() | bytes() as source), *_]):
@@ -79,7 +79,7 @@ def written(tree: ast.Module) -> Iterator[tuple[Compiled, bool]]:
 
 
 def patterns_of(name: str) -> dict[str, tuple[Compiled, bool]]:
-    """Every pattern of a module by where it is, and whether it is anchored."""
+    """Every pattern of a module by its place, and whether it is anchored."""
     module: Any = importlib.import_module(name)
     tree = ast.parse(Path(module.__file__).read_text())
     anchored = anchored_names(tree)
@@ -104,9 +104,7 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
 
 
 def modules() -> dict[str, list[str]]:
-    """All of the package, by its folder and name. None is imported yet: that would take longer than all else that is
-    collected.
-    """
+    """All modules of the package, by folder and name. None is imported yet: that would dominate the collection time."""
     root = Path(mnemosyne.__file__).parent
     found: dict[str, list[str]] = {}
     for path in sorted(root.rglob("*.py")):
@@ -118,13 +116,13 @@ def modules() -> dict[str, list[str]]:
 
 
 def near_misses(pattern: Compiled) -> list[str]:
-    """The words of a pattern itself, which bring it as far as it goes before it fails."""
+    """The words of a pattern itself, which it matches as far as possible before it fails."""
     words = re.findall(r"[A-Za-z][A-Za-z _-]{1,30}", re.sub(r"\\[A-Za-z]", " ", bare(pattern)))
     return list(dict.fromkeys(words))[:30]
 
 
 def hostile(pattern: Compiled, size: int) -> Iterator[str]:
-    """Texts of one thing over and over, alone and behind a beginning that the pattern waits for."""
+    """Texts of one repeated part, alone and after a beginning that the pattern needs."""
     misses = near_misses(pattern)
     for period in (*PERIODS, *misses):
         yield period * (size // len(period)) + "\x00"
@@ -142,7 +140,7 @@ def _stop(*_: object) -> None:
 
 
 def read(pattern: Any, text: str, *, anchored: bool) -> None:
-    """Let a pattern read all of a text as it is read in the package. Raises TooSlow."""
+    """Let a pattern read a text as the package does. Raises TooSlow."""
     given = text.encode() if isinstance(pattern.pattern, bytes) else text
     before = signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
@@ -158,9 +156,9 @@ def read(pattern: Any, text: str, *, anchored: bool) -> None:
 
 
 def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | None:
-    """The beginning of the first text for which a pattern is slow.
+    r"""The beginning of the first text for which a pattern is slow.
 
-    It reads short texts first. Where even n² steps would stay far from slow in the whole, nothing longer is read.
+    It reads short texts first. If even n² steps would stay far from slow for the whole text, nothing longer is read.
     """
     for texts in zip(*(hostile(pattern, size // part) for part in PARTS), strict=True):
         try:
@@ -185,11 +183,11 @@ def test_no_text_makes_a_pattern_of_a_module_slow(names: list[str]) -> None:
     ("source", "anchored"),
     [(r"\s*(?:&&|;)\s*", False), (r"\w*(?:[a-z]Error|Exception)\b", False), (r".*?(?:\w*Exception\b)", True)],
 )
-def test_what_takes_steps_in_the_square_of_the_text_is_found(source: str, *, anchored: bool) -> None:
+def test_pattern_of_quadratic_steps_is_found(source: str, *, anchored: bool) -> None:
     assert slow_for(re.compile(source), anchored=anchored) is not None
 
 
-def test_the_patterns_that_read_what_tools_return_are_among_them() -> None:
+def test_patterns_for_tool_results_are_checked() -> None:
     found = [patterns_of(f"mnemosyne.domain.summaries.extractive.{way}") for way in WAYS]
     assert all(found)
     assert sum(map(len, found)) >= 10

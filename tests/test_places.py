@@ -1,4 +1,4 @@
-"""Where things lie when nobody says otherwise. Who runs the tests is one user; the places of two are told."""
+"""Default places of the data, for an ordinary user and for root."""
 
 import os
 
@@ -15,11 +15,13 @@ from mnemosyne.places import default_data_dir
         ({"HOME": "/home/me", "XDG_DATA_HOME": "relative"}, "/home/me/.local/share/mnemosyne"),
     ],
 )
-def test_people_keep_their_data_at_home(environ: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_data_is_in_the_home_directory(
+    environ: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert default_data_dir(environ) == place
 
 
-def test_root_keeps_its_data_in_the_system_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_root_is_in_the_system_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert default_data_dir({"HOME": "/root"}) == "/var/lib/mnemosyne"

@@ -9,7 +9,7 @@ import pytest
 from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines, read_text
 
 
-def test_a_regular_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+def test_regular_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"caf\xc3\xa9 \xff and more")
     assert read_text(tmp_path / "a", 7) == "caf\u00e9 \ufffd"
 
@@ -22,7 +22,7 @@ def test_pipes_devices_and_folders_are_refused_at_once(tmp_path: Path) -> None:
             open_regular(each)
 
 
-def test_a_link_to_a_regular_file_is_followed_only_where_that_is_wanted(tmp_path: Path) -> None:
+def test_link_to_a_regular_file_is_followed_only_on_request(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("text")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     assert read_text(tmp_path / "link", 10) == "text"
@@ -38,7 +38,7 @@ def test_lines_keep_their_ends_and_a_longer_one_is_refused_with_its_number() -> 
         next(lines)
 
 
-def test_files_that_are_there_are_read_and_links_and_folders_are_not(tmp_path: Path) -> None:
+def test_only_existing_regular_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_bytes(b"caf\xc3\xa9 \xff")
     (tmp_path / "secret").write_text("a key")
     (tmp_path / "Makefile").symlink_to(tmp_path / "secret")

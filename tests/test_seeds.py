@@ -22,13 +22,13 @@ def numbers(text: str) -> Iterator[int]:
 
 
 def read_page() -> dict[str, list[set[int]]]:
-    """By group: what is done, declined, open."""
+    """By group: the done, declined and open wishes."""
     page = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([A-Z]{3}) \| [^|]+ \| ([^|]*) \| ([^|]*) \| ([^|]*) \|", page, re.MULTILINE)
     return {group: [set(numbers(each)) for each in words] for group, *words in rows}
 
 
-def test_every_wish_has_one_word() -> None:
+def test_every_wish_has_one_status() -> None:
     page = read_page()
     assert page.keys() == GROUPS.keys()
     for group, count in GROUPS.items():
@@ -36,7 +36,7 @@ def test_every_wish_has_one_word() -> None:
         assert sorted([*done, *declined, *left]) == list(range(1, count + 1)), group
 
 
-def test_the_page_counts_itself() -> None:
+def test_page_counts_are_right() -> None:
     text = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
     sums = [sum(len(each[word]) for each in read_page().values()) for word in range(3)]
     assert f"{sums[0]} are done, {sums[1]} are declined and {sums[2]} are open" in " ".join(text.split())

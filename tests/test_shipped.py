@@ -1,4 +1,4 @@
-"""The data that is shipped with the package, and what comes with it when it is installed."""
+"""The data that is shipped with the package, and its installed dependencies."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ def normalized(name: str) -> str:
 
 
 def base_distributions() -> set[str]:
-    """The distributions that a plain install brings."""
+    """The distributions of a plain install."""
     todo = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     installed: set[str] = set()
     while todo:
@@ -51,7 +51,7 @@ def test_plain_install_has_every_imported_library_except_the_embedding_extra() -
     assert named - base_distributions() - {"mnemosyne-proxy"} == {"onnx", "onnxruntime", "tokenizers"}
 
 
-def test_the_shipped_table_of_models_can_be_used_as_it_is() -> None:
+def test_shipped_table_of_models_is_valid() -> None:
     found = catalogue_of(read_tables(shipped.models(), "that is shipped"), "that is shipped")
     assert "claude-opus-5-5" in found.prices
     assert "claude-opus-5-5" in found.models

@@ -1,4 +1,4 @@
-"""Where a command is done. What is handed over for real, and to whom, is tested in ``cli/test_handover.py``."""
+"""The process that runs a command. The real handover is tested in ``cli/test_handover.py``."""
 
 import sys
 
@@ -7,7 +7,7 @@ import pytest
 from mnemosyne import start
 
 
-def test_what_is_handed_over_ends_with_its_exit_code_and_all_else_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handed_over_command_ends_with_its_exit_code_and_others_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[list[str]] = []
 
     def take(name: str, arguments: list[str], environ: object) -> int:

@@ -1,4 +1,4 @@
-"""Work in steps makes the same whether anything is done in between or not."""
+"""Work in steps has the same result with and without other work in between."""
 
 from mnemosyne.steps import Steps, collect, finish
 
@@ -7,7 +7,7 @@ def added(numbers: list[int]) -> Steps[int]:
     return sum((yield from collect(numbers)))
 
 
-def test_work_that_is_finished_at_once_makes_what_its_last_step_returns() -> None:
+def test_work_without_pauses_returns_the_result_of_its_last_step() -> None:
     assert finish(added([1, 2, 3])) == 6
 
 

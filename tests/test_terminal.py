@@ -1,4 +1,4 @@
-"""Nothing that came from outside commands a terminal, whichever way it is printed."""
+"""No foreign text controls a terminal, however it is printed."""
 
 import json
 import re
@@ -16,7 +16,7 @@ EVIL = f"sonnet{CLIPBOARD}\x9b8m\u202egpj.exe\x7f\r"
 
 
 @given(text=st.text())
-def test_what_is_left_of_a_text_is_printable_and_what_was_printable_stays(text: str) -> None:
+def test_result_is_printable_and_printable_text_is_unchanged(text: str) -> None:
     told = harmless(text)
     assert all(char.isprintable() or char in "\n\t" for char in told)
     assert [char for char in text if char.isprintable()] == [
@@ -25,14 +25,14 @@ def test_what_is_left_of_a_text_is_printable_and_what_was_printable_stays(text: 
 
 
 @given(value=st.dictionaries(st.text(), st.lists(st.text())))
-def test_json_stays_what_it_was_and_its_lines_are_printable(value: dict[str, list[str]]) -> None:
+def test_json_keeps_its_value_and_its_lines_are_printable(value: dict[str, list[str]]) -> None:
     for indent in (None, 2):
         written = json_text(value, indent=indent)
         assert json.loads(written) == value
         assert all(line.isprintable() for line in written.split("\n"))
 
 
-def test_no_way_of_printing_lets_a_command_through() -> None:
+def test_no_print_function_lets_a_control_sequence_through() -> None:
     @click.command()
     def command() -> None:
         say(EVIL)

@@ -1,4 +1,4 @@
-"""Every number has a date, so that no event of a strange file can spoil a list."""
+"""Every number has a date, so that no event of a foreign file can break a list."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,12 +8,12 @@ from mnemosyne.times import LAST, is_time, utc
 
 
 @given(at=st.integers())
-def test_every_number_can_be_shown_and_a_time_is_shown_as_it_is(at: int) -> None:
+def test_every_number_is_displayable_and_a_time_is_shown_unchanged(at: int) -> None:
     local_time(at)
     iso_time(at)
     if is_time(at):
         assert abs(utc(at).timestamp() - at / 1e6) < 1
 
 
-def test_the_last_time_has_a_date_everywhere() -> None:
+def test_last_time_has_a_date_everywhere() -> None:
     assert utc(LAST).year == utc(2**70).year == 9998

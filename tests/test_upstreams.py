@@ -1,4 +1,4 @@
-"""Several providers behind one server: how they are named, and which of them gets a request."""
+"""Several providers behind one server: their names, and the choice of one for a request."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ from mnemosyne.upstreams import NamedUpstream
 LOCAL = "http://127.0.0.1:8080"
 
 
-def test_the_dialects_of_a_setting_are_those_of_the_wire() -> None:
+def test_dialects_of_a_setting_are_those_of_the_wire() -> None:
     assert tuple(each.name for each in DIALECTS) == NAMES
 
 
-def test_a_text_names_providers_of_openais_dialects(tmp_path: Path) -> None:
+def test_text_names_providers_of_openais_dialects(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "MNEMOSYNE_UPSTREAMS": f"openai=https://api.openai.com, local={LOCAL}"}
     config = load({}, environ)
     assert config.upstreams == (NamedUpstream("openai", "https://api.openai.com"), NamedUpstream("local", LOCAL))
     assert load({"upstreams": render(config.upstreams)}, {"HOME": str(tmp_path)}).upstreams == config.upstreams
 
 
-def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> None:
+def test_file_gives_the_dialects_and_models_of_each_provider(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(
         f"""
@@ -63,7 +63,7 @@ def test_a_file_says_which_dialects_and_models_each_takes(tmp_path: Path) -> Non
         ({"local": {}}, "local has no url"),
     ],
 )
-def test_what_names_no_provider_is_refused_with_the_reason(value: object, reason: str, tmp_path: Path) -> None:
+def test_invalid_provider_is_refused_with_the_reason(value: object, reason: str, tmp_path: Path) -> None:
     said = {"MNEMOSYNE_UPSTREAMS": value} if isinstance(value, str) else {}
     with pytest.raises(BadConfiguration, match=r"upstreams[. ]") as refused:
         load({}, {"HOME": str(tmp_path), **said}, **_file(tmp_path, value))
@@ -84,12 +84,12 @@ def _file(directory: Path, value: object) -> dict[str, Path]:
     return {"config_file": file}
 
 
-def test_none_of_them_can_be_the_proxy_itself(tmp_path: Path) -> None:
+def test_no_provider_can_be_the_proxy_itself(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match=r"upstreams\.local .* round in circles"):
         load({"upstreams": "local=http://127.0.0.1:8787", "port": "8787"}, {"HOME": str(tmp_path)})
 
 
-def test_beside_anthropic_openais_own_models_go_to_openai_and_nothing_else_does(tmp_path: Path) -> None:
+def test_only_openais_own_models_go_to_openai_next_to_anthropic(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     [openai] = upstreams_of(load({}, environ))
     assert openai.url == "https://api.openai.com"

@@ -1,4 +1,4 @@
-"""Waiting without looking at a clock: for what other tasks of the test's own loop bring about."""
+"""Waiting without a clock for other tasks of the test's own loop."""
 
 from collections.abc import Callable
 
@@ -33,9 +33,9 @@ class _AfterEachStep(trio.abc.Instrument):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds that a task of this loop makes true; it is asked after every step of any of them.
+    r"""Wait until a task of this loop makes a condition true; it is checked after every step of any task.
 
-    Raises trio.TooSlowError where nobody makes it true.
+    Raises trio.TooSlowError if none does.
     """
     steps = _AfterEachStep(condition)
     trio.lowlevel.add_instrument(steps)

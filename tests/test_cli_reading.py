@@ -179,7 +179,7 @@ def test_manifest_of_a_turn_is_json_with_the_request_hash(world: World) -> None:
     manifest = json.loads(world.run("context", "parser-talk", "--manifest").stdout)
     assert manifest["request"]["sha256"] == world.json("context", "parser-talk")["sha256"]
     refused = world.run("context", "parser-talk", "--manifest", "--raw", code=2)
-    assert "does not go with" in refused.stderr
+    assert "cannot be combined with" in refused.stderr
 
 
 def test_context_is_shown_block_by_block(world: World) -> None:
@@ -269,7 +269,7 @@ def test_turn_is_named_and_found_by_its_name(world: World) -> None:
     assert by_name.stdout == by_number.stdout != ""
     assert world.json("diff", "parser-talk", "--turn", "start", "2")["changes"]
     assert "no checkpoint 'end'" in world.run("diff", "parser-talk", "--turn", "start", "end", code=1).stderr
-    assert "no turn's number" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
+    assert "neither a turn number" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
     assert world.run("verify", "parser-talk").stdout.startswith("ok")
 
 
@@ -277,7 +277,7 @@ def test_every_session_is_verified(world: World) -> None:
     reports = world.json("verify")
     assert {report["verdict"] for report in reports} == {"ok"}
     assert all(report["checked"] == report["attempts"] for report in reports)
-    assert world.run("verify", "parser-talk").stdout == "ok 3 turns (1 repeated request besides)\n"
+    assert world.run("verify", "parser-talk").stdout == "ok 3 turns (and 1 repeated request)\n"
 
 
 def test_stored_data_is_reported(world: World) -> None:
@@ -301,7 +301,7 @@ def test_session_moves_to_another_database(world: World, tmp_path: Path) -> None
         "events": summary["events"],
         "added": summary["events"],
     }
-    assert other.run("verify").stdout == f"{summary['id']}  ok 3 turns (1 repeated request besides)\n"
+    assert other.run("verify").stdout == f"{summary['id']}  ok 3 turns (and 1 repeated request)\n"
     assert other.raw("context", "parser-talk", "--raw") == body(TWO)
     assert "nothing was added" in other.run("import", str(file)).stdout
     lines = file.read_bytes().splitlines(keepends=True)
@@ -370,7 +370,7 @@ def _files_with(folder: Path, stretch: bytes) -> list[Path]:
 def test_forgetting_asks_for_confirmation(world: World) -> None:
     world.post(body(ONE), "ask-first")
     done = world.run("forget", "ask-first", code=1)
-    assert "Erase everything that was said in session" in done.stderr
+    assert "Erase the content of session" in done.stderr
     assert world.run("verify", "ask-first").stdout == "ok 1 turn\n"
 
 
@@ -378,7 +378,7 @@ def test_nothing_is_forgotten_without_confirmation_or_while_in_use(world: World)
     done = world.run("retain")
     assert "neither retain_days, retain_bytes nor tenant_quotas is set" in done.stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
-    assert "Nothing is to be forgotten" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
+    assert "Nothing to forget" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 
 
 def test_old_sessions_are_forgotten_according_to_the_settings(world: World, tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
 @pytest.mark.parametrize("command", ["sessions", "usage", "savings", "du", "verify", "retain --retain-days 3"])
 def test_empty_log_is_reported_with_its_place(command: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
-    place = "--data-dir names another place, --tenant another tenant"
+    place = "Use --data-dir for another place, --tenant for another tenant"
     said = f"Nothing has been recorded in {tmp_path}/data yet. {place}.\n"
     done = invoked(*command.split(), environ=environ)
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", said)

@@ -1,5 +1,5 @@
-"""The command line. One file a command, which is read when that command is wanted; and what a command needs is imported
-when it runs; `--help` reads none of them.
+"""The command line: one module for each command. A module is imported only when its command runs, and its dependencies
+are imported inside the command; `--help` imports none of them.
 """
 
 import click
@@ -10,73 +10,69 @@ from mnemosyne.cli.group import CommandPlace, Places, Program
 _READING = {
     "sessions": CommandPlace(".sessions:sessions", "List the recorded sessions."),
     "branches": CommandPlace(".branches:branches", "List the branches of a session: its context windows."),
-    "context": CommandPlace(".context:context", "Show what was in a context window at a turn."),
+    "context": CommandPlace(".context:context", "Show the content of a context window at a turn."),
     "diff": CommandPlace(".diff:diff", "Show what changed between two turns."),
-    "checkpoint": CommandPlace(".checkpoint:checkpoint", "Give a turn a name, or list the names."),
-    "fork": CommandPlace(".fork:fork", "Go on from any turn of a session, as one of its own."),
+    "checkpoint": CommandPlace(".checkpoint:checkpoint", "Name a turn, or list the names."),
+    "fork": CommandPlace(".fork:fork", "Start a new session from an earlier point of a recorded one."),
     "verify": CommandPlace(".verify:verify", "Rebuild every turn and check it against its recorded hash."),
     "export": CommandPlace(".transfer:export", "Write a session to a file."),
     "import": CommandPlace(".transfer:import_command", "Read a session from a file."),
     "backup": CommandPlace(".backup:backup", "Write the whole log to a file."),
-    "restore": CommandPlace(".backup:restore", "Read the whole log from such a file into an empty database."),
+    "restore": CommandPlace(".backup:restore", "Restore a backup into an empty database."),
     "upgrade-database": CommandPlace(
-        ".upgrade_database:upgrade_database", "Carry the log to a newer major version of PostgreSQL."
+        ".upgrade_database:upgrade_database", "Migrate the log to a newer major version of PostgreSQL."
     ),
-    "archive": CommandPlace(".archive:archive", "Let what was said in sessions lie in files."),
-    "unarchive": CommandPlace(".archive:unarchive", "Bring archived sessions back into the database."),
-    "du": CommandPlace(".du:du", "Show what is stored, and how much of it."),
-    "forget": CommandPlace(".forget:forget", "Erase what was said in a session, or all of a tenant."),
-    "retain": CommandPlace(".forget:retain", "Forget old sessions, as retain_days and retain_bytes say."),
+    "archive": CommandPlace(".archive:archive", "Move the content of sessions to files outside the database."),
+    "unarchive": CommandPlace(".archive:unarchive", "Move archived content back into the database."),
+    "du": CommandPlace(".du:du", "Show the disk usage of each session."),
+    "forget": CommandPlace(".forget:forget", "Erase the content of a session, or of a whole tenant."),
+    "retain": CommandPlace(".forget:retain", "Forget old sessions according to retain_days and retain_bytes."),
 }
 
 _READ_MODELS = {
     "timeline": CommandPlace(".timeline:timeline", "Show what happened in a session, turn by turn."),
-    "usage": CommandPlace(".usage:usage", "Show tokens and money by session, day or model."),
-    "savings": CommandPlace(".savings:savings", "Show what managing saved or cost."),
-    "report": CommandPlace(".report:report", "Show a session's context and money over its turns."),
-    "projections": CommandPlace(".projections:projections", "Show how the read models stand."),
-    "rebuild": CommandPlace(".projections:rebuild", "Make read models anew from the log."),
-    "sql": CommandPlace(".sql:sql", "Ask the log a question in SQL."),
-    "sql-reader": CommandPlace(".sql:sql_reader", "Let a database role read the views of a tenant."),
+    "usage": CommandPlace(".usage:usage", "Show tokens and cost by session, day or model."),
+    "savings": CommandPlace(".savings:savings", "Show how much managing saved or cost."),
+    "report": CommandPlace(".report:report", "Show a session's context and cost over its turns."),
+    "projections": CommandPlace(".projections:projections", "Show the state of the read models."),
+    "rebuild": CommandPlace(".projections:rebuild", "Rebuild read models."),
+    "sql": CommandPlace(".sql:sql", "Query the log in SQL."),
+    "sql-reader": CommandPlace(".sql:sql_reader", "Grant a database role read access to a tenant's views."),
 }
 
 _MEMORY = {
-    "objects": CommandPlace(".objects:objects", "Show the objects that a session remembers."),
+    "objects": CommandPlace(".objects:objects", "List the objects of a session."),
     "object": CommandPlace(
-        ".objects:object_command", "Show one object: its renditions, what they lack, and its history."
+        ".objects:object_command", "Show one object: its renditions, their losses, and its history."
     ),
-    "explain": CommandPlace(".explain:explain", "Say what memory did at a turn, and why."),
-    "pin": CommandPlace(".pins:pin", "Keep an object in the window as it is."),
-    "unpin": CommandPlace(".pins:unpin", "Let a pinned object go again."),
-    "remember": CommandPlace(".memory:remember", "Have the next sessions know something."),
-    "memory": CommandPlace(".memory:memory", "See and change what is known beyond sessions."),
-    "mcp": CommandPlace(".mcp:mcp", "Offer memory as tools to any agent that speaks MCP."),
-    "hook": CommandPlace(".hook:hook", "Answer a hook of a client, such as Claude Code's."),
+    "explain": CommandPlace(".explain:explain", "Explain what memory did at a turn, and why."),
+    "pin": CommandPlace(".pins:pin", "Pin an object, so that it is never evicted."),
+    "unpin": CommandPlace(".pins:unpin", "Unpin an object."),
+    "remember": CommandPlace(".memory:remember", "Save a fact for future sessions."),
+    "memory": CommandPlace(".memory:memory", "List and change saved facts."),
+    "mcp": CommandPlace(".mcp:mcp", "Serve memory as MCP tools to any agent."),
+    "hook": CommandPlace(".hook:hook", "Answer a client's hook, such as Claude Code's."),
 }
 
 _PLACES = {
-    "serve": CommandPlace(".serve:serve", "Run the proxy until it is told to stop."),
+    "serve": CommandPlace(".serve:serve", "Run the proxy until it is stopped."),
     "run": CommandPlace(".run:run", "Run a client, such as claude, through Mnemosyne."),
-    "open": CommandPlace(".open:open_pages", "See the sessions in a browser."),
-    "statusline": CommandPlace(".statusline:statusline", "One line about a session, for a client's status line."),
-    "off": CommandPlace(".off:off", "Stop managing a session, or all."),
-    "worker": CommandPlace(".worker:worker", "Keep read models and the index, without a server."),
+    "open": CommandPlace(".open:open_pages", "Open the sessions in a browser."),
+    "statusline": CommandPlace(".statusline:statusline", "Print a client's status line for a session."),
+    "off": CommandPlace(".off:off", "Stop managing one session, or all."),
+    "worker": CommandPlace(".worker:worker", "Maintain read models and the index without a server."),
     "nodes": CommandPlace(".nodes:nodes", "Show the servers and workers that share the database."),
     **_READING,
     **_READ_MODELS,
     **_MEMORY,
-    "ask": CommandPlace(".ask:ask", "Ask a question of what a session remembers."),
-    "search": CommandPlace(".search:search", "Find what a session remembers, or messages of a conversation."),
-    "replay": CommandPlace(
-        ".replay:replay", "Feed recorded sessions through the application, or a log to today's code."
-    ),
-    "model": CommandPlace(
-        ".model:model", "Install the model that search by meaning needs, or see whether it is there."
-    ),
-    "index": CommandPlace(".index:index", "Make searching all sessions at once faster, at a price."),
-    "doctor": CommandPlace(".doctor:doctor", "Check what Mnemosyne needs and say what to do."),
-    "config": CommandPlace(".config:config", "Show every setting and where its value comes from; change one."),
-    "completion": CommandPlace(".completion:completion", "Print the script for completion in your shell."),
+    "ask": CommandPlace(".ask:ask", "Answer a question from the content of a session."),
+    "search": CommandPlace(".search:search", "Search sessions, or the messages of a conversation file."),
+    "replay": CommandPlace(".replay:replay", "Replay recorded sessions, or re-run the decisions of a stored one."),
+    "model": CommandPlace(".model:model", "Install the embedding model for semantic search, or show its state."),
+    "index": CommandPlace(".index:index", "Build or drop the approximate index for searching all sessions."),
+    "doctor": CommandPlace(".doctor:doctor", "Check the installation and suggest fixes."),
+    "config": CommandPlace(".config:config", "Show every setting and the source of its value; change one."),
+    "completion": CommandPlace(".completion:completion", "Print the completion script for your shell."),
 }
 """Every command of the product, in the order of the help."""
 
@@ -86,7 +82,7 @@ _PLACES = {
 def main() -> None:
     """Manage a coding agent's context window the way an operating system manages memory.
 
-    Mnemosyne stands between your agent and its provider. To work with it, start your agent through it:
+    Mnemosyne is a proxy between your agent and its provider. To use it, start your agent through it:
 
     \b
       mnemosyne run -- claude
@@ -98,5 +94,5 @@ def main() -> None:
       mnemosyne serve
       export ANTHROPIC_BASE_URL=http://127.0.0.1:8787
 
-    If something does not work, `mnemosyne doctor` says what and what to do.
+    If something does not work, `mnemosyne doctor` shows the cause and the fix.
     """

@@ -1,4 +1,4 @@
-"""What the ledger says of turns, in words."""
+"""Sentences and JSON for the entries of the ledger."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def render_saving(balance: Balance) -> str:
 
 
 def balance_as_json(balance: Balance) -> dict[str, Any]:
-    """The numbers for programs. Amounts in tokens of plain input are rounded."""
+    """A balance as JSON. Amounts in tokens of uncached input are rounded."""
     amounts = {"dollars": "nanodollars", "dollars_unmanaged": "nanodollars_unmanaged"}
     amounts["dollars_saved"] = "nanodollars_saved"
     return {
@@ -40,20 +40,20 @@ def balance_as_json(balance: Balance) -> dict[str, Any]:
 
 
 def quota_lines(windows: Sequence[QuotaWindow], names: Mapping[Any, str]) -> list[str]:
-    """How much of a subscription is used, when it begins anew, and what the sessions took of it: a line for each."""
-    said = []
+    """One line for each quota window: its usage and reset time, then the sessions that used most of it."""
+    lines = []
     for window in windows:
-        begins = f", begins anew {local_time(window.reset)}" if window.reset is not None else ""
+        resets = f", resets {local_time(window.reset)}" if window.reset is not None else ""
         state = f" ({printable(window.status)})" if window.status else ""
-        said.append(f"{_SPANS[window.span]}: {window.used:.1%} used{state}{begins}")
-        for stream, share in sorted(window.taken.items(), key=lambda each: -each[1])[:QUOTA_SHOWN]:
+        lines.append(f"{_SPANS[window.span]}: {window.used:.1%} used{state}{resets}")
+        for stream, share in sorted(window.taken.items(), key=lambda item: -item[1])[:QUOTA_SHOWN]:
             name = f"{str(stream)[:8]} {printable(names.get(stream, ''))}".rstrip()
-            said.append(f"  {share:.1%} with the replies of {name}")
-    return said
+            lines.append(f"  {share:.1%} by {name}")
+    return lines
 
 
 def quota_as_json(windows: Sequence[QuotaWindow]) -> list[dict[str, Any]]:
-    """The same for programs; what each session took by its id."""
+    """The quota windows as JSON; ``taken`` maps a session id to its share."""
     return [
         {
             **members(window, "used status taken", window="span"),
@@ -65,33 +65,33 @@ def quota_as_json(windows: Sequence[QuotaWindow]) -> list[dict[str, Any]]:
 
 
 QUOTA_SHOWN = 5
-"""So many sessions are shown to people, those that took most."""
+"""Number of sessions in the text output: those that used most."""
 
 _SPANS = {"5h": "Subscription, five hours", "7d": "Subscription, seven days"}
 
 
 def account_of(event: TurnAccounted) -> Sequence[str]:
-    """What the ledger says of one turn: a sentence each."""
-    told = (
-        "as far as the rules of its cache tell: the provider did not report all of it, or nothing credible"
+    """Sentences about the tokens and the cost of one turn."""
+    basis = (
+        "estimated from the rules of the provider's cache, because the provider reported no complete or plausible usage"
         if event.assumed
         else "as billed"
     )
     rounds = f" in {plural(event.rounds, 'round')}" if event.rounds > 1 else ""
-    sentences = [f"It used {_tokens(event.actual)}{rounds}, {told}."]
+    sentences = [f"It used {_tokens(event.actual)}{rounds}, {basis}."]
     if event.mode is Mode.OBSERVE:
-        sentences.append("The client's own request went upstream: nothing was saved and nothing lost.")
+        sentences.append("The client's request was sent unchanged: nothing was saved or lost.")
     else:
-        billed, unmanaged = (equivalents(each, event.model) for each in (event.actual, event.shadow))
+        billed, unmanaged = (equivalents(tokens, event.model) for tokens in (event.actual, event.shadow))
         way = "less" if billed <= unmanaged else "more"
         difference = count_text(abs(round(unmanaged - billed)))
         sentences.append(
-            f"Without us it would have used {_tokens(event.shadow)}: it cost {difference} {way} (in tokens of input)."
+            f"Without the proxy it would have used {_tokens(event.shadow)}: it cost {difference} {way} in input tokens."
         )
     if event.compacted:
-        sentences.append("Without us the client would have compacted its history here.")
+        sentences.append("Without the proxy the client would have compacted its history here.")
     if event.deviates:
-        sentences.append("The provider bills markedly more than the rules of its cache let us expect.")
+        sentences.append("The provider billed considerably more than the rules of its cache predict.")
     return sentences
 
 
@@ -99,8 +99,8 @@ def _tokens(tokens: Tokens) -> str:
     parts = {
         "read from the cache": tokens.read,
         "written to it": tokens.write_5m + tokens.write_1h,
-        "of plain input": tokens.input,
+        "of uncached input": tokens.input,
         "of output": tokens.output,
     }
-    told = [f"{count_text(count)} {name}" for name, count in parts.items() if count]
-    return ", ".join(told) or "nothing"
+    texts = [f"{count_text(count)} {name}" for name, count in parts.items() if count]
+    return ", ".join(texts) or "nothing"

@@ -1,4 +1,4 @@
-"""``mnemosyne archive`` and ``mnemosyne unarchive``: what was said in sessions, in files outside the database."""
+"""``mnemosyne archive`` and ``mnemosyne unarchive``: the content of sessions in files outside the database."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, r
 
 @attrs.frozen
 class _Archived:
-    """A session's content lies in a file of so many ``bytes``; the database holds so much less now."""
+    """One archived session: its file and the size in ``bytes``, the number of ``pieces``, and the bytes ``freed``."""
 
     session: UUID
     file: Path
@@ -40,21 +40,26 @@ class _Archived:
 @click.command()
 @sessions_argument
 @click.option(
-    "--to", "folder", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where to."
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Target folder.",
 )
 @quick_option
 @log_options()
 @json_option
 def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool, **options: object) -> None:
-    """Let what was said in sessions leave the database for files in DIR, one for each session. Its events stay: it is
-    listed, shown, verified, searched and gone on with as before, and read from the file where that is needed.
+    """Move the content of sessions from the database to files in DIR, one for each session. The events stay in the
+    database: you can list, show, verify, search and continue the session as before; its content is read from the file.
 
-    A file is whole and durable, and every turn was rebuilt from it, before anything leaves the database. Keep DIR where
-    every server finds it under the same name, and back it up: `mnemosyne backup` holds where files lie, not what is in
-    them. `mnemosyne forget` deletes the file, but never one that another log wrote. `mnemosyne import` reads it, too.
-    Only its owner can.
+    Content is deleted from the database only after the file is durable and every turn has been rebuilt from it. Keep
+    DIR at a path that every server can reach, and back it up: `mnemosyne backup` stores the paths of the files, not
+    their content. `mnemosyne forget` deletes the file, unless another log wrote it. `mnemosyne import` can read it.
+    Only its owner has access to it.
 
-    Afterwards the tables are written anew, so that the database's files shrink.
+    Afterwards the tables are rewritten, so that the database's files shrink.
     """
     config = log_of(options)
     folder = folder.resolve()
@@ -64,11 +69,11 @@ def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool,
     except OSError as error:
         raise BadConfiguration(f"{folder} cannot be written: {error.strerror or error}.") from None
     if as_json:
-        print_json({"sessions": [_as_json(each) for each in done], "files": files})
+        print_json({"sessions": [_as_json(archived) for archived in done], "files": files})
         return
-    for each in done:
-        left = f"{plural(each.pieces, 'piece')} of content, {bytes_text(each.freed)}"
-        say(f"session {each.session}: {left}, left the database; {each.file} has {bytes_text(each.bytes)}")
+    for archived in done:
+        moved = f"{plural(archived.pieces, 'piece')} of content ({bytes_text(archived.freed)})"
+        say(f"session {archived.session}: {moved} moved to {archived.file} ({bytes_text(archived.bytes)})")
     print_files(files)
 
 
@@ -76,7 +81,7 @@ async def _archive(
     storage: Storage, wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
 ) -> tuple[list[_Archived], str]:
     done = []
-    streams = dict.fromkeys([await find(storage, each) for each in wanted])  # all are known before one is touched
+    streams = dict.fromkeys([await find(storage, each) for each in wanted])  # all are checked before any is changed
     _make(folder)
     for number, stream in enumerate(streams, start=1):
         done.append(await _archive_one(storage, stream, folder))
@@ -89,7 +94,7 @@ async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> _Archive
     events = (await storage.events.sizes(stream))[stream].events
     file = folder / archiving.name_file(stream, events)
     archived = PostgresArchivedContents(storage.files.database)
-    if not file.exists():  # else it may be of an attempt that was cut short, or hold what lies there already
+    if not file.exists():  # else an earlier attempt wrote it, or the session is archived already
         log = await archived.log_id()
         with private_file(file) as opened:
             await write_session(storage, str(stream), opened, event_codec(), log=log)
@@ -104,7 +109,7 @@ def _make(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the name of a new file durable."""
+    """Flush the folder, so that the name of a new file is durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -112,8 +117,9 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _as_json(each: _Archived) -> dict[str, object]:
-    return members(each, "pieces", id="session", file_bytes="bytes", freed_bytes="freed") | {"file": str(each.file)}
+def _as_json(archived: _Archived) -> dict[str, object]:
+    names = {"id": "session", "file_bytes": "bytes", "freed_bytes": "freed"}
+    return members(archived, "pieces", **names) | {"file": str(archived.file)}
 
 
 @click.command()
@@ -121,10 +127,10 @@ def _as_json(each: _Archived) -> dict[str, object]:
 @log_options()
 @json_option
 def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> None:
-    """Bring what was said in archived sessions back into the database. Each text is checked against its hash.
+    """Move the content of archived sessions back into the database. Each text is checked against its hash.
 
-    What is cut short goes on with the next call. The files stay. Delete them when you like: `forget`
-    knows nothing of them any more.
+    An interrupted run continues with the next call. The files stay; delete them when you like, because `forget` no
+    longer tracks them.
     """
     config = log_of(options)
     done = with_log(config, lambda storage: _unarchive(storage, sessions))
@@ -133,7 +139,7 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> No
         return
     for stream, pieces, files in done:
         if pieces:
-            say(f"session {stream}: {plural(pieces, 'piece')} of content brought back; not needed any more:")
+            say(f"session {stream}: {plural(pieces, 'piece')} of content moved back; these files are no longer needed:")
             for file in files:
                 say(f"  {file}")
         else:

@@ -1,4 +1,4 @@
-"""``mnemosyne ask``: a question answered from what a session remembers, as the model's own would be."""
+"""``mnemosyne ask``: answer a question from a session's objects, as the memory tools answer the model."""
 
 from functools import partial
 from typing import Any
@@ -21,22 +21,22 @@ from mnemosyne.services.asking import MemoryAnswer
 from mnemosyne.services.unstructuring import members
 
 SHORTEST = 50
-"""Tokens of an answer that still says something."""
+"""The smallest useful answer, in tokens."""
 
 
 @click.command()
 @session_argument
 @click.argument("question")
-@click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")
+@click.option("--branch", metavar="BRANCH", help="Search only this branch.")
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
 @click.option(
     "--tokens",
     default=400,
     show_default=True,
     type=click.IntRange(SHORTEST),
-    help="How long the answer may be; the model's own have 200 unless it asks for more.",
+    help="Maximum length of the answer. The model's own questions get 200 unless it asks for more.",
 )
-@click.option("--quotes", is_flag=True, help="Only quotes: ask no helper model, even if the settings name one.")
+@click.option("--quotes", is_flag=True, help="Only quotes: do not use a helper model, even if one is configured.")
 @log_options()
 @json_option
 def ask(
@@ -49,34 +49,33 @@ def ask(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Answer a question from what a session remembers, in the words that were said or read: the definition, the error
-    with its cause, the decision. It is how the model is answered when it asks for what left its window.
+    """Answer a question with quotes from the content of a session: the definition, the error with its cause, the
+    decision. The model gets the same answer when it asks for evicted content.
 
     \b
       mnemosyne ask SESSION "why is the pool limited to 20?"
       mnemosyne ask SESSION "which tests failed?" --turns 10-20
-      mnemosyne object ID --full          what an answer is from, whole
+      mnemosyne object ID --full          the whole object behind an answer
 
-    Nothing is made up: each line is quoted, with the object that it stands in. Where nothing that is remembered answers
-    the question, that is what it says. `mnemosyne search` lists everything that has to do with it.
+    Each line is a quote and names its object. If no object answers the question, the command says so. `mnemosyne
+    search` lists everything related to it.
 
-    Where the settings name a helper model, it is given what was found and answers in sentences. Each is told with the
-    words that it rests on, which were looked up in the object; one without such words is dropped. What that cost is
-    recorded in the session.
+    If a helper model is configured, it answers in sentences. Each sentence is shown with the quote that supports it,
+    which is checked against the object; a sentence without support is dropped. The cost is recorded in the session.
     """
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
 
     chosen = Filter(branch=branch, turns=turns)
     asked = partial(_ask, session=session, question=question, chosen=chosen, tokens=tokens, helper=not quotes)
-    found = with_read_models(log_of(options), asked)
-    print_notes(found)
-    if found.helped is not None:
-        say(render_helper(found.helped), err=True)
+    answer = with_read_models(log_of(options), asked)
+    print_notes(answer)
+    if answer.helped is not None:
+        say(render_helper(answer.helped), err=True)
     if as_json:
-        print_json(_as_json(found, question))
+        print_json(_as_json(answer, question))
     else:
-        _print(found)
+        _print(answer)
 
 
 async def _ask(
@@ -85,46 +84,46 @@ async def _ask(
     return await asking.ask(models, session, question, chosen, tokens, helper=helper, say=partial(say, err=True))
 
 
-def _print(found: MemoryAnswer) -> None:
-    if not found.cited:
+def _print(answer: MemoryAnswer) -> None:
+    if not answer.cited:
         say(NOT_IN_MEMORY)
-    for cited in found.cited:
+    for cited in answer.cited:
         if cited.sentence is not None:
             say(printable(cited.sentence), bold=True)
         for line in cited.quote.text.splitlines():
             say(printable(line.expandtabs(4)))
-        each = cited.object
-        old = ", out of date" if each.stale else ""
-        say(f"  — {each.id}, {each.kind.value}: {source_text(each)}, turn {turns_text(each)}{old}")
+        source = cited.object
+        stale = ", out of date" if source.stale else ""
+        say(f"  — {source.id}, {source.kind.value}: {source_text(source)}, turn {turns_text(source)}{stale}")
 
 
 def render_helper(helped: HelperAnswer | HelperAsked) -> str:
-    """What a helper model made of a question, in a sentence."""
+    """A sentence about the answer of a helper model."""
     cost = f"; {dollars_text(helped.nanodollars)}"
     dropped = f", {helped.dropped} more dropped" if helped.dropped else ""
     if helped.why is not None:
-        return f"The helper {helped.helper} was asked, and the answer is in quotes alone: {helped.why}{dropped}{cost}."
-    told = plural(len(helped.sentences), "sentence")
-    return f"The helper {helped.helper} answered in {told}, each found in its object{dropped}{cost}."
+        return f"The helper {helped.helper} was asked, but the answer has quotes only: {helped.why}{dropped}{cost}."
+    sentences = plural(len(helped.sentences), "sentence")
+    return f"The helper {helped.helper} answered in {sentences}, each verified against its object{dropped}{cost}."
 
 
 def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
-    """What a helper model made of a question."""
+    """The answer of a helper model as JSON."""
     return {
         **members(helped, "helper dropped why"),
-        "sentences": [members(each, "text object start end") for each in helped.sentences],
+        "sentences": [members(sentence, "text object start end") for sentence in helped.sentences],
         "dollars": dollars(helped.nanodollars),
     }
 
 
-def _as_json(found: MemoryAnswer, question: str) -> dict[str, Any]:
+def _as_json(answer: MemoryAnswer, question: str) -> dict[str, Any]:
     return {
         "question": question,
-        "answered": bool(found.cited),
-        **members(found, "embedder missing skipped", not_indexed="outside"),
-        "helper": None if found.helped is None else helper_as_json(found.helped),
+        "answered": bool(answer.cited),
+        **members(answer, "embedder missing skipped", not_indexed="outside"),
+        "helper": None if answer.helped is None else helper_as_json(answer.helped),
         "quotes": [
-            {**members(each, "sentence"), **origin_as_json(each), **members(each.quote, "start end text")}
-            for each in found.cited
+            {**members(cited, "sentence"), **origin_as_json(cited), **members(cited.quote, "start end text")}
+            for cited in answer.cited
         ],
     }

@@ -1,4 +1,4 @@
-"""``mnemosyne backup`` and ``mnemosyne restore``: the whole log in a file, and from there into an empty database."""
+"""``mnemosyne backup`` and ``mnemosyne restore``: write the whole log to a file, and read it into an empty database."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -31,23 +31,24 @@ FILE = click.Path(path_type=Path)
 @log_options()
 @json_option
 def backup(file: Path, as_json: bool, **options: object) -> None:
-    """Write the log to FILE, which must not be there: all sessions of all tenants, as they are at this moment. Servers
-    may go on meanwhile. Only its owner can read the file.
+    """Write a snapshot of the log to FILE, which must not exist: all sessions of all tenants. Servers can keep running.
+    Only its owner can read the file.
 
-    What was said is in it as it was said, so keep it as you keep your sources. What is erased later with `mnemosyne
-    forget` stays in it. Settings, models file and token are not in it: they are files of the data directory.
+    The file contains the sessions in plain text, so protect it like your source code. Content that you erase later with
+    `mnemosyne forget` stays in it. It does not contain the settings, the models file or the token: those are files in
+    the data directory.
 
     `mnemosyne restore` reads it.
     """
     config = log_of(options)
     if file.is_file():
-        raise BadConfiguration(f"{file} is there already; nothing was written.")
+        raise BadConfiguration(f"{file} already exists; nothing was written.")
     is_new = not file.exists()
     try:
         with private_file(file) as opened, backup_progress("backup") as progress:
             written = _write(config, opened, progress)
             opened.flush()
-            if is_new:  # no pipe and no terminal
+            if is_new:  # neither a pipe nor a terminal
                 os.fsync(opened.fileno())
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be written: {error.strerror or error}.") from None
@@ -63,27 +64,32 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
 @json_option
 @click.pass_context
 def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object) -> None:
-    """Read the log from a FILE that `mnemosyne backup` wrote, into a database that holds none yet.
+    """Restore the log from a FILE that `mnemosyne backup` wrote, into a database without a log.
 
-    The file is checked whole before anything is written, and it goes in whole or not at all. Then every turn is rebuilt
-    and checked, as `mnemosyne verify` does; the exit code is 1 if anything differs. Read models and the index are made
-    anew by the next server, or by the command that reads them.
+    The whole file is checked before anything is written, and it is restored in one transaction. Then every turn is
+    rebuilt and checked, as with `mnemosyne verify`; the exit code is 1 if anything differs. The next server, or the
+    next command that reads them, rebuilds the read models and the index.
     """
     config = configuration(options)
     try:
         with open_regular(file) as opened:
-            held, found = _restore(config, opened)
+            contents, results = _restore(config, opened)
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be read: {error.strerror or error}.") from None
-    differing = [str(each.session) for each in found if not each.is_sound]
-    turns = sum(each.turns for each in found)
+    differing = [str(result.session) for result in results if not result.is_sound]
+    turns = sum(result.turns for result in results)
     if as_json:
         print_json(
-            {**members(held, "events contents bytes"), "sessions": len(found), "turns": turns, "differing": differing}
+            {
+                **members(contents, "events contents bytes"),
+                "sessions": len(results),
+                "turns": turns,
+                "differing": differing,
+            }
         )
     else:
-        say(f"{contents_text(held)} restored.")
-        say(f"{plural(turns, 'turn')} of {plural(len(found), 'session')} checked: {_verdict(differing)}")
+        say(f"{contents_text(contents)} restored.")
+        say(f"{plural(turns, 'turn')} of {plural(len(results), 'session')} checked: {_verdict(differing)}")
     ctx.exit(1 if differing else 0)
 
 
@@ -98,7 +104,7 @@ def _write(config: Config, file: IO[bytes], progress: Callable[[int], None]) -> 
 
 def _restore(config: Config, file: IO[bytes]) -> tuple[BackupContents, list[Verification]]:
     with backup_progress("check") as progress:
-        held = check_backup(file, progress)
+        contents = check_backup(file, progress)
 
     async def run() -> list[Verification]:
         async with open_database(config) as database:
@@ -106,19 +112,21 @@ def _restore(config: Config, file: IO[bytes]) -> tuple[BackupContents, list[Veri
                 await read_backup(database, file, progress)
             return await verify_sessions(storage_of(database), None, progress_bar)
 
-    return held, trio.run(run)
+    return contents, trio.run(run)
 
 
 @contextmanager
 def backup_progress(label: str) -> Iterator[Callable[[int], None]]:
-    """How far it has come, in megabytes; how many there are is not known before."""
+    """A progress bar in megabytes, without a total."""
     with progress_bar(label) as progress:
         yield lambda size: progress(size // 1_000_000, 0)
 
 
-def contents_text(held: BackupContents) -> str:
-    """What a file holds, in words."""
-    return f"{plural(held.events, 'event')} and {plural(held.contents, 'content')}, {bytes_text(held.bytes)}"
+def contents_text(contents: BackupContents) -> str:
+    """The contents of a backup: ``3 events and 2 contents, 1.2 MB``."""
+    return (
+        f"{plural(contents.events, 'event')} and {plural(contents.contents, 'content')}, {bytes_text(contents.bytes)}"
+    )
 
 
 def _verdict(differing: list[str]) -> str:

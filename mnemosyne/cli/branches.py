@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @session_argument
-@click.option("--turns", is_flag=True, help="List the turns of each branch, too.")
+@click.option("--turns", is_flag=True, help="Also list the turns of each branch.")
 @log_options()
 @json_option
 def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
-    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and what
-    was left when the user went back.
+    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and the
+    branches abandoned when the user rewound.
 
-    A fork goes on from the turn of its parent after which it left; up to there its turns are the parent's.
+    A fork shares the turns of its parent up to the turn after which it was forked.
     """
     _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
     if as_json:
@@ -75,7 +75,7 @@ def _print_turns(line: BranchTurns) -> None:
 
 
 def address_of(attempt: Attempt) -> str:
-    """``7``, or ``7.2`` where it is not the first attempt; ``7/1`` for a round of it."""
+    """``7``, or ``7.2`` if it is not the first attempt; ``7/1`` for a round."""
     at = attempt.address
     turn = str(at.turn) if at.attempt == 1 else f"{at.turn}.{at.attempt}"
     return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
@@ -91,7 +91,7 @@ def _details(line: BranchTurns, decision: BranchModeSet | None, turns: bool) -> 
 def branch_as_json(
     name: str, parent: str | None, forked_at: int, last: int, decision: "BranchModeSet | ListedDecision | None"
 ) -> dict[str, Any]:
-    """A branch, and whether it is managed."""
+    """A branch as JSON, with its mode."""
     return {
         "id": name,
         "parent": parent,

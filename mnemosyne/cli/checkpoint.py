@@ -12,7 +12,7 @@ from mnemosyne.services import checkpoints
 from mnemosyne.services.unstructuring import members
 
 MEMBERS = "name branch turn at"
-"""Of a checkpoint in JSON."""
+"""The JSON keys of a checkpoint."""
 
 
 @click.command()
@@ -23,27 +23,27 @@ MEMBERS = "name branch turn at"
 @log_options()
 @json_option
 def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
-    """Give a turn of a session the name NAME, to come back to it by; without a NAME, list the names.
+    """Name a turn of a session, so that you can refer to it; without a NAME, list the names.
 
     \b
       mnemosyne checkpoint SESSION before-the-rewrite
       mnemosyne diff SESSION --turn before-the-rewrite 40
       mnemosyne fork SESSION --turn before-the-rewrite
 
-    Wherever a command takes a TURN[.ATTEMPT][/ROUND], it takes a name, too. A name stays with its turn. It works beside
-    a running server and without one.
+    Any command that takes a TURN[.ATTEMPT][/ROUND] also takes a name. A name cannot be moved to another turn. The
+    command works with and without a running server.
     """
     config = log_of(options)
     if name is None:
         if turn is not None:
-            raise click.UsageError("--turn needs a NAME: without one the names are listed.")
-        _, held = with_log(config, lambda storage: checkpoints.read_all(storage, session))
+            raise click.UsageError("--turn needs a NAME; without a NAME, the names are listed.")
+        _, named = with_log(config, lambda storage: checkpoints.read_all(storage, session))
         if as_json:
-            print_json([members(each, MEMBERS) for each in held])
-        elif not held:
+            print_json([members(point, MEMBERS) for point in named])
+        elif not named:
             say("The session has no checkpoints.", err=True)
-        for each in () if as_json else held:
-            say(f"{each.name}  turn {each.turn} of {each.branch}, named {local_time(each.at)}")
+        for point in () if as_json else named:
+            say(f"{point.name}  turn {point.turn} of {point.branch}, named {local_time(point.at)}")
         return
     done = with_log(
         config,

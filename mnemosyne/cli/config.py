@@ -1,4 +1,4 @@
-"""``mnemosyne config``: every setting, its value and where that came from; the file of settings, made and changed."""
+"""``mnemosyne config``: show every setting with its value and source; create and change the settings file."""
 
 import json
 import os
@@ -29,10 +29,10 @@ F = TypeVar("F", bound=Callable[..., object])
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
 def config(ctx: click.Context, /, as_json: bool, **options: object) -> None:
-    """Show every setting: its value, where that comes from, and how to change it.
+    """Show every setting: its value, the source of the value, and how to change it.
 
-    An option is stronger than the environment, the environment than the TOML file, the file than the default. Passwords
-    are masked.
+    Options override environment variables, which override the TOML file, which overrides the defaults. Passwords are
+    masked.
     """
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
@@ -67,8 +67,8 @@ def _row(setting: Setting, settings: Config) -> dict[str, object]:
 
 
 def file_options(command: F) -> F:
-    """Give a command what names the file of settings."""
-    command = click.option("--data-dir", metavar="DIR", help="The data directory in which the file lies.")(command)
+    """Add the options that select the settings file to a command."""
+    command = click.option("--data-dir", metavar="DIR", help="The data directory that contains the file.")(command)
     file = click.Path(path_type=Path)
     return click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
 
@@ -77,15 +77,15 @@ def file_options(command: F) -> F:
 @file_options
 @click.pass_obj
 def init(outer: Mapping[str, object], /, **options: object) -> None:
-    """Write a file of settings in which each stands with its meaning and its default, commented out.
+    """Write a settings file that lists each setting with its meaning and default, commented out.
 
-    A file that is there stays as it is.
+    An existing file is not changed.
     """
     file = _file_of(_join(outer, options))
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise BadConfiguration(f"{file} is there already; nothing was changed.") from None
+        raise BadConfiguration(f"{file} already exists; nothing was changed.") from None
     except OSError as error:
         raise _unwritable(file, error) from None
     try:
@@ -94,7 +94,7 @@ def init(outer: Mapping[str, object], /, **options: object) -> None:
     except OSError as error:
         file.unlink()
         raise _unwritable(file, error) from None
-    say(f"{file} was written; all in it is commented out, and so nothing changes yet.")
+    say(f"{file} was written; every setting in it is commented out, so nothing changes yet.")
 
 
 @config.command(name="set")
@@ -103,11 +103,10 @@ def init(outer: Mapping[str, object], /, **options: object) -> None:
 @file_options
 @click.pass_obj
 def set_command(outer: Mapping[str, object], /, key: str, value: str, **options: object) -> None:
-    """Change one setting in the file, or make the file with it.
+    """Change one setting in the settings file, or create the file with it.
 
-    The value is judged as it is when settings are loaded; where the settings could not be used with it, nothing is
-    written. Comments and all else in the file stay. A relative path starts from the directory in which you are. Behind
-    `--` a value may begin with a dash.
+    The value is validated first; an invalid value is not written. Comments and everything else in the file stay.
+    Relative paths are resolved against the current directory. Put `--` before a value that begins with a dash.
     """
     given, name = _join(outer, options), key.replace("-", "_")
     file = _file_of(given)
@@ -123,9 +122,9 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
                 os.chown(file, before.st_uid, before.st_gid)
     except OSError as error:
         raise _unwritable(file, error) from None
-    say(f"{name} = {plain(meant)} stands in {file}; servers that start have it.")
+    say(f"{name} = {plain(meant)} was written to {file}; it applies to servers started from now on.")
     if not settings.sources[name].startswith("file"):
-        say(f"What holds here is another value: {settings.sources[name]} is stronger.", err=True)
+        say(f"Another value is in force here: {settings.sources[name]} overrides the file.", err=True)
 
 
 @config.command(name="price")
@@ -136,12 +135,12 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
 @file_options
 @click.pass_obj
 def price(outer: Mapping[str, object], /, model: str, given: str, output: str, read: str, **options: object) -> None:
-    """Set the price of a model, in dollars for a million tokens of input, of output, and read from the cache.
+    """Set the price of a model, in dollars per million tokens of input, output and cache reads.
 
     \b
       mnemosyne config price gpt-6.2-astra 10 50 1
 
-    It stands in your own table of models (`docs/tariffs.md`); everything else in that file stays.
+    The price is written to your models file (`docs/tariffs.md`); everything else in that file stays.
     """
     settings = configuration(_join(outer, options))
     file = models_path(settings) or settings.data_dir / MODELS_NAME
@@ -151,17 +150,17 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
         write_private(file, text)
     except OSError as error:
         raise _unwritable(file, error) from None
-    say(f"The price of {model} stands in {file}; servers that start have it.")
+    say(f"The price of {model} was written to {file}; it applies to servers started from now on.")
 
 
 @config.command(name="tenant-key")
 @click.argument("tenant")
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
 def tenant_key(tenant: str, variable: str | None) -> None:
-    """Print the row of the table `tenant_keys` that makes a credential's requests those of TENANT.
+    """Print the row for the table `tenant_keys` that assigns the requests with a credential to TENANT.
 
-    The credential is what a client sends as `x-api-key`, or as `authorization` behind `Bearer`. It is read from
-    standard input, without echo at a terminal, and kept nowhere: the row has its SHA-256.
+    The credential is the value that a client sends as `x-api-key`, or in `authorization` after `Bearer`. It is read
+    from standard input, without echo at a terminal, and not stored: the row contains its SHA-256.
     """
     try:
         name = parse_tenant(tenant)
@@ -169,14 +168,14 @@ def tenant_key(tenant: str, variable: str | None) -> None:
         raise BadOption(f"TENANT: {reason}.") from None
     credential = read_credential(variable)
     say(
-        "Add this line to the table [tenant_keys] at the end of the file of settings, and start the server anew:",
+        "Add this line to the table [tenant_keys] at the end of the settings file, and restart the server:",
         err=True,
     )
     say(f"{digest(credential)} = {json.dumps(name, ensure_ascii=False)}")
 
 
 def read_credential(variable: str | None) -> str:
-    """A credential, from an environment variable or from standard input. Raises BadOption for none."""
+    """Read a credential from an environment variable or from standard input. Raises BadOption if it is missing."""
     if variable:
         credential = os.environ.get(variable, "").strip()
     elif sys.stdin.isatty():
@@ -185,21 +184,21 @@ def read_credential(variable: str | None) -> str:
         credential = sys.stdin.buffer.read(LONGEST_CREDENTIAL).decode("ascii", "replace").strip()
     if not credential.isascii() or not credential.isprintable() or " " in credential or not credential:
         where = f"The environment variable {variable}" if variable else "Standard input"
-        raise BadOption(f"{where} has no credential: one line without spaces is needed, as it comes behind `Bearer`.")
+        raise BadOption(f"{where} has no credential. Give one line without spaces, as it follows `Bearer`.")
     return credential
 
 
 LONGEST_CREDENTIAL = 64 * 1024
-"""Bytes; no header has more."""
+"""Bytes; longer than any header."""
 
 
 def _join(outer: Mapping[str, object], inner: Mapping[str, object]) -> dict[str, object]:
-    """Options of the group and of its command; the command's are nearer."""
+    """Merge the options of the group and of its command; the command's take precedence."""
     return {**outer, **{name: value for name, value in inner.items() if value is not None}}
 
 
 def _file_of(options: Mapping[str, object]) -> Path:
-    """The file that is meant; its directory is made where it is the data directory."""
+    """The settings file to use. Creates the data directory if the file belongs there."""
     given = options.get("config_file")
     file, is_named = find_file(options, os.environ, given if isinstance(given, Path) else None)
     if not is_named:

@@ -1,4 +1,4 @@
-"""``mnemosyne context``: what was in a window at a turn."""
+"""``mnemosyne context``: the content of a context window at a turn."""
 
 import json
 import sys
@@ -28,10 +28,10 @@ from mnemosyne.services.unstructuring import members
 @click.option(
     "--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn, or checkpoint.  [default: the last; its last attempt]"
 )
-@click.option("--raw", is_flag=True, help="Write the body, byte for byte, and nothing else.")
-@click.option("--verify", "check", is_flag=True, help="Say only whether the rebuilt body has the recorded hash.")
+@click.option("--raw", is_flag=True, help="Write only the body, byte for byte.")
+@click.option("--verify", "check", is_flag=True, help="Only check the rebuilt body against the recorded hash.")
 @click.option(
-    "--manifest", is_flag=True, help="Print what the model could see, as JSON: each page with its level and place."
+    "--manifest", is_flag=True, help="Print what the model could see as JSON: each object with its fidelity and place."
 )
 @log_options()
 @json_option
@@ -48,19 +48,20 @@ def context(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Show what was in a context window at a turn: each block with its size, its estimated tokens, and the turn that
-    it is from; then what the model answered.
+    """Show the context at a turn: each block with its size, its estimated tokens and the turn that added it; then the
+    model's reply.
 
-    Without a ROUND it is what the client sent; of a managed turn something else went upstream, which TURN/1 shows.
+    Without a ROUND, the command shows the request of the client. In a managed turn the proxy sent a different request,
+    which TURN/1 shows.
 
-    Nothing is computed anew: the body is put together from what was recorded and proven by its SHA-256. A credential in
-    it was never stored; each of its bytes is shown as `*`, or as `1` in a number.
+    The body is rebuilt from the log and proven by its SHA-256. Credentials are never stored: each of their bytes is
+    shown as `*`, or as `1` in a number.
 
-    --manifest tells the same of the objects of the conversation: which of them the model could see at which level, in
-    which blocks, and why. Of a managed turn it describes the first request that went upstream.
+    --manifest describes the objects of the conversation instead: which of them the model could see, at which fidelity,
+    in which blocks, and why. For a managed turn it describes the first request that the proxy sent.
     """
     if manifest and (raw or check):
-        raise click.UsageError("--manifest does not go with --raw or --verify.")
+        raise click.UsageError("--manifest cannot be combined with --raw or --verify.")
     config = log_of(options)
     if manifest:
         _print_manifest(config, session, branch, turn)
@@ -82,21 +83,23 @@ def context(
 
 
 def _print_manifest(config: Config, session: str, branch: str, turn: str | None) -> None:
-    from mnemosyne.services.manifests import manifest_as_json, read_manifest  # decides what was shown
+    from mnemosyne.services.manifests import manifest_as_json, read_manifest
 
     print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
 
 
 def _write(rebuilt: Rebuilt) -> None:
     if not rebuilt.proven:
-        raise LogFailed(f"Nothing is written, because it would not be what was sent: {rebuilt.difference}.")
+        raise LogFailed(
+            f"Nothing was written, because the rebuilt body differs from the recorded one: {rebuilt.difference}."
+        )
     stdout = sys.stdout.buffer
     stdout.write(rebuilt.body)
     stdout.flush()
 
 
 def _print_verdict(rebuilt: Rebuilt, *, as_json: bool, to_stderr: bool) -> None:
-    """To stderr where stdout is the body's."""
+    """Print to stderr if the body goes to stdout."""
     sent = rebuilt.attempt.sent.sha256.hex()
     if as_json:
         verdict = members(rebuilt, "sha256", ok="proven", recorded="attempt.proof", sent="attempt.sent.sha256")
@@ -104,7 +107,7 @@ def _print_verdict(rebuilt: Rebuilt, *, as_json: bool, to_stderr: bool) -> None:
         return
     text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
     if rebuilt.proven and rebuilt.withheld:
-        text += f" (a credential is withheld; what was sent had {sent})"
+        text += f" (a credential is masked; the hash of the sent body is {sent})"
     say(text, err=to_stderr)
 
 
@@ -120,9 +123,9 @@ def _print(found: SessionContext, excess: Excess | None) -> None:
     for sentence in _asides(found):
         say(sentence, fg="yellow")
     if excess is not None:
-        say(f"More was sent than its window: {excess_text(excess)}.", fg="yellow")
+        say(f"The request exceeded its window: {excess_text(excess)}.", fg="yellow")
     if found.view.opaque is not None:
-        say(f"Not read as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
+        say(f"Cannot be parsed as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:
         _print_blocks(found.view.blocks)
     tokens = plural(sum(block.tokens or 0 for block in found.view.blocks), "token")
@@ -136,17 +139,17 @@ def _print(found: SessionContext, excess: Excess | None) -> None:
 
 
 def _asides(found: SessionContext) -> Iterator[str]:
-    """What of a turn is not as it seems: turns before it without a record, and a request that did not go upstream."""
+    """Sentences about unrecorded turns before this one, and about a request that the proxy replaced."""
     attempt = found.rebuilt.attempt
     for gap in found.gaps:
         turns = plural(gap.turns, "turn")
-        yield f"Before it {turns} went through without a record, since {local_time(gap.since)}: {gap.reason}"
+        yield f"Before this turn, {turns} went unrecorded since {local_time(gap.since)}: {gap.reason}"
     if attempt.was_replaced:
         address = address_of(attempt)
         rounds = f" in {plural(len(attempt.rounds), 'round')}" if len(attempt.rounds) > 1 else ""
         first = attempt.rounds[0].began
         why = f", because {first.why}" if isinstance(first, FallbackSent) else ""
-        yield f"This is what the client sent. Something else went upstream{rounds}{why}: `--turn {address}/1` shows it."
+        yield f"This is the client's request. The proxy sent another one{rounds}{why}: `--turn {address}/1` shows it."
 
 
 _HEADERS = ("#", "WHERE", "ROLE", "KIND", "NAME", "BYTES", "TOKENS", "FROM", "CACHE", "BEGINS")
@@ -177,12 +180,12 @@ def _print_reply(found: SessionContext) -> None:
     ended = attempt.reply_event
     if ended is None:
         which = "turn" if attempt.round is None else "round"
-        say(f"No end of this {which} is recorded: it is under way, was cut, or its server was killed.")
+        say(f"This {which} has no recorded end: it is in progress, was interrupted, or its server was killed.")
         return
     how = getattr(ended, "stop_reason", None) or getattr(ended, "error_type", None) or getattr(ended, "reason", "")
     status = getattr(ended, "status", None)
-    told = "" if status is None else f", status {status}"
-    say(f"{attempt.status.value}: {how or '-'}{told}, {local_time(ended.at)}", bold=True)
+    status_text = "" if status is None else f", status {status}"
+    say(f"{attempt.status.value}: {how or '-'}{status_text}, {local_time(ended.at)}", bold=True)
     if found.reply:
         _print_blocks(found.reply)
     usage = ", ".join(f"{key} {value}" for key, value in ended.usage.items() if isinstance(value, int))
@@ -209,7 +212,7 @@ def _as_json(found: SessionContext) -> dict[str, Any]:
 
 
 def block_as_json(block: ContextBlock) -> dict[str, Any]:
-    """A block without what it says."""
+    """A block as JSON, without its text."""
     return members(block, "section message role kind name tool_id tokens origin marker digest", bytes="size")
 
 

@@ -1,4 +1,4 @@
-"""``mnemosyne diff``: what changed between two turns."""
+"""``mnemosyne diff``: changes between two turns."""
 
 import json
 from typing import Any
@@ -25,10 +25,10 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 @log_options()
 @json_option
 def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **options: object) -> None:
-    """Show which blocks a context window gained, lost or changed from turn A to turn B, and which settings.
+    """Show which blocks and settings were added, removed or changed in a context from turn A to turn B.
 
-    Blocks are compared by what they mean to the model: a cache marker that moved, or a text that became a list of one
-    text block, is no change.
+    Blocks are compared by their meaning to the model: moving a cache marker, or wrapping a text in a list of one text
+    block, is not a change.
     """
     found = with_log(log_of(options), lambda storage: compare_turns(storage, session, branch, turns))
     if as_json:

@@ -14,7 +14,7 @@ from mnemosyne.services.unstructuring import members
 
 MARKS = {"good": "\u2713", "bad": "\u2717", "open": "\u2013"}
 ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
-"""For terminals that cannot show the others."""
+"""For terminals without Unicode."""
 
 
 @click.command()
@@ -22,10 +22,10 @@ ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
 def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
-    """Check whether everything is there that Mnemosyne needs, and say what to do where it is not.
+    """Check everything that Mnemosyne needs, and suggest a fix for each problem.
 
-    Nothing is changed. No credential is read, printed or sent; the upstream gets one HEAD request without any. The exit
-    code is 1 if something is wrong, else 0.
+    The command changes nothing. It reads, prints and sends no credentials; the upstream gets one HEAD request without
+    any. The exit code is 1 if something is wrong, else 0.
     """
     found = []
     for check, finding in examine(_circumstances(options)):

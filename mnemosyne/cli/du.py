@@ -1,4 +1,4 @@
-"""``mnemosyne du``: what is stored."""
+"""``mnemosyne du``: disk usage."""
 
 from typing import Any
 from uuid import UUID
@@ -18,32 +18,32 @@ from mnemosyne.services.unstructuring import members
 @log_options()
 @json_option
 def du(as_json: bool, **options: object) -> None:
-    """Show what each session takes up.
+    """Show the disk usage of each session.
 
-    What is stored is what your agent sent and received, so your source code is among it. The credentials of a request
-    are not: its headers, the members of its body that are named or shaped like one, and what an error quotes of them.
-    A key within a prompt, a file or a tool's result is stored with it: `mnemosyne export --redact` keeps it out of a
-    file, and `mnemosyne forget` erases its session.
+    The log contains everything that your agent sent and received, including your source code. Credentials of a request
+    are not stored: its headers, the fields of its body that have the name or shape of a credential, and error messages
+    that quote them. A key within a prompt, a file or a tool result is stored with it: `mnemosyne export --redact` masks
+    it in a file, and `mnemosyne forget` erases its session.
 
-    SENT is the size of all request bodies, CONTENT what is in them and in the replies, each text once, EVENTS what says
-    how they are put together. STORED is what is kept of both, compressed; RATIO is STORED to SENT. Of PIECES that
-    are ARCHIVED, only where they lie is stored here.
+    SENT is the size of all request bodies. CONTENT is the size of their texts and those of the replies, each counted
+    once. EVENTS is the number of events. STORED is the compressed size on disk; RATIO is STORED divided by SENT. For
+    ARCHIVED pieces, the database stores only the path of the file.
     """
     config = configuration(options)
     usage, disk = with_read_models(config, _measure) if has_log(config) else ({}, 0)
     total = sum(usage.values(), Footprint())
     if as_json:
-        sessions = [{"id": str(stream)} | _as_json(each) for stream, each in usage.items()]
+        sessions = [{"id": str(stream)} | _as_json(footprint) for stream, footprint in usage.items()]
         print_json({"sessions": sessions, "total": _as_json(total), "database_bytes": disk})
         return
     if not usage:
         say(render_emptiness(config), err=True)
         return
     ids = short_ids([str(stream) for stream in usage])
-    rows = [(ids[str(stream)], *_row(each)) for stream, each in usage.items()]
+    rows = [(ids[str(stream)], *_row(footprint)) for stream, footprint in usage.items()]
     headers = ("SESSION", "EVENTS", "PIECES", "ARCHIVED", "FORGOTTEN", "SENT", "CONTENT", "STORED", "RATIO")
     print_table(headers, [*rows, ("total", *_row(total))], right=headers[1:], spare="PIECES ARCHIVED FORGOTTEN")
-    say(f"The database takes up {bytes_text(disk)} on disk.")
+    say(f"The database uses {bytes_text(disk)} on disk.")
 
 
 async def _measure(models: OpenReadModels) -> tuple[dict[UUID, Footprint], int]:

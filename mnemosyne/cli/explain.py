@@ -1,4 +1,4 @@
-"""``mnemosyne explain``: what memory did at a turn, and why, in sentences."""
+"""``mnemosyne explain``: what memory did at a turn, and why."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -42,10 +42,10 @@ from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
 
 SHOWN = 8
-"""So many objects of a list are shown to people; JSON holds them all."""
+"""Number of objects of a list in the text output; JSON contains them all."""
 
 Paragraph = tuple[str, Sequence[str]]
-"""A sentence, and the lines below it."""
+"""A sentence and the lines below it."""
 
 
 @click.command()
@@ -55,14 +55,13 @@ Paragraph = tuple[str, Sequence[str]]
 @log_options()
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
-    """Say in sentences whether the conversation was managed and why, what came in with a turn, which objects were made
-    of it or no longer say how things are, how full the window was and how well that was estimated, whether more was
-    sent than the window allows and why, what a managed conversation would be without the proxy, what must stay, whether
-    the context was rewritten and why, what a helper model was asked, what changed in the window since the turn before,
-    and what the turn cost.
+    """Explain a turn in sentences: whether the conversation was managed and why, which messages were new, which objects
+    were created or became stale, how full the context was and how accurate the estimate, whether the request exceeded
+    its window, how large the conversation would be without the proxy, which objects are pinned or protected, whether
+    the context was compacted and why, what a helper model was asked, what changed since the turn before, and the cost.
 
-    All of it is read from the log as it was at that turn. Of a conversation that is only observed, it says what the
-    planner would do before the request that followed, or that might follow now, and why: the planner itself is asked.
+    The explanation is read from the log as of that turn. For a conversation that is only observed, the planner is run
+    to show what it would do before the next request, and why.
     """
     config = log_of(options)
     explanation = with_log(
@@ -81,11 +80,11 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
     say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
     if explanation.imported_at is not None:
         when = local_time(explanation.imported_at)
-        say(f"This session was imported on {when}: what it says of itself, times and costs too, is what its file said.")
+        say(f"This session was imported on {when}: its content, times and costs are those of the imported file.")
     say(f"This conversation was {decision_text(explanation.decision)}.")
     if explanation.excess is not None:
-        say(f"More was sent than its window: {excess_text(explanation.excess)}.")
-    say(f"Tokens are weighed by the tariff {explanation.tariff.name}: in {_units(explanation.tariff)}.")
+        say(f"The request exceeded its window: {excess_text(explanation.excess)}.")
+    say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
     for sentence, lines in _paragraphs(found, planned):
         say()
         say(sentence)
@@ -96,7 +95,7 @@ def explain(session: str, branch: str, turn: int | None, as_json: bool, **option
 
 
 def _units(tariff: Tariff) -> str:
-    """``quota, and in dollars too``: the planner weighs in the first, and spares the others."""
+    """``quota, and in dollars too``: the planner optimizes the first unit and limits the others."""
     first, *others = (unit.value for unit in tariff.units)
     return first + "".join(f", and in {unit} too" for unit in others)
 
@@ -113,7 +112,7 @@ def _paragraphs(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | Non
 
 
 def _render_events(found: MemorySnapshot) -> Paragraph:
-    """What happened at the turn, each event in the words of every other list of events."""
+    """The events of the turn."""
     events: list[ObjectEvent] = []
     for event in (*found.happened, *found.faults, *found.moved):
         if event not in events:
@@ -122,8 +121,8 @@ def _render_events(found: MemorySnapshot) -> Paragraph:
     lines += [
         f"{_render_object(found.memory.objects[event.object])}: {_render_event(found, event)}" for event in events
     ]
-    came = f"{plural(len(found.began.chains), 'new message')} came in"
-    return (f"{came}, and this happened:", lines) if lines else (f"{came}; no object was made or changed.", [])
+    arrived = f"{plural(len(found.began.chains), 'new message')} arrived"
+    return (f"{arrived}, with these events:", lines) if lines else (f"{arrived}; no object was created or changed.", [])
 
 
 def _render_event(found: MemorySnapshot, event: Event) -> str:
@@ -137,10 +136,10 @@ def _render_event(found: MemorySnapshot, event: Event) -> str:
 
 def _window(found: MemorySnapshot) -> Paragraph:
     if found.anchor is None:
-        how = "all of it from the text, because the provider had counted nothing yet"
+        how = "from the text alone, because the provider had not counted any tokens yet"
     else:
-        freed = ", less what the rewrite freed," if found.since_rewritten else ","
-        how = f"from the {count_text(found.anchor.total)} tokens that the provider counted last{freed} and what is new"
+        freed = ", minus the tokens freed by the compaction," if found.since_rewritten else ","
+        how = f"from the provider's last count of {count_text(found.anchor.total)} tokens{freed} plus the new content"
     estimate = count_text(found.assessed.tokens)
     lines = [window_line(found.window), f"The prompt was estimated at {estimate} tokens: {how}."]
     if found.counted is not None:
@@ -150,47 +149,47 @@ def _window(found: MemorySnapshot) -> Paragraph:
             + (f"{100 * abs(off) / found.counted:.1f} % too {'high' if off > 0 else 'low'}." if off else "exact.")
         )
     else:
-        lines.append("The provider's own count of it is not on record.")
+        lines.append("The provider's own count was not recorded.")
     if (stated := found.session.stated_windows.get(found.began.model)) is not None:
         where = f"{stated.branch} {stated.turn}"
-        lines.append(f"Its model takes {count_text(stated.window)} tokens, as the provider stated at {where}.")
+        lines.append(f"The model's limit is {count_text(stated.window)} tokens, as the provider stated at {where}.")
     if found.last_tokens is not None:
         more = found.assessed.tokens - found.last_tokens
         lines.append(
-            f"Since the turn measured before, the prompt {'grew' if more >= 0 else 'shrank'} by about "
+            f"Since the last measured turn, the prompt {'grew' if more >= 0 else 'shrank'} by about "
             f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
         )
     return "The window:", lines
 
 
 COMPACTS_FROM = 80
-"""Percent of its model's window: clients compact before it is full (recorded ones of 200,000 tokens at 78 to 88)."""
+"""Percent of the model's window: clients compact before it is full (at 78 to 88 % of 200,000 tokens in recordings)."""
 
 
 def _unknown(found: MemorySnapshot) -> Iterator[Paragraph]:
-    """What is assumed of a model that is not in the table."""
+    """The assumptions about a model that is not in the table."""
     model = found.began.model
-    assumed = [] if is_priced(model) else ["What it costs is weighed as with most models, and never told in dollars."]
+    assumed = [] if is_priced(model) else ["Its cost is weighted like that of most models, and never shown in dollars."]
     if not family_of(model or ""):
         assumed.append(
-            f"It is taken for a current model, with a window of {count_text(model_of(model).window)} tokens."
+            f"It is assumed to be a current model with a window of {count_text(model_of(model).window)} tokens."
         )
     if assumed:
-        yield f"The table of models does not know all of {printable(model or 'a model without a name')}:", assumed
+        yield f"The table of models has incomplete data for {printable(model or 'a model without a name')}:", assumed
 
 
 def _without_us(found: MemorySnapshot) -> Iterator[Paragraph]:
-    """What a managed conversation would be without the proxy: its client holds all of it."""
+    """The size of a managed conversation without the proxy: the client keeps the whole history."""
     held, takes = found.client_tokens, _model_window(found)
     if held is None:
         return
     outcome = {
-        "fits": "it would go on without the proxy, too",
-        "near": "without the proxy its client would compact it at once, or be refused",
-        "refused": "without the proxy this conversation would be refused as too long",
+        "fits": "it would also fit without the proxy",
+        "near": "without the proxy the client would have to compact it now",
+        "refused": "without the proxy the provider would refuse it as too long",
     }
     yield (
-        f"The client itself holds about {count_text(held)} tokens, and its model takes {count_text(takes)}: "
+        f"The client's own history has about {count_text(held)} tokens, and the model's limit is {count_text(takes)}: "
         f"{outcome[_outcome(held, takes)]}.",
         [],
     )
@@ -202,7 +201,7 @@ def _model_window(found: MemorySnapshot) -> int:
 
 
 def _outcome(held: int, takes: int) -> str:
-    """What would become of the client's own history if it were sent to a model that takes so much."""
+    """The outcome of sending ``held`` tokens to a model with a limit of ``takes``."""
     if held > takes:
         return "refused"
     return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
@@ -215,7 +214,7 @@ def _render_plan(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | No
 
 
 def _render_lowerings(found: MemorySnapshot, planned: PlannedRewrite) -> list[str]:
-    """The objects that would be shown at less, those that free most first."""
+    """The objects that would be lowered, largest saving first."""
     return [
         f"{_render_object(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
         f"{count_text(planned.freed[each.object])}"

@@ -1,6 +1,4 @@
-"""What all commands have in common: they are read when they are wanted, and report errors in one sentence on stderr,
-with an exit code that is not 0.
-"""
+"""Base classes of all commands: lazy import, and errors as one sentence on stderr with a non-zero exit code."""
 
 import atexit
 import gc
@@ -18,11 +16,11 @@ class _Misused(click.ClickException):
 
 
 RARELY = 20_000
-"""After how many new values a command looks for garbage. Modules, classes and patterns are none."""
+"""The garbage collector's threshold for a command: importing creates many objects, but no garbage."""
 
 
 class CommandPlace(NamedTuple):
-    """Where a command stands, as ``module:name`` or, in this package, ``.module:name``; and what a list says of it."""
+    """The import address of a command, ``module:name`` or, in this package, ``.module:name``; and its summary."""
 
     address: str
     summary: str
@@ -33,8 +31,8 @@ PLUGINS = "mnemosyne.commands"
 
 
 class Places(MutableMapping[str, click.Command]):
-    """Commands by name, each imported when it is asked for. Commands of other packages are looked up only to list all
-    commands and for a name that is not ours: reading the installed entry points takes some milliseconds.
+    """Commands by name, each imported on first access. Commands of other packages are looked up only to list all
+    commands, or for an unknown name: reading the installed entry points takes some milliseconds.
     """
 
     def __init__(self, places: Mapping[str, CommandPlace]) -> None:
@@ -51,7 +49,7 @@ class Places(MutableMapping[str, click.Command]):
                 self._places |= {name: place for name, place in plugin.load().items() if name not in self._places}
 
     def summaries(self) -> list[tuple[str, str]]:
-        """The name of each command and what is said of it; none is read for that."""
+        """The name and the summary of each command, without importing any."""
         self._add_plugins()
         return [(name, place.summary) for name, place in self._places.items()]
 
@@ -84,14 +82,14 @@ class Places(MutableMapping[str, click.Command]):
 
 
 class Commands(click.Group):
-    """A group that lists its commands in the order of their importance, and turns our errors into sentences."""
+    """A group that lists its commands in definition order and turns MnemosyneError into a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
     def main(self, *args: Any, **settings: Any) -> Any:
-        # Looking for garbage in all that is imported takes a fifth of the time of a short command while it is read, and
-        # as much again at its end, where a process needs it no more.
+        # Garbage collection during imports takes a fifth of the time of a short command, and as much again at exit,
+        # where it is useless.
         gc.set_threshold(RARELY)
         atexit.register(gc.freeze)
         return super().main(*args, **settings)
@@ -102,7 +100,7 @@ class Commands(click.Group):
         except MnemosyneError as error:
             raise _make_exception(str(error), [error]) from None
         except BaseExceptionGroup as group:
-            # A nursery wraps what its tasks raise. A bug among them deserves its traceback.
+            # A nursery wraps the exceptions of its tasks. A bug among them keeps its traceback.
             errors = list(leaves(group))
             if not all(isinstance(error, MnemosyneError) for error in errors):
                 raise
@@ -110,7 +108,7 @@ class Commands(click.Group):
 
 
 class Program(Commands):
-    """The group of commands that are read when they are wanted: to list them reads none."""
+    """A group whose commands are imported lazily; listing them imports none."""
 
     commands: Places
 
@@ -120,7 +118,7 @@ class Program(Commands):
 
 
 def _make_exception(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:
-    """What ends the program: with 2 if its command line cannot be used, with 1 if what it asks for cannot be done."""
+    """The exception that ends the program: exit code 2 for a bad command line, else 1."""
     from mnemosyne.terminal import harmless
 
     kind = _Misused if all(isinstance(error, BadOption) for error in errors) else click.ClickException

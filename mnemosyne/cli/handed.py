@@ -1,6 +1,6 @@
-"""The process that commands are handed over to (``mnemosyne.handover``).
+"""The preloaded process that runs commands for others (``mnemosyne.handover``).
 
-It has one thread, opens nothing, and does nothing itself: each command is done by a process that it forks.
+It has one thread and opens no resources: it forks a process for each command.
 """
 
 import atexit
@@ -25,24 +25,24 @@ from mnemosyne import __file__ as package
 from mnemosyne.handover import HANDED, READY, STREAMS
 
 IDLE_SECONDS = 600.0
-"""Whoever was not asked for so long ends; the next command starts another."""
+"""The process exits after this idle time; the next command starts another."""
 
 LARGEST_REQUEST = 4 * 1024 * 1024
-"""Bytes; a system takes no longer command line and environment."""
+"""Bytes; larger than any command line and environment that a system accepts."""
 
 PATIENCE_SECONDS = 5.0
-"""How long one that hands over may take to say what."""
+"""The timeout for reading a request."""
 
 READ_WITH = (
     *("mnemosyne.app.discovery", "mnemosyne.app.read_models", "mnemosyne.app.settings", "mnemosyne.app.storage"),
     *("mnemosyne.adapters.postgres.nodes", "mnemosyne.adapters.postgres.vacuum", "mnemosyne.cli.since"),
     "rich.cells",
 )
-"""What commands import when they run, beside the services."""
+"""Modules that commands import when they run, in addition to the services."""
 
 
 def prepare() -> None:
-    """Import what the commands need."""
+    """Import the modules that the commands need."""
     from mnemosyne import services
     from mnemosyne.cli import main
 
@@ -51,12 +51,12 @@ def prepare() -> None:
     for module in (*READ_WITH, *(each.name for each in iter_modules(services.__path__, f"{services.__name__}."))):
         import_module(module)
     gc.collect()
-    gc.freeze()  # what is shared with those that are forked stays shared
+    gc.freeze()  # keep pages shared with forked processes
 
 
 def take_commands(number: int) -> None:
-    """Have those done that come in at a listening socket, until stdin ends, nobody has come for a while, or our code is
-    not the code on disk any more.
+    """Run the commands that arrive at a listening socket, until stdin closes, the idle time passes, or the code on disk
+    changes.
     """
     prepare()
     read = dict(_times_of_code())
@@ -69,14 +69,14 @@ def take_commands(number: int) -> None:
             connection, _ = listener.accept()
             with connection:
                 if dict(_times_of_code()) != read:
-                    return  # who waits does it itself
+                    return  # the caller runs the command itself
                 if os.fork() == 0:
                     listener.close()
                     _be(connection)
 
 
 def _times_of_code() -> Iterator[tuple[str, int]]:
-    """When each module of ours that was read was written, in ns."""
+    """The modification time in ns of each imported module of this package."""
     root = str(Path(package).parent)
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
@@ -96,7 +96,7 @@ def _reap(number: int, frame: FrameType | None) -> None:
 
 
 def _be(connection: socket.socket) -> NoReturn:
-    """Be the process of the command that is handed over, to its end."""
+    """Run the command in this forked process, and exit."""
     code = 1
     try:
         code = _do(connection)
@@ -108,10 +108,10 @@ def _do(connection: socket.socket) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     connection.settimeout(PATIENCE_SECONDS)
     connection.sendall(READY)
-    told, streams = _receive(connection)
-    name, arguments, environ, directory, mask, written = told
+    request, streams = _receive(connection)
+    name, arguments, environ, directory, mask, written = request
     if not arguments or arguments[0] not in HANDED:
-        raise ValueError("no command that is handed over")
+        raise ValueError("not a command that can be handed over")
     _adopt(streams, written, environ, directory, mask)
     connection.sendall(READY)
     sys.argv = [name, *arguments]
@@ -124,7 +124,7 @@ def _do(connection: socket.socket) -> int:
 
 
 def _receive(connection: socket.socket) -> tuple[list[Any], list[int]]:
-    """What was said, and the descriptors of stdin, stdout and stderr. Raises OSError, ValueError."""
+    """The request, and the file descriptors of stdin, stdout and stderr. Raises OSError, ValueError."""
     message, streams, _, _ = socket.recv_fds(connection, 64 * 1024, len(STREAMS))
     while not message.endswith(b"\n"):
         more = connection.recv(64 * 1024)
@@ -137,16 +137,16 @@ def _receive(connection: socket.socket) -> tuple[list[Any], list[int]]:
 def _adopt(
     streams: list[int], written: list[tuple[str, str]], environ: Mapping[str, str], directory: str, mask: int
 ) -> None:
-    """Take over all that makes the process of a command what it is."""
+    """Take over the streams, environment, directory and umask of the caller."""
     for wanted, handed in zip(STREAMS, streams, strict=True):
         os.dup2(handed, wanted)
         os.close(handed)
     opened = [
         io.TextIOWrapper(
-            open(number, mode, closefd=False),  # noqa: SIM115 - open to the end, like those of any process
+            open(number, mode, closefd=False),  # noqa: SIM115 - open until the process exits
             encoding=encoding,
             errors=errors,
-            line_buffering=number == 2 or os.isatty(number),  # as Python opens its own
+            line_buffering=number == 2 or os.isatty(number),  # as Python does
         )
         for number, mode, (encoding, errors) in zip(STREAMS, ("rb", "wb", "wb"), written, strict=True)
     ]
@@ -159,13 +159,13 @@ def _adopt(
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End as on Ctrl-C when whoever handed over is gone, or had it."""
+    """Interrupt this process, as Ctrl-C does, when the caller disconnects."""
 
     def end(number: int, frame: FrameType | None) -> None:
         try:
             gone = not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
-            gone = False  # the system told of something else
+            gone = False  # the signal has another cause
         if gone:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -175,7 +175,7 @@ def _end_with(connection: socket.socket) -> None:
 
 
 def _run(command: Callable[[], object]) -> int:
-    """Do it as the interpreter would; the exit code of that."""
+    """Run the command as the interpreter would. Returns its exit code."""
     code: object = None
     try:
         command()
@@ -189,7 +189,7 @@ def _run(command: Callable[[], object]) -> int:
         try:
             stream.flush()
         except (OSError, ValueError):
-            code = code or 120  # as the interpreter's own
+            code = code or 120  # as the interpreter does
     if code is None:
         return 0
     if isinstance(code, int):

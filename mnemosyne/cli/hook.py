@@ -1,4 +1,4 @@
-"""``mnemosyne hook``: what the plugins of clients call."""
+"""``mnemosyne hook``: the command that client plugins call."""
 
 import os
 import sys
@@ -22,17 +22,17 @@ LARGEST_INPUT = 8 * 1024 * 1024
 @click.command()
 @log_options()
 def hook(**options: object) -> None:
-    """Answer a hook of a client: it reads on stdin what Claude Code tells its hooks, and prints what the model is to be
-    told. The plugins in `integrations/` call it.
+    """Answer a client's hook: read the hook's input from stdin, as Claude Code passes it, and print the text to add to
+    the model's context. The plugins in `integrations/` call this command.
 
     \b
-      SessionStart       what is known, as `mnemosyne memory block` shows it
-      UserPromptSubmit   how something is remembered, if the prompt asks for that
+      SessionStart       the saved facts, as `mnemosyne memory block` shows them
+      UserPromptSubmit   how to save a fact, if the prompt asks for that
       PreToolUse         nothing; the files are kept (`mnemosyne run --record-worktree`)
 
-    It presents the session to its server as that of the memory's owner, whatever credential the client has by now.
-    Where a server manages the session it prints nothing: the server tells and learns by itself. It never fails, so that
-    it keeps nobody from working; what is wrong stands on stderr.
+    The command registers the session with the server as one of the memory's owner, whichever credential the client
+    uses. If a server manages the session, the command prints nothing, because the server adds and learns facts itself.
+    It always exits with 0, so that it never blocks the client; it reports problems on stderr.
     """
     from mnemosyne.app.hooks import is_managed, parse_event, present
 
@@ -56,7 +56,7 @@ def hook(**options: object) -> None:
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:
-    """What the client shall put before its model; nothing for an event that needs none."""
+    """The text for the model's context; empty for an event that needs none."""
     from mnemosyne.domain.knowledge.nudge import NUDGE, asks_to_remember
 
     match event.name:
@@ -69,7 +69,7 @@ def answer_event(event: "HookEvent", config: "Config") -> str:
 
 
 def read_block(event: "HookEvent", config: "Config") -> str:
-    """What a session is told that begins in this folder."""
+    """The saved facts for a session that begins in this folder."""
     from mnemosyne.app.knowledge import open_knowledge
     from mnemosyne.app.process import now
     from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore

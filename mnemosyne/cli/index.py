@@ -1,4 +1,4 @@
-"""``mnemosyne index``: an index for approximate search across sessions, for those who have very many."""
+"""``mnemosyne index``: an approximate index for searching very many sessions."""
 
 import click
 
@@ -11,37 +11,37 @@ from mnemosyne.cli.settings import log_options
 
 @click.group()
 def index() -> None:
-    """An index for approximate search by meaning (HNSW), which only `mnemosyne search --all-sessions` without any
-    filter uses. Everything else is compared one by one, which misses nothing.
+    """An index for approximate semantic search (HNSW). Only `mnemosyne search --all-sessions` without filters uses it;
+    all other searches compare every passage and miss nothing.
 
-    At 100,000 passages it gains nothing yet; it is for stores of many more. It may miss some, needs about a kilobyte
-    for each, and each one that is added later takes a millisecond more. `mnemosyne doctor` says whether it is there.
+    Up to 100,000 passages it brings no gain. It may miss results, needs about a kilobyte for each passage, and adds a
+    millisecond to the indexing of each new one. `mnemosyne doctor` shows whether it exists.
     """
 
 
-@index.command(short_help="Make the index.")
+@index.command(short_help="Build the index.")
 @log_options()
 def build(**options: object) -> None:
-    """Make the index for the vectors that search uses now, anew if it is there. It takes a minute or two for some
-    hundred thousand passages, while a server goes on working. After another model was installed, make it again.
+    """Build or rebuild the index for the current embedding model. It takes a minute or two for some hundred thousand
+    passages; servers can keep running. After you install another model, build it again.
     """
 
     async def work(models: OpenReadModels) -> None:
         filled = await fill_index(models)
-        say("Making the index.", err=True)
+        say("Building the index.", err=True)
         await filled.build_near_index()
 
     with_read_models(log_of(options), work)
-    say("The index is there; `mnemosyne index drop` takes it away.")
+    say("The index was built; `mnemosyne index drop` removes it.")
 
 
-@index.command(short_help="Take the index away.")
+@index.command(short_help="Drop the index.")
 @log_options()
 def drop(**options: object) -> None:
-    """Take the index away. Nothing else is lost: search across all sessions reads every vector again."""
+    """Drop the index. Nothing else is lost: searches across all sessions compare every vector again."""
 
     async def work(models: OpenReadModels) -> bool:
         return await (await open_index(models.config, models.database)).drop_near_index()
 
-    there = with_read_models(log_of(options), work)
-    say("The index is gone." if there else "There was no index.")
+    was_dropped = with_read_models(log_of(options), work)
+    say("The index was dropped." if was_dropped else "There was no index.")

@@ -1,4 +1,4 @@
-"""What the commands have in common that deal with what is known beyond sessions."""
+"""Shared code of the commands for saved facts (entries)."""
 
 import secrets
 import time
@@ -27,7 +27,7 @@ Json = Mapping[str, Any]
 
 
 def knowledge_options(command: F) -> F:
-    """Give a command the folder whose memory it is about, and the settings that say where the log is."""
+    """Add the project folder and the settings that locate the log to a command."""
     command = click.option(
         "--project",
         "folder",
@@ -40,7 +40,7 @@ def knowledge_options(command: F) -> F:
 
 
 def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, Storage], Awaitable[Result]]) -> Result:
-    """Do something with what is known; a log is made where there is none."""
+    """Open the log, creating it if missing, and run ``work`` with the knowledge service."""
     folder = options.pop("folder")
     config = configuration(options)
 
@@ -52,7 +52,7 @@ def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, St
 
 
 def stamp() -> WriteStamp:
-    """Now, and a new id."""
+    """A stamp with the current time and a new id."""
     return WriteStamp(time.time_ns() // 1000, secrets.token_hex(4))
 
 
@@ -60,7 +60,7 @@ def stamp() -> WriteStamp:
 
 
 def call_operation(operation: KnowledgeOperation, options: dict[str, Any], given: Arguments) -> Any:
-    """What an operation answers."""
+    """Run an operation. Returns its answer."""
     return with_knowledge(
         options, lambda knowledge, storage: operation.answer(ApiCall(knowledge, storage, given, stamp()))
     )
@@ -69,19 +69,19 @@ def call_operation(operation: KnowledgeOperation, options: dict[str, Any], given
 def does(
     name: str, *arguments: str, part: str | None = None, **renamed: str
 ) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Make a command of an operation. Its arguments are options of their names, but those that are ``renamed`` and
-    those that stand by their place: ``name=METAVAR``, in brackets if it may be missing. The function shows people what
-    the operation answers, or that ``part`` of it; its docstring is the help.
+    """Turn an operation into a command. Each property of the operation becomes an option of the same name, except those
+    in ``renamed`` and the positional ``arguments``: ``name=METAVAR``, in brackets if optional. The decorated function
+    prints the answer, or that ``part`` of it; its docstring is the help text.
     """
     operation = BY_NAME[name]
-    placed = dict(each.split("=") for each in arguments)
+    placed = dict(argument.split("=") for argument in arguments)
 
     def decorate(show: Callable[[Any], None]) -> Callable[..., None]:
         @wraps(show)
         def command(as_json: bool, **options: Any) -> None:
-            told = {each: options.pop(each) for each in operation.properties if each in options}
+            given = {name: options.pop(name) for name in operation.properties if name in options}
             answer = call_operation(
-                operation, options, {each: value for each, value in told.items() if value not in (None, False)}
+                operation, options, {name: value for name, value in given.items() if value not in (None, False)}
             )
             shown = answer if part is None else answer[part]
             if as_json:
@@ -90,11 +90,11 @@ def does(
                 show(shown)
 
         made: Callable[..., None] = json_option(knowledge_options(command))
-        for each, schema in reversed([*operation.properties.items()]):
-            if each not in {*placed, *PLACE, *WRITER, *SOURCE}:
-                made = _option(each, renamed.get(each, each), schema, each in operation.required)(made)
-        for each, metavar in reversed([*placed.items()]):
-            made = click.argument(each, metavar=metavar, required=metavar[0] != "[")(made)
+        for key, schema in reversed([*operation.properties.items()]):
+            if key not in {*placed, *PLACE, *WRITER, *SOURCE}:
+                made = _option(key, renamed.get(key, key), schema, key in operation.required)(made)
+        for key, metavar in reversed([*placed.items()]):
+            made = click.argument(key, metavar=metavar, required=metavar[0] != "[")(made)
         return made
 
     return decorate
@@ -117,7 +117,7 @@ def _type(schema: Json) -> click.ParamType[Any]:
 
 
 class Time(click.ParamType[str]):
-    """A time as people write it; an operation takes it in µs of UTC."""
+    """A time as people write it, converted to µs of UTC for the operation."""
 
     name = "time"
 
@@ -129,12 +129,12 @@ class Time(click.ParamType[str]):
 
 
 def print_report(done: Json) -> None:
-    """Print what a write did, and how it is taken back."""
+    """Print the result of a write and how to undo it."""
     entry, why = done["entry"], f" \N{EM DASH} {done['why']}" if done["why"] else ""
     about = f" {entry['id']} ({done['scope']}, {entry['kind']}): {entry['content']}" if entry else ""
     say(f"{done['what']}{about}{why}")
     if done["what"] not in ("skipped", "undone", "confirmed", "linked", "admitted", "dismissed"):
-        say(f"New sessions know it; those under way do not. `mnemosyne memory undo {done['write']}` takes it back.")
+        say(f"It applies to new sessions, not to running ones. `mnemosyne memory undo {done['write']}` reverts it.")
 
 
 def print_entries(entries: Sequence[Json], nothing: str) -> None:
@@ -144,24 +144,24 @@ def print_entries(entries: Sequence[Json], nothing: str) -> None:
         return
     rows = [
         (
-            each["id"],
-            each["scope"],
-            each["kind"],
-            each["content"] or "(erased)",
-            each["source"] + ("" if each["confidence"] is None else f" {each['confidence']:.2f}"),
-            local_time(each["valid_from"]),
-            "" if each["valid_until"] is None else local_time(each["valid_until"]),
+            entry["id"],
+            entry["scope"],
+            entry["kind"],
+            entry["content"] or "(erased)",
+            entry["source"] + ("" if entry["confidence"] is None else f" {entry['confidence']:.2f}"),
+            local_time(entry["valid_from"]),
+            "" if entry["valid_until"] is None else local_time(entry["valid_until"]),
         )
-        for each in entries
+        for entry in entries
     ]
-    headers = ("id", "scope", "kind", "what is known", "source", "from", "until")
+    headers = ("id", "scope", "kind", "fact", "source", "from", "until")
     print_table(headers, rows, whole=("id",), spare=("source", "scope"))
 
 
 def print_sources(entries: Sequence[Json]) -> None:
-    """Print where entries were said."""
-    for each in entries:
-        if (source := each["provenance"]) is not None:
-            words = each.get("words")
+    """Print the turns in which entries were stated."""
+    for entry in entries:
+        if (source := entry["provenance"]) is not None:
+            words = entry.get("words")
             where = "" if words is None else f", bytes {words['start']}-{words['end']} of its request"
-            say(f"{each['id']}: turn {source['turn']} of {source['session'][:8]}, branch {source['branch']}{where}")
+            say(f"{entry['id']}: turn {source['turn']} of {source['session'][:8]}, branch {source['branch']}{where}")

@@ -1,4 +1,4 @@
-"""``mnemosyne mcp``: memory as tools that an agent sees."""
+"""``mnemosyne mcp``: memory as MCP tools."""
 
 from functools import partial
 from pathlib import Path
@@ -23,20 +23,20 @@ from mnemosyne.config import check_reach
     metavar="DIR",
     help="A folder of the project.  [default: this one]",
 )
-@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp, for who brings the token.")
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; requests need the token.")
 @log_options("allow_remote")
 def mcp(folder: Path, http: str | None, **options: Any) -> None:
-    """Offer memory as tools to any agent that speaks the Model Context Protocol, whether its requests go through us or
-    not: recall and remember what is known of the project, ask and search what sessions remember, see what was in a
-    context window.
+    """Serve memory as tools to any agent that speaks the Model Context Protocol, whether or not its requests go through
+    the proxy: recall and save facts about the project, ask and search recorded sessions, show the content of a context
+    window.
 
     \b
       claude mcp add memory -- mnemosyne mcp
       mnemosyne mcp --http 127.0.0.1:8790
 
-    Without --http it speaks over stdin and stdout, which is how agents start it. With it, the token is that of the data
-    directory, in its file `token`: `Authorization: Bearer TOKEN`. An address that other machines can reach takes
-    --allow-remote.
+    Without --http it communicates over stdin and stdout, which is how agents start it. With --http, requests need the
+    token from the file `token` in the data directory: `Authorization: Bearer TOKEN`. To listen on an address that other
+    machines can reach, add --allow-remote.
     """
     config = configuration(options)
     address = None if http is None else _parse_address(http)
@@ -44,16 +44,16 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
         check_reach(address[0], allow_remote=config.allow_remote)
 
     start_logging(config.log_level, config.log_format, config.log_file)
-    tell = partial(say, err=True)
+    report = partial(say, err=True)
     if address is None:
-        trio.run(serving.run_stdio, config, folder, tell)
+        trio.run(serving.run_stdio, config, folder, report)
     else:
-        trio.run(serving.run_http, config, folder, *address, tell)
+        trio.run(serving.run_http, config, folder, *address, report)
 
 
 def _parse_address(http: str) -> tuple[str, int]:
     """Host and port of HOST:PORT."""
     host, _, port = http.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise click.BadParameter(f"{http!r} is no HOST:PORT, such as 127.0.0.1:8790.", param_hint="--http")
+        raise click.BadParameter(f"{http!r} is not of the form HOST:PORT, such as 127.0.0.1:8790.", param_hint="--http")
     return host.strip("[]"), int(port)

@@ -1,4 +1,4 @@
-"""``mnemosyne memory``: what is known beyond sessions, and what becomes of it."""
+"""``mnemosyne memory``: list and change saved facts."""
 
 import json
 import sys
@@ -40,66 +40,66 @@ from mnemosyne.terminal import json_text
 
 @click.group(cls=Commands)
 def memory() -> None:
-    """What is known of a project, and what its user prefers: told to managed sessions as they begin.
+    """Facts about a project and preferences of its user, which managed sessions get when they begin.
 
-    Entries come from `mnemosyne remember`, from agents' tools, and from what you settle in a session. None is ever
-    overwritten: one that changes ends, and another takes its place. ENTRY is an id, or words that one entry alone has.
+    Entries come from `mnemosyne remember`, from the memory tools of agents, and from decisions in your sessions.
+    Entries are never overwritten: a changed entry ends, and a new one replaces it. ENTRY is an id, or words that only
+    one entry contains.
 
     \b
       mnemosyne remember "The tests run with make test."
       mnemosyne memory list
-      mnemosyne memory undo c5b8b709      what the write of that id did
+      mnemosyne memory undo c5b8b709      revert the write of that id
     """
 
 
-@memory.command("list", short_help="List what holds.")
+@memory.command("list", short_help="List the active entries.")
 @does("listMemories", part="entries")
 def list_command(entries: Any) -> None:
-    """List what is known here: the entries that hold now, or held at another time.
+    """List the entries that are active now, or were active at another time.
 
-    Two times belong to an entry: when it is true, and when we knew it. `--true-at` asks for the first with what is
-    known today, `--known-at` for what we would have said then, `--as-of` for both together. A time is a date, or 12h,
-    7d, 2w ago.
+    An entry has two times: when it is true, and when it was recorded. `--true-at` selects by the first, using all
+    entries recorded until today; `--known-at` by the second; `--as-of` by both. A time is a date, or 12h, 7d, 2w ago.
     """
-    print_entries(entries, "Nothing is known here yet. `mnemosyne remember TEXT` begins it.")
+    print_entries(entries, "There are no entries here yet. `mnemosyne remember TEXT` adds one.")
 
 
-@memory.command(short_help="Find what is known by a question.")
+@memory.command(short_help="Search the entries.")
 @does("recall", "query=QUESTION", part="entries")
 def recall(entries: Any) -> None:
-    """Find what is known by a question, the best first; also what is believed too little to be told unasked."""
-    print_entries(entries, "Nothing known here has these words.")
+    """Search the entries, best match first, including those with too little confidence to be added to sessions."""
+    print_entries(entries, "No entry here matches.")
 
 
-@memory.command(short_help="Show what an entry said before.")
+@memory.command(short_help="Show earlier versions of entries.")
 @does("showMemory", "id=[ID]", part="entries")
 def history(entries: Any) -> None:
-    """Show every entry that ever was, with the times at which each was true, and where each was said; with an ID, what
-    came before and after.
+    """Show every entry ever recorded, with the times at which it was true and the turn in which it was stated; with an
+    ID, only its earlier and later versions.
     """
-    print_entries(entries, "Nothing was ever known here.")
+    print_entries(entries, "No entry was ever recorded here.")
     print_sources(entries)
 
 
-@memory.command(short_help="Have an entry say something else.")
+@memory.command(short_help="Change an entry.")
 @does("updateMemory", "id=ENTRY", "content=TEXT", valid_from="since")
 def update(done: Any) -> None:
-    """Have an entry say something else: it ends, and another one takes its place."""
+    """Change an entry: it ends, and a new one replaces it."""
     print_report(done)
 
 
-@memory.command(short_help="End an entry, or erase its words.")
+@memory.command(short_help="End an entry, or erase its text.")
 @click.argument("wanted", metavar="ENTRY")
-@click.option("--erase", is_flag=True, help="Take the words of every entry that has them out of the log, for good.")
+@click.option("--erase", is_flag=True, help="Erase the text of all matching entries from the log permanently.")
 @quick_option
 @knowledge_options
 @json_option
 def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any) -> None:
-    """End an entry: no session is told it any more, and it stays on record.
+    """End an entry: it is no longer added to sessions, but stays in the log.
 
-    With `--erase`, ENTRY may be words, such as a name: every entry that has them loses all its words, also those that
-    held once. That cannot be undone. Then the tables that held words are written anew, as `mnemosyne forget` does.
-    Sessions that were told it keep what they were told: `mnemosyne forget` is for those.
+    With `--erase`, ENTRY can be words, such as a name: the text of every entry that contains them is erased, including
+    entries that ended. This cannot be undone. Then the tables that held text are rewritten, as with `mnemosyne forget`.
+    Sessions that contain the text keep it; use `mnemosyne forget` for those.
     """
 
     async def erase_words(knowledge: KnowledgeService, storage: Storage) -> tuple[int, str]:
@@ -111,7 +111,7 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
         if as_json:
             print_json({"erased": count, "files": files})
         else:
-            say(f"The words of {plural(count, 'entry')} are gone.")
+            say(f"The text of {plural(count, 'entry')} was erased.")
             print_files(files)
         return
     done = call_operation(BY_NAME["forgetMemory"], options, {"id": wanted})
@@ -121,60 +121,60 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
         print_report(done)
 
 
-@memory.command(short_help="Say that an entry is still true.")
+@memory.command(short_help="Confirm that an entry is still true.")
 @does("confirmMemory", "id=ENTRY")
 def confirm(done: Any) -> None:
-    """Say that an entry is still true. What we found ourselves is believed less and less until somebody does."""
+    """Confirm that an entry is still true. The confidence in learned entries decreases until you confirm them."""
     print_report(done)
 
 
-@memory.command(short_help="Say that two entries belong together.")
+@memory.command(short_help="Link two entries.")
 @does("linkMemories", "id=ENTRY", "other=OTHER")
 def link(done: Any) -> None:
-    """Say that two entries of one scope belong together, such as a constraint and what it comes from."""
+    """Link two entries of the same scope, such as a constraint and its reason."""
     print_report(done)
 
 
-@memory.command(short_help="Take a write back.")
+@memory.command(short_help="Undo a write.")
 @does("undoWrite", "write=[WRITE]")
 def undo(done: Any) -> None:
-    """Take a write back, whatever it was but an erasure; without its id, the last one."""
+    """Undo a write, except an erasure; without an id, the last one."""
     print_report(done)
 
 
-@memory.command(short_help="Show what the next session is told.")
+@memory.command(short_help="Preview the entries that a new session gets.")
 @does("showBlock", "prompt=[PROMPT]")
-def block(found: Any) -> None:
-    """Show what a managed session would be told that begins now with PROMPT: what you prefer, what the project is, and
-    what has to do with the prompt.
+def block(answer: Any) -> None:
+    """Show the text that a managed session beginning now with PROMPT would get: your preferences, facts about the
+    project, and entries related to the prompt.
     """
-    say(found["text"] or "Nothing: no entry holds here that a session would be told unasked.")
+    say(answer["text"] or "Nothing: no active entry here would be added to a session.")
 
 
-@memory.command(short_help="Propose what the project says of itself.")
-@click.option("--yes", is_flag=True, help="Remember what is proposed.")
+@memory.command(short_help="Propose entries from the project's own files.")
+@click.option("--yes", is_flag=True, help="Save the proposed entries.")
 @knowledge_options
 @json_option
 def init(yes: bool, as_json: bool, **options: Any) -> None:
-    """Read the README and the manifests of the project's folder, and show what would be remembered of them: what it is,
-    what it is made with, what is run. Nothing is written without --yes, and what is known already is left as it is.
+    """Read the README and the manifests in the project's folder, and propose entries: its purpose, its technology, its
+    commands. Nothing is saved without --yes; existing entries are not changed.
     """
     proposed = propose_entries(read_files(Path(options["folder"]), READ, longest=200_000))
     if not proposed:
-        raise NotFound(f"Nothing in this folder says what it is; {', '.join(READ)} are read.")
+        raise NotFound(f"No entries can be proposed: none of {', '.join(READ)} in this folder describes the project.")
     if not yes:
         if as_json:
-            print_json([{"kind": each.kind.value, "content": each.content} for each in proposed])
+            print_json([{"kind": entry.kind.value, "content": entry.content} for entry in proposed])
             return
-        for each in proposed:
-            say(f"{each.kind.value}: {each.content}")
-        say("`mnemosyne memory init --yes` remembers it.")
+        for entry in proposed:
+            say(f"{entry.kind.value}: {entry.content}")
+        say("`mnemosyne memory init --yes` saves these entries.")
         return
 
     async def work(knowledge: KnowledgeService, _storage: Storage) -> Any:
-        return [await knowledge.remember(Scope.PROJECT, each, stamp()) for each in proposed]
+        return [await knowledge.remember(Scope.PROJECT, entry, stamp()) for entry in proposed]
 
-    done = [describe_write(each) for each in with_knowledge(options, work)]
+    done = [describe_write(write) for write in with_knowledge(options, work)]
     if as_json:
         print_json(done)
         return
@@ -182,33 +182,33 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
         print_report(write)
 
 
-@memory.command(short_help="Count a credential as yours.")
+@memory.command(short_help="Grant a credential access to your memory.")
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
-@click.option("--list", "listed", is_flag=True, help="Show which credentials count.")
-@click.option("--remove", metavar="FINGERPRINT", help="Count this one no longer.")
+@click.option("--list", "listed", is_flag=True, help="List the admitted credentials.")
+@click.option("--remove", metavar="FINGERPRINT", help="Revoke this one.")
 @log_options()
 @json_option
 def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool, **options: Any) -> None:
-    """Let requests with a credential read your memory and add to it. Requests with any other are served, and have no
-    part in it.
+    """Allow requests with a credential to read your memory and add to it. Requests with other credentials are served
+    without memory.
 
-    You need this only for clients that `mnemosyne run` and the plugins do not start, and after their key has changed.
-    The credential is what the client sends as `x-api-key`, or in `authorization` behind `Bearer`. It is read from
-    standard input, without echo at a terminal, and kept nowhere: a keyed fingerprint stands for it.
+    You need this only for clients that neither `mnemosyne run` nor a plugin starts, and after their key has changed.
+    The credential is the value that the client sends as `x-api-key`, or in `authorization` after `Bearer`. It is read
+    from standard input, without echo at a terminal, and not stored: the log contains a keyed fingerprint.
 
     \b
       mnemosyne memory admit --variable ANTHROPIC_API_KEY
       mnemosyne memory admit --list
     """
     if sum((variable is not None, listed, remove is not None)) > 1:
-        raise click.UsageError("--variable, --list and --remove exclude each other.")
+        raise click.UsageError("--variable, --list and --remove are mutually exclusive.")
     place = {**options, "folder": Path()}
     if listed:
         admitted = with_knowledge(place, lambda knowledge, _: knowledge.list_admitted())
         if as_json:
-            print_json([{"fingerprint": each.fingerprint, "how": each.how.value, "at": each.at} for each in admitted])
+            print_json([{"fingerprint": key.fingerprint, "how": key.how.value, "at": key.at} for key in admitted])
         elif admitted:
-            rows = [(each.fingerprint, each.how.value, local_time(each.at)) for each in admitted]
+            rows = [(key.fingerprint, key.how.value, local_time(key.at)) for key in admitted]
             print_table(("fingerprint", "how", "since"), rows, whole=("fingerprint",))
         else:
             say("No credential is admitted.")
@@ -228,14 +228,14 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
         say(f"Its fingerprint is {fingerprint}.")
 
 
-@memory.command("export", short_help="Write what is known to a file.")
+@memory.command("export", short_help="Write the entries to a file.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default="-")
 @knowledge_options
 def export_command(file: Path, **options: Any) -> None:
-    """Write every entry that is seen from here as a line of JSON, with its times; without FILE, to the terminal."""
+    """Write every entry that is visible here as a line of JSON, with its times; without FILE, to standard output."""
 
     async def work(knowledge: KnowledgeService, _storage: Storage) -> list[str]:
-        return [json_text(each) async for each in knowledge.export()]
+        return [json_text(entry) async for entry in knowledge.export()]
 
     lines = with_knowledge(options, work)
     if str(file) == "-":
@@ -246,28 +246,28 @@ def export_command(file: Path, **options: Any) -> None:
     say(f"{plural(len(lines), 'entry')} written to {file}.")
 
 
-@memory.command("import", short_help="Read what is known from a file.")
+@memory.command("import", short_help="Read entries from a file.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @knowledge_options
 @json_option
 def import_command(file: Path, as_json: bool, **options: Any) -> None:
-    """Take in the lines that `mnemosyne memory export` wrote, into this project; what is known already is skipped. With
-    `-` they are read from standard input.
+    """Import the entries from a file that `mnemosyne memory export` wrote into this project, skipping existing ones.
+    Use `-` for standard input.
     """
     lines = list(_read_objects(file))
     counts = with_knowledge(options, lambda knowledge, _: knowledge.import_lines(lines, stamp()))
     if as_json:
         print_json(dict(counts))
         return
-    say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "There was nothing to take in.")
+    say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "The file has no entries.")
 
 
 _LONGEST_LINE = 1024 * 1024
-"""Bytes: far more than the longest entry has."""
+"""Bytes; far more than the longest entry."""
 
 
 def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a file, one on each line; of standard input for ``-``. Raises BadEntry, BadOption."""
+    """The JSON objects in a file, or in standard input for ``-``, one on each line. Raises BadEntry, BadOption."""
     try:
         with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_regular(file) as opened:
             for number, line in enumerate(read_lines(opened, _LONGEST_LINE), start=1):
@@ -276,10 +276,10 @@ def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
                 except (ValueError, RecursionError):
                     read = None
                 if not isinstance(read, dict):
-                    raise BadEntry(f"Line {number} of {file} is no JSON object. Nothing was taken in.")
+                    raise BadEntry(f"Line {number} of {file} is not a JSON object. Nothing was imported.")
                 yield read
     except LineTooLong as error:
-        raise BadEntry(f"{file}: {error}. Nothing was taken in.") from None
+        raise BadEntry(f"{file}: {error}. Nothing was imported.") from None
     except OSError as error:
         raise BadOption(f"{file} cannot be read: {error.strerror or error}.") from None
 
@@ -287,10 +287,10 @@ def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
 @click.command()
 @does("addMemory", "content=TEXT", valid_from="since")
 def remember(done: Any) -> None:
-    """Have the next sessions of this project know something, in a sentence; managed ones are told as they begin.
+    """Save a fact, in one sentence, for future sessions of this project; managed sessions get it when they begin.
 
-    Kinds of preference (profile, response-style, code-style, tooling, workflow, constraint) hold in all your projects
-    with `--scope user`. `mnemosyne memory` lists, changes and forgets what is known. Keys and what stands between
-    <private> and </private> are not kept.
+    With `--scope user`, preferences (profile, response-style, code-style, tooling, workflow, constraint) apply to all
+    your projects. `mnemosyne memory` lists, changes and forgets entries. Keys, and text between <private> and
+    </private>, are not saved.
     """
     print_report(done)

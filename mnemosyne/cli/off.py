@@ -1,4 +1,4 @@
-"""``mnemosyne off``: the end of managing, at once."""
+"""``mnemosyne off``: stop managing."""
 
 import secrets
 import time
@@ -18,23 +18,22 @@ WHY = "mnemosyne off"
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--undo", is_flag=True, help="Let new conversations be managed again.")
+@click.option("--undo", is_flag=True, help="Allow new conversations to be managed again.")
 @log_options()
 def off(session: str | None, undo: bool, **options: object) -> None:
-    """Stop managing a session, or all: their requests go upstream as their client sends them.
+    """Stop managing a session, or all: the proxy then sends the client's requests unchanged.
 
-    It holds from each conversation's next request on, with one exception: where the model thinks in the old way, with a
-    budget, it holds from the next prompt on. Thinking of before is left out, because the provider bound it to what it
-    was sent. A conversation that was stopped stays so; `--undo` is for those that begin later.
+    It takes effect with the next request of each conversation. Exception: if the model thinks with a token budget, it
+    takes effect with the next prompt. Earlier thinking is omitted, because the provider signed it for the managed
+    context. A stopped conversation stays unmanaged; `--undo` applies to conversations that begin later.
     """
     config = log_of(options)
     command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
-    said = with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8)))
-    say(said)
+    say(with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8))))
 
 
 async def _switch(storage: Storage, session: str | None, tenant: str, command: SwitchManaging, id_: str) -> str:
-    """Record it; a sentence about what that does."""
+    """Record the switch. Returns a sentence about its effect."""
     if session is None:
         await switching.switch_all(storage, tenant, command, id_)
         return f"all sessions: {'new conversations may be managed again' if command.on else 'no longer managed'}"
@@ -42,13 +41,13 @@ async def _switch(storage: Storage, session: str | None, tenant: str, command: S
     before = await switching.switch_session(storage, stream, command, id_)
     if not command.on:
         was_managed = any(branch.mode is not Mode.OBSERVE for branch in before.branches.values())
-        return f"session {stream}: {'no longer managed' if was_managed else 'it was not managed, and will not be'}"
+        return f"session {stream}: {'no longer managed' if was_managed else 'was not managed, and will not be'}"
     return f"session {stream}: {_render_undo(before.off, await switching.all_are_off(storage, tenant))}"
 
 
 def _render_undo(was_off: bool, all_are_off: bool) -> str:
     if all_are_off:
-        return "all sessions are turned off, so it stays so; `mnemosyne off --undo` ends that"
+        return "stays unmanaged, because managing is off for all sessions; `mnemosyne off --undo` changes that"
     if not was_off:
-        return "it was not turned off"
-    return "what begins in it from now on, such as an agent's window, may be managed again; what was stopped stays so"
+        return "was not turned off"
+    return "its new conversations, such as those of sub-agents, may be managed again; stopped ones stay unmanaged"

@@ -1,4 +1,4 @@
-"""``mnemosyne open``: the pages, in a browser."""
+"""``mnemosyne open``: the web pages in a browser."""
 
 import os
 import socket
@@ -28,22 +28,22 @@ from mnemosyne.services.sessions import find
 @click.command(name="open")
 @click.argument("session", required=False)
 @click.option("--print", "only_print", is_flag=True, help="Print the link and open no browser.")
-@click.option("--read-only", is_flag=True, help="A link for somebody who may look at all and decide nothing.")
-@click.option("--at-socket", type=int, metavar="NUMBER", hidden=True, help="Make the pages for a server.")
+@click.option("--read-only", is_flag=True, help="A link that allows reading everything and changing nothing.")
+@click.option("--at-socket", type=int, metavar="NUMBER", hidden=True, help="Serve the pages for a server.")
 @log_options("host", "port")
 def open_pages(
     session: str | None, only_print: bool, read_only: bool, at_socket: int | None, **options: object
 ) -> None:
-    """Open the pages on which the sessions, or SESSION, can be seen: what was in the context at each turn, what left
-    it and why, and what that cost.
+    """Open the web pages of all sessions, or of SESSION: the context at each turn, evictions and their reasons, and the
+    cost.
 
-    The link works once, within a day; the browser that opened it stays let in for 30 days. Where no server runs, the
-    pages are shown until Ctrl-C.
+    The link works once, within a day; the browser that opened it stays signed in for 30 days. If no server is running,
+    this command serves the pages until Ctrl-C.
 
     \b
       mnemosyne open                all sessions
-      mnemosyne open 319a           one of them
-      mnemosyne open --print        the link, to be opened elsewhere on this machine
+      mnemosyne open 319a           one session
+      mnemosyne open --print        print the link, to open it in another browser on this machine
     """
     config = configuration(options)
     if at_socket is not None:
@@ -71,17 +71,17 @@ def _show(link: str, *, only_print: bool) -> None:
         return
 
     if not webbrowser.open(link):
-        say("No browser could be opened; the link above can be, once.", err=True)
+        say("No browser could be opened; open the link above yourself (it works once).", err=True)
 
 
 def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> None:
-    """Without a server: pages on a free port of this machine, until Ctrl-C."""
+    """Serve the pages without a server, on a free local port, until Ctrl-C."""
     start_logging(config.log_level, config.log_format, config.log_file)
     listener = bind("127.0.0.1", 0)
     link = link_to(url_of(listener), page, secret)
 
     def ready() -> None:
-        say("No server runs here; the pages are shown until Ctrl-C.", err=True)
+        say("No server is running; this command serves the pages until Ctrl-C.", err=True)
         _show(link, only_print=only_print)
 
     async def run() -> None:
@@ -91,10 +91,10 @@ def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> 
 
 
 def _make_pages(config: Config, number: int) -> None:
-    """For a server, whose socket that is: until it ends, or until nobody has asked for a while. Turns go first."""
+    """Serve the pages on a server's socket, at low priority, until the server ends or the pages are idle."""
     start_logging(config.log_level, config.log_format, config.log_file)
     end_with_server()
-    os.nice(NICENESS)  # the server has the database started long before
+    os.nice(NICENESS)  # the server has started the database already
 
     async def run() -> None:
         simulations = _simulations()

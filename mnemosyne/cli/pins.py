@@ -1,4 +1,4 @@
-"""``mnemosyne pin`` and ``mnemosyne unpin``: a person says what has to stay."""
+"""``mnemosyne pin`` and ``mnemosyne unpin``."""
 
 import secrets
 import time
@@ -16,15 +16,15 @@ from mnemosyne.services.pins import Pinning
 @click.command()
 @click.argument("object_id", metavar="ID")
 @session_option
-@click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="Why.")
-@click.option("--turns", type=click.IntRange(1), metavar="N", help="For so many turns from now.  [default: for good]")
+@click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
+@click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
 @log_options()
 @json_option
 def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_json: bool, **options: object) -> None:
-    """Keep an object at its fidelity in every branch, whatever the pressure, until `mnemosyne unpin`.
+    """Pin an object: it keeps its fidelity in every branch, however full the context is, until `mnemosyne unpin`.
 
-    With --turns, counted from the last turn of the branch that it was made in. It works beside a running server and
-    without one; to pin again with other words changes the pin.
+    --turns counts from the last turn of the branch in which the object was created. The command works with and without
+    a running server. Pinning a pinned object again replaces the pin.
     """
     done = with_log(
         log_of(options),
@@ -44,25 +44,25 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
 @click.command()
 @click.argument("object_id", metavar="ID")
 @session_option
-@click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="Why.")
+@click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="The reason.")
 @log_options()
 @json_option
 def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
-    """Let an object go again that `mnemosyne pin` kept. What is not pinned stays as it is."""
+    """Unpin an object that `mnemosyne pin` pinned. An object that is not pinned is not changed."""
     done = with_log(
         log_of(options),
         lambda storage: pins.unpin(
             storage, object_id, session=session, reason=reason, at=_now(), correlation_id=secrets.token_hex(8)
         ),
     )
-    _print(done, "is free to go", as_json=as_json)
+    _print(done, "is not pinned", as_json=as_json)
 
 
 def _print(done: Pinning, state: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"object": done.object, "recorded": done.recorded})
     else:
-        say(f"{done.object} {state}{'' if done.recorded else ' already'}.")
+        say(f"{done.object} {state}{'' if done.recorded else ' (no change)'}.")
 
 
 def _now() -> int:

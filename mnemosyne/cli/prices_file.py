@@ -1,4 +1,4 @@
-"""The user's own table of models as text, in which the price of one model is set while everything else stays."""
+"""Set the price of a model in the text of the user's models file, without changing anything else."""
 
 import json
 import re
@@ -11,8 +11,8 @@ _TABLE = re.compile(r"\s*\[\s*prices\s*\]\s*(?:#.*)?")
 
 
 def set_price(text: str, file: Path, model: str, *, given: str, output: str, read: str) -> str:
-    """The text of ``file`` with these prices of a model, in dollars for a million tokens. Raises BadConfiguration for a
-    file that cannot be used, and for what is no price.
+    """The text of ``file`` with these prices of a model, in dollars per million tokens. Raises BadConfiguration if the
+    file is invalid, or if a price is not a number.
     """
     before = read_tables(text, str(file))
     values = f"{{ input = {given}, output = {output}, read = {read} }}"
@@ -34,5 +34,7 @@ def set_price(text: str, file: Path, model: str, *, given: str, output: str, rea
     except BadConfiguration:
         is_right = False
     if not is_right:
-        raise BadConfiguration(f"The price of {model} cannot be set in {file} without touching more: edit the file.")
+        raise BadConfiguration(
+            f"The price of {model} cannot be set in {file} without changing other lines: edit the file."
+        )
     return changed

@@ -1,4 +1,4 @@
-"""How values look on a terminal, and in JSON."""
+"""Formatting of text, tables and values for terminals and JSON."""
 
 import os
 import re
@@ -20,31 +20,33 @@ PAGE_WIDTH = 110
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
-# Everything that commands print goes through these: most of it came from outside.
+# All output of commands goes through these functions, because most of it is untrusted text.
 
 
 def price_sentence(names: Iterable[str], what: str) -> str:
-    """That no price is known for models, or for terms of theirs, what becomes of them, and how a price is set."""
+    """A sentence that names models without a known price, and the command that sets a price."""
     listed = sorted(names)
-    told = f"No price is known for {', '.join(map(printable, listed))}: {what} counted and not priced."
+    problem = f"No price is known for {', '.join(map(printable, listed))}: {what} counted but not priced."
     bare = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
-    return told if bare is None else f"{told} Set it, in dollars: mnemosyne config price {bare} INPUT OUTPUT CACHE-READ"
+    if bare is None:
+        return problem
+    return f"{problem} Set it, in dollars: mnemosyne config price {bare} INPUT OUTPUT CACHE-READ"
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:
-    """Print a text on stdout, or on stderr; ``nl`` says that the line ends there."""
-    told = harmless(text)
+    """Print a text on stdout, or on stderr; ``nl`` adds a line break."""
+    safe = harmless(text)
     styled = (bold or fg) and not is_plain()
-    click.echo(click.style(told, bold=bold or None, fg=fg) if styled else told, err=err, nl=nl)
+    click.echo(click.style(safe, bold=bold or None, fg=fg) if styled else safe, err=err, nl=nl)
 
 
 def is_plain() -> bool:
-    """Whether whoever reads wants no escape in what is printed (https://no-color.org)."""
+    """Whether the user disabled colours (https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 def print_json(value: object) -> None:
-    """One JSON value on stdout."""
+    """Print one JSON value on stdout."""
     say(json_text(value, indent=2))
 
 
@@ -62,13 +64,13 @@ def fits_encoding(text: str) -> bool:
 Row = Sequence[str]
 
 Names = str | Sequence[str]
-"""Headers; as one text, with blanks in between."""
+"""Headers, as a sequence or as one text separated by blanks."""
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 LEAST_READABLE, LEAST = 12, 4
-"""Columns of text are cut to so many characters: first to what can still be read, and where that does not help, to what
-still shows that there is something.
+"""Minimum widths of text columns: first the one that stays readable; if the table still does not fit, the one that
+only shows that there is text.
 """
 
 
@@ -81,10 +83,10 @@ def print_table(
     spare: Names = "",
     styles: Sequence[str] = (),
 ) -> None:
-    """Print a table; ``styles`` has one for each row, if any: empty, ``bold`` or a colour."""
+    """Print a table; ``styles`` has one entry for each row: empty, ``bold`` or a colour."""
     head, *lines = table_lines(headers, rows, right=right, whole=whole, spare=spare)
     styled = [_style(line, style) for line, style in zip(lines, styles or [""] * len(lines), strict=True)]
-    click.echo("\n".join([_style(head, "bold"), *styled]))  # at once: each call of it writes
+    click.echo("\n".join([_style(head, "bold"), *styled]))  # one call, because each call writes
 
 
 def table_lines(
@@ -96,11 +98,12 @@ def table_lines(
     spare: Names = "",
     width: int | None = None,
 ) -> list[str]:
-    """The lines of a table, that of the headers first. On a terminal no line is wider than that.
+    """The lines of a table, headers first, fitted to ``width`` in characters (default: the terminal's width; unlimited
+    for a file or a pipe).
 
-    The headers in ``right`` are those of numbers; neither these columns nor the ``whole`` ones are ever cut. Where it
-    does not fit, columns of text are cut; where they would be hard to read, the ``spare`` columns are left out, the
-    last first. ``width`` is in characters; without one it is the terminal's, and a file or a pipe has none.
+    ``right`` names the columns of numbers, which are aligned right. These and the ``whole`` columns are never cut. If
+    the table is too wide, the other columns are cut; if they became unreadable, the ``spare`` columns are omitted, the
+    last one first.
     """
     shown = [[printable(cell) for cell in row] for row in rows]
     places, gap = _places(headers, shown, right, whole, spare, terminal_width() if width is None else width)
@@ -116,9 +119,7 @@ def _style(text: str, style: str) -> str:
 def _places(
     headers: Sequence[str], rows: Sequence[Row], right: Names, whole: Names, spare: Names, room: int | None
 ) -> tuple[list[tuple[int, bool]], int]:
-    """How wide each column is, 0 for one that is left out, and whether it is one of numbers; and the blanks between
-    two.
-    """
+    """The width of each column (0 if omitted) and whether it contains numbers; and the gap between columns."""
     numbers, kept, droppable = map(_names, (right, whole, spare))
     widths, gap = fit(
         [max(map(_length, column)) for column in zip(headers, *rows, strict=True)],
@@ -130,14 +131,14 @@ def _places(
 
 
 def terminal_width() -> int | None:
-    """In characters; None for a file or a pipe."""
+    """The width in characters; None for a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def fit(
     natural: Sequence[int], *, cuttable: Sequence[bool], droppable: Sequence[int], room: int | None
 ) -> tuple[list[int], int]:
-    """The width of each column, 0 for one that is left out, and the blanks between two columns."""
+    """The width of each column (0 if omitted), and the gap between columns."""
     kept = list(natural)
     if room is None or _total(kept, 2) <= room:
         return kept, 2
@@ -151,7 +152,7 @@ def fit(
 
 
 def _cut(widths: Sequence[int], cuttable: Sequence[bool], least: int, room: int) -> list[int]:
-    """Take from the widest column again and again, until all fit, or all are as narrow as they may be."""
+    """Shrink the widest column repeatedly, until the table fits or all columns have the minimum width."""
     cut = list(widths)
     while _total(cut, 1) > room:
         wide = [index for index, may in enumerate(cuttable) if may and cut[index] > least]
@@ -171,7 +172,7 @@ def _names(names: Names) -> Sequence[str]:
 
 
 def _length(cell: str) -> int:
-    # What we cut ends in an ellipsis, which is as wide as a letter: Rich need not be asked, nor imported, for it.
+    # An ellipsis is one cell wide, so Rich need not be imported for it.
     if cell.replace(ELLIPSIS, ".").isascii():
         return len(cell)
     from rich.cells import cell_len
@@ -180,7 +181,7 @@ def _length(cell: str) -> int:
 
 
 def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> Iterator[str]:
-    """What stands in a row, blanks among it."""
+    """The pieces of a row: padding and cells."""
     there = [(cell, *place) for cell, place in zip(row, places, strict=True) if place[0]]
     for number, (cell, width, is_number) in enumerate(there):
         size = _length(cell)
@@ -191,11 +192,11 @@ def _cells(row: Row, places: Sequence[tuple[int, bool]], gap: int) -> Iterator[s
 
 
 _PATH = re.compile(r"(\w+ )?\S*/[^/ ]+")
-"""What ends in a file or a folder, with a word before it at most."""
+"""A path, with at most one word before it."""
 
 
 def _shorten(text: str, width: int) -> str:
-    """A text by its beginning; a path by its end, since that tells it from others."""
+    """Shorten a text at its end, and a path at its beginning, because its end distinguishes it."""
     from rich.cells import set_cell_size
 
     mark = ELLIPSIS if fits_encoding(ELLIPSIS) else "."
@@ -219,7 +220,7 @@ def bytes_text(count: int) -> str:
 
 
 def local_time(at: int) -> str:
-    """A time (µs of UTC) for people, where they are."""
+    """A time (µs of UTC) in the local time zone, for people."""
     return utc(at).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
@@ -232,8 +233,8 @@ def iso_time(at: int) -> str | None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr; where that is no terminal, or escapes are not welcome, a line every few seconds. What it gives
-    takes (done, of how many).
+    """A progress bar on stderr; without a terminal or colours, a line every few seconds. Yields a function that takes
+    (done, total).
     """
     if not sys.stderr.isatty() or is_plain():
         yield _line_progress(label)
@@ -247,7 +248,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 PROGRESS_SECONDS = 5.0
-"""Between two lines of progress."""
+"""The interval between two lines of progress."""
 
 
 def _line_progress(label: str) -> Callable[[int, int], None]:

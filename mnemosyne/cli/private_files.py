@@ -1,4 +1,4 @@
-"""Files that hold what was said in a session, or what it cost: for the eyes of their owner alone."""
+"""Files that only their owner can read, for the content and the cost of sessions."""
 
 import os
 import secrets
@@ -10,8 +10,8 @@ from typing import IO
 
 @contextmanager
 def private_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to. It takes its name once the block has ended well, and nobody else may read it then or before;
-    what had that name is kept until then. Where the name is that of a pipe or a terminal, that is written to.
+    """Open a file that only its owner can read. It replaces ``path`` when the block ends without an exception. A pipe
+    or a terminal is written to directly.
 
     Raises OSError.
     """
@@ -19,7 +19,7 @@ def private_file(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    path = path.resolve()  # a link stays one
+    path = path.resolve()  # keep a symbolic link
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

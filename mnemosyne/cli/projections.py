@@ -1,4 +1,4 @@
-"""``mnemosyne projections`` and ``mnemosyne rebuild``: how the read models stand, and making them anew."""
+"""``mnemosyne projections`` and ``mnemosyne rebuild``: the state of the read models, and rebuilding them."""
 
 import sys
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ from mnemosyne.terminal import json_text
 @json_option
 @click.pass_context
 def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None:
-    """Show how the read models stand, which are kept from the log of events: how far each has come, and how many events
-    it has yet to take in. Nothing is changed.
+    """Show the state of the read models, which are derived from the event log: the position of each in the log, and its
+    lag in events. The command changes nothing.
 
-    The state is one of: current, behind, stopped (the database refused its rows; the reason stands below), rebuilding,
-    stale (it needs a rebuild, which the server or the next reading command does) and none (nobody has read it yet).
+    The state is one of: current, behind, stopped (the database rejected its rows; the reason is shown below),
+    rebuilding, stale (the server or the next command that reads it will rebuild it) and none (never used yet).
     """
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
         return
-    found = with_read_models(log_of(options), _reports)
-    rows = [_row(projection, report) for projection, report in found]
+    reports = with_read_models(log_of(options), _reports)
+    rows = [_row(projection, report) for projection, report in reports]
     if as_json:
         print_json(rows)
         return
@@ -73,9 +73,9 @@ def _row(projection: Projection, report: Report) -> dict[str, Any]:
 @log_options()
 @click.pass_obj
 def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
-    """Print every row of a read model as JSON lines, by table and key, after bringing it up to date.
+    """Bring a read model up to date, and print its rows as JSON lines, ordered by table and key.
 
-    Two that come from the same log are the same to the byte, whenever and by whomever they were made.
+    The output for the same log is always identical byte for byte.
     """
     projection = find(name)
     given = {name: value for name, value in options.items() if value is not None}
@@ -95,10 +95,10 @@ async def _dump(models: OpenReadModels, projection: Projection) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME …]")
 @log_options()
 def rebuild(names: tuple[str, ...], **options: object) -> None:
-    """Make read models anew from the log of events: those that are named, or all.
+    """Rebuild read models from the event log: the named ones, or all.
 
-    All are made in one reading of the log. Readers see the old one until the new one is whole, and a running server
-    goes on with the new one. Nothing is lost if it is cut short.
+    The log is read once for all of them. Readers use the old read model until the new one is complete; a running server
+    then continues with the new one. You can interrupt the command without losing anything.
     """
     chosen = [find(name) for name in names] or list(ALL)
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))
@@ -110,7 +110,7 @@ async def _rebuild_all(models: OpenReadModels, chosen: list[Projection]) -> None
         marks = await rebuild_all(chosen, models.log, models.store, report)
     for name, mark in marks.items():
         if mark is None:
-            say(f"{name}: another rebuild has begun and takes the place of this one.", err=True)
+            say(f"{name}: another rebuild has started and replaces this one.", err=True)
         else:
             say(f"{name} is rebuilt, up to position {mark.position}.")
     if OBJECT_INDEX in chosen:

@@ -1,4 +1,4 @@
-"""What the commands that read the log have in common: arguments, and opening it."""
+"""Shared code of the commands that read the log: arguments, and opening it."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 session_argument = click.argument("session", metavar="SESSION")
-branch_option = click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="Which branch.")
+branch_option = click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="The branch.")
 
 
 def log_of(options: dict[str, object]) -> Config:
-    """The settings of a command that needs a log to be there. Raises NotFound if nothing was ever recorded."""
+    """The settings of a command that needs an existing log. Raises NotFound if nothing was ever recorded."""
     config = configuration(options)
     require_log(config)
     return config
@@ -39,20 +39,20 @@ def require_log(config: Config) -> None:
 
 
 def render_emptiness(config: Config) -> str:
-    """What is said where there is no log, or nothing in it."""
+    """The message for a missing or empty log."""
     place, option = ("this database", "--dsn") if config.dsn is not None else (config.data_dir, "--data-dir")
-    return f"Nothing has been recorded in {place} yet. {option} names another place, --tenant another tenant."
+    return f"Nothing has been recorded in {place} yet. Use {option} for another place, --tenant for another tenant."
 
 
 def has_log(config: Config) -> bool:
-    """Whether there is a database; looking must not make one. Raises BadConfiguration if there can be none."""
+    """Whether the database exists, without creating it. Raises BadConfiguration if the data directory is a file."""
     if config.dsn is None and config.data_dir.exists() and not config.data_dir.is_dir():
         raise BadConfiguration(f"The data directory {config.data_dir} is a file. Name another with --data-dir.")
     return config.dsn is not None or Cluster.at(config.data_dir).is_made
 
 
 def with_log(config: Config, work: Callable[[Storage], Awaitable[Result]]) -> Result:
-    """Open the log, do the work, close it. Raises what the work raises, as it raised it."""
+    """Open the log, do the work, close it. Exceptions of ``work`` are raised unwrapped."""
 
     async def run() -> Result:
         async with open_storage(config) as storage:
@@ -66,7 +66,7 @@ def with_log(config: Config, work: Callable[[Storage], Awaitable[Result]]) -> Re
 
 def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable[Result]]") -> Result:
     """Open the log with its read models, do the work, close it."""
-    from mnemosyne.app.read_models import open_read_models  # not for hooks and status lines, which wait for imports
+    from mnemosyne.app.read_models import open_read_models  # imported late to keep hooks and status lines fast
 
     async def run() -> Result:
         async with open_read_models(config, partial(say, err=True), progress_bar) as models:

@@ -1,4 +1,4 @@
-"""The pages of the documentation that are printed from the program itself (`docs/*.md`, by cog)."""
+"""Documentation pages generated from the program (`docs/*.md`, by cog)."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ WIDTH = 100
 
 
 def commands_page() -> str:
-    """The --help of every command, as Markdown. Raises LookupError without the commands that the wheel adds."""
+    """The --help of every command, as Markdown. Raises LookupError if the commands of mnemosyne_lab are missing."""
     if "evaluate" not in main.commands:
         raise LookupError("the commands of mnemosyne_lab are not installed: run make install")
     return "\n".join(
@@ -29,20 +29,20 @@ def settings_table() -> str:
 
 
 def metrics_table() -> str:
-    """What a monitor is told, as a Markdown table."""
+    """The metrics, as a Markdown table."""
     from mnemosyne.app.metrics import METRICS
 
     rows = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
-    for each in METRICS:
-        labels = ", ".join(f"`{label}`" for label in each.labels)
-        rows.append(f"| `{each.name}` | {each.kind} | {labels} | {each.meaning} |")
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(rows) + "\n"
 
 
 def _contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
     name = command.name if parent else "mnemosyne"
     ctx = click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH)
-    # The group's own settings, such as -h, come with make_context only; a context made by hand has click's.
+    # Only make_context applies the group's settings, such as -h; a context created here has click's defaults.
     ctx.help_option_names = ["-h", "--help"]
     yield ctx
     if isinstance(command, click.Group):

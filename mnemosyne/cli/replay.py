@@ -1,4 +1,4 @@
-"""``mnemosyne replay``: recordings through the application, or a stored session against today's code."""
+"""``mnemosyne replay``: replay recordings, or re-run the decisions of a stored session with the current code."""
 
 import logging
 from pathlib import Path
@@ -20,14 +20,16 @@ from mnemosyne.services.unstructuring import members
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE…")
-@click.option("--log", "log_file", type=click.File("wb"), metavar="OUT.jsonl", help="Write the logs here, canonically.")
-@click.option("--manage", is_flag=True, help="Play the files as a server would that manages.")
-@click.option("--from-log", metavar="SESSION", help="Decide a stored session's turns again, and show the differences.")
+@click.option(
+    "--log", "log_file", type=click.File("wb"), metavar="OUT.jsonl", help="Write the resulting logs in canonical form."
+)
+@click.option("--manage", is_flag=True, help="Replay the files with managing on.")
+@click.option("--from-log", metavar="SESSION", help="Re-run the decisions of a stored session, and show differences.")
 @click.option(
     "--window",
     type=click.IntRange(min=1),
     metavar="TOKENS",
-    help="With --from-log: which managed turns would be decided otherwise if a prompt might hold so much?",
+    help="With --from-log: use this window, and show which managed turns would be decided differently.",
 )
 @log_options()
 @json_option
@@ -43,24 +45,23 @@ def replay(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Feed recorded sessions through the application, in this process: their requests, answers and times go where a
-    server's would, into a log in memory. FILE is JSON Lines of sessions, a folder of captured requests or files of it,
-    or an export; a folder stands for all that it holds.
+    """Replay recorded sessions in this process: their requests, replies and times are processed as in a server, into a
+    log in memory. FILE is a JSON Lines file of sessions, a captured request, an export, or a folder of these.
 
-    With --manage it is done as a server that manages would do it; a recorded answer calls no memory tool.
+    With --manage, they are replayed as by a managing server; recorded replies call no memory tools.
 
-    The same files give the same log, byte for byte, on every machine. The exit code is 1 if a turn does not rebuild to
-    what was sent, or if a file cannot be played.
+    The same files produce the same log, byte for byte, on every machine. The exit code is 1 if a rebuilt turn differs
+    from the recorded request, or if a file cannot be replayed.
 
-    With --from-log, feed the commands of a stored session to today's code instead, each in the state that the recorded
-    events led to, and show each decision that would be another one today; the exit code is 1 if there is any.
+    With --from-log, the commands of a stored session are run with the current code instead, each in the recorded state,
+    and each decision that differs is shown; the exit code is 1 if there is one.
     """
     if bool(files) == bool(from_log):
         raise click.UsageError("Name files to replay, or a session with --from-log.")
     if window is not None and not from_log:
-        raise click.UsageError("--window goes with --from-log.")
+        raise click.UsageError("--window needs --from-log.")
     if manage and from_log:
-        raise click.UsageError("--manage goes with files.")
+        raise click.UsageError("--manage needs files.")
     if from_log:
         review = with_log(log_of(options), lambda storage: _review(storage, from_log, window))
         _print_review(review, as_json=as_json)
@@ -78,14 +79,14 @@ def _play(files: tuple[Path, ...], log_file: Any, *, manage: bool) -> RunOutcome
 def _print_outcome(outcome: RunOutcome, *, as_json: bool) -> None:
     if as_json:
         sessions = [
-            {**members(each, "external_id branches turns events sha256", id="session"), "ok": not each.problems}
-            for each in outcome.sessions
+            {**members(session, "external_id branches turns events sha256", id="session"), "ok": not session.problems}
+            for session in outcome.sessions
         ]
         print_json({"sessions": sessions, **members(outcome, "notes problems", ok="good")})
         return
     rows = [
-        (each.external_id or "-", str(each.branches), str(each.turns), str(each.events), each.sha256[:16])
-        for each in outcome.sessions
+        (run.external_id or "-", str(run.branches), str(run.turns), str(run.events), run.sha256[:16])
+        for run in outcome.sessions
     ]
     if rows:
         print_table(("SESSION", "BRANCHES", "TURNS", "EVENTS", "SHA256"), rows, right="BRANCHES TURNS EVENTS")
@@ -94,18 +95,18 @@ def _print_outcome(outcome: RunOutcome, *, as_json: bool) -> None:
 
 
 async def _review(storage: Storage, session: str, window: int | None) -> Review:
-    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # what was late then is no news now
+    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
     with progress_bar("deciding again") as progress:
         return await review(storage, session, progress, window=window)
 
 
 def _print_review(review: Review, *, as_json: bool) -> None:
     if as_json:
-        found = members(review, "decisions turns other_tables", id="session")
+        summary = members(review, "decisions turns other_tables", id="session")
         names = "turn event field recorded today"
-        differences = [members(each, names, position="version") for each in review.differences]
-        skips = [members(each, "why", position="version") for each in review.skipped]
-        print_json({**found, "skipped": skips, "differences": differences})
+        differences = [members(difference, names, position="version") for difference in review.differences]
+        skips = [members(skip, "why", position="version") for skip in review.skipped]
+        print_json({**summary, "skipped": skips, "differences": differences})
         return
     if review.differences:
         rows = [
@@ -116,8 +117,8 @@ def _print_review(review: Review, *, as_json: bool) -> None:
     for skipped in review.skipped:
         say(skipped.sentence)
     for digest in review.other_tables:
-        say(f"It was decided with another table of models ({digest.hex()}): prices, weights and windows may differ.")
+        say(f"The session used another table of models ({digest.hex()}): prices, weights and windows may differ.")
     if review.turns:
-        say(f"decided otherwise today: {', '.join(review.turns)}")
+        say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
     say(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")

@@ -1,4 +1,4 @@
-"""``mnemosyne report``: one session, its context and its money, in the terminal or as a page."""
+"""``mnemosyne report``: the context and the cost of one session, in the terminal or as a page."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,21 +29,25 @@ from mnemosyne.services.unstructuring import members
 @click.command()
 @session_argument
 @click.option(
-    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT", help="Write its page, too."
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT",
+    help="Also write the session's page.",
 )
-@click.option("--redact", is_flag=True, help="Leave what was said, and the names of files, out of the page.")
+@click.option("--redact", is_flag=True, help="Omit texts and file names from the page.")
 @log_options()
 @json_option
 def report(session: str, page: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Show one session: how its context grew, how full its window was, what the model missed, when its history was
-    rewritten and whether that paid, what it all cost beside the unmanaged session, and what paging of its client's
-    tools takes out of each request.
+    """Show one session: how its context grew, how full it was, which evicted items were needed again, when it was
+    compacted and whether that paid off, its cost compared with the unmanaged session, and how many tokens the paging of
+    tool definitions saves.
 
-    The page (--html) is the session's own page as one file, to be sent to somebody: what filled the window, what left
-    it, what was missed and what it cost. It needs nothing but a browser.
+    --html writes the session's page as one file that you can send to others: the content of the context, evictions,
+    items needed again, and the cost. It opens in any browser.
     """
     if redact and page is None:
-        raise click.UsageError("--redact is about the page: give --html OUT, too.")
+        raise click.UsageError("--redact needs --html OUT.")
 
     async def read(models: OpenReadModels) -> tuple[SessionReport, str | None]:
         budget = session_budget(models.config)
@@ -56,7 +60,7 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
     if as_json:
         print_json(_as_json(found))
     elif not found.turns:
-        say("No turn of this session is in the ledger yet.", err=True)
+        say("The ledger has no turn of this session yet.", err=True)
         for line in _render_refused(found.refused):
             say(line)
     else:
@@ -102,7 +106,7 @@ def _print(found: SessionReport) -> None:
     total = found.total
     say(printable(found.name), bold=True, nl=False)
     say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
-    told = (
+    paragraphs = (
         _context(found),
         _pressure(found),
         _render_refused(found.refused),
@@ -113,7 +117,7 @@ def _print(found: SessionReport) -> None:
         [*_money(total), *_render_passed(found.passed)],
         paging_lines(found.paging),
     )
-    for paragraph in filter(None, told):
+    for paragraph in filter(None, paragraphs):
         say()
         for line in paragraph:
             say(line)
@@ -128,32 +132,32 @@ def _pressure(found: SessionReport) -> list[str]:
     zones: dict[str, int] = {}
     for row in found.windows:
         zones[row["zone"]] = zones.get(row["zone"], 0) + 1
-    told = ", ".join(f"{zone} at {plural(count, 'turn')}" for zone, count in zones.items())
-    return [f"The window was in zone {told}." if told else "No window was measured."]
+    listed = ", ".join(f"{zone} at {plural(count, 'turn')}" for zone, count in zones.items())
+    return [f"The context was in zone {listed}." if listed else "The context was not measured."]
 
 
 def _render_refused(refused: Sequence[RefusedAttempt]) -> list[str]:
     if not refused:
         return []
     whys = Counter(" ".join(filter(None, (str(each.status), each.error))) for each in refused)
-    told = ", ".join(f"{printable(why)} {plural(count, 'time')}" for why, count in whys.most_common())
+    listed = ", ".join(f"{printable(why)} {plural(count, 'time')}" for why, count in whys.most_common())
     last = refused[-1]
     return [
-        f"The provider refused {plural(len(refused), 'attempt')}: {told}; the last one was turn {last.turn} of"
+        f"The provider refused {plural(len(refused), 'attempt')}: {listed}; the last one was turn {last.turn} of"
         f" {last.branch}, attempt {last.attempt}."
     ]
 
 
 def _render_misses(found: SessionReport) -> list[str]:
-    lowered = f"Objects were lowered {plural(found.evictions, 'time')}"
+    evictions = plural(found.evictions, "eviction")
     if not found.faults:
-        return [f"{lowered}; nothing was missed."]
+        return [f"{evictions}; nothing was needed again."]
     farthest = max(row["distance"] for row in found.faults)
     kinds = Counter(row["kind"] for row in found.faults)
-    told = ", ".join(f"{describe_miss(kind)} {plural(count, 'time')}" for kind, count in kinds.most_common())
+    listed = ", ".join(f"{describe_miss(kind)} {plural(count, 'time')}" for kind, count in kinds.most_common())
     return [
-        f"{lowered}; what it did not see was missed {plural(len(found.faults), 'time')}, at most"
-        f" {plural(farthest, 'turn')} after it had been seen: {told}.",
+        f"{evictions}; evicted items were needed again {plural(len(found.faults), 'time')}, at most"
+        f" {plural(farthest, 'turn')} after their last use: {listed}.",
         *_render_answers(found.questions),
         *_render_thrash(found.thrash),
     ]
@@ -163,8 +167,8 @@ def _render_answers(questions: Questions) -> list[str]:
     if not questions.answered:
         return []
     return [
-        f"Memory answered {plural(questions.answered, 'question')}; {questions.enough} needed no more: nothing that was"
-        " quoted was restored or fetched again soon after, and the user corrected nothing."
+        f"Memory answered {plural(questions.answered, 'question')}; {questions.enough} were sufficient: no quoted"
+        " object was restored or fetched again soon after, and the user corrected nothing."
     ]
 
 
@@ -172,8 +176,8 @@ def _render_effective(effective: EffectiveTokens) -> list[str]:
     if effective.share is None:
         return []
     return [
-        f"Of the {count_text(effective.sent)} tokens of objects that its requests held, {effective.share:.0%} were of"
-        " use later: referred to, restored, asked about or fetched again."
+        f"Of the {count_text(effective.sent)} tokens of objects in its requests, {effective.share:.0%} were used later:"
+        " referred to, restored, asked about or fetched again."
     ]
 
 
@@ -182,15 +186,15 @@ def _render_thrash(thrash: ThrashIndex | None) -> list[str]:
         return []
     return [
         f"The thrash index was at most {thrash.worst:.1f} (in {thrash.branch}, turn {thrash.turn}), and"
-        f" {thrash.last:.1f} at the end: how often in each of the last five turns the same was fetched once more. From"
-        " 0.5 on the window is too small."
+        f" {thrash.last:.1f} at the end: repeated fetches of the same content per turn, over five turns. At 0.5 or"
+        " more, the window is too small."
     ]
 
 
 def _render_repetitions(found: SessionReport) -> list[str]:
-    """What its agent called over and over, or once more without a look at the answer."""
+    """Repeated tool calls with the same result."""
     return [
-        f"{each.tool} was called {plural(each.times, 'time')} with the same answer ({_turns(each.turns)}): "
+        f"{each.tool} was called {plural(each.times, 'time')} with the same result ({_turns(each.turns)}): "
         f"{printable(each.given)}"
         for each in found.repetitions
     ]
@@ -205,22 +209,22 @@ def _render_passed(passed: PassedBudget | None) -> list[str]:
     if passed is None:
         return []
     return [
-        f"It cost more than session_budget_dollars allows: {dollars_text(passed.budget)} were passed in turn"
-        f" {passed.turn} of {passed.branch}."
+        f"Its cost exceeded session_budget_dollars ({dollars_text(passed.budget)}) in turn {passed.turn} of"
+        f" {passed.branch}."
     ]
 
 
 def _epochs(found: SessionReport) -> list[str]:
     epochs = found.rewrites
     if not epochs:
-        return ["Its history was never rewritten."]
-    lines = [f"Its history was rewritten {plural(len(epochs), 'time')}:"]
+        return ["Its context was never compacted."]
+    lines = [f"Its context was compacted {plural(len(epochs), 'time')}:"]
     for each in epochs:
-        paid = "has not paid yet" if each.paid_back is None else f"had paid after {plural(each.paid_back, 'turn')}"
+        paid = "not paid off yet" if each.paid_back is None else f"paid off after {plural(each.paid_back, 'turn')}"
         why = f" ({printable(each.reason)})" if each.reason else ""
-        hoped = f", expected after {plural(each.expected_payback, 'turn')}" if each.expected_payback else ""
+        expected = f", expected after {plural(each.expected_payback, 'turn')}" if each.expected_payback else ""
         price = count_text(round(each.price))
-        lines.append(f"  {each.branch} {each.turn}{why}: {price} tokens of input at once, {paid}{hoped}")
+        lines.append(f"  {each.branch} {each.turn}{why}: cost {price} input tokens, {paid}{expected}")
     return lines
 
 
@@ -232,19 +236,19 @@ def _money(total: Balance) -> list[str]:
     saved = render_saving(total)
     lines = [f"{tokens}; {cost}, unmanaged {unmanaged}: {'nothing saved' if saved == 'nothing' else saved}."]
     if total.expected:
-        lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times what we expected.")
+        lines.append(f"The provider billed {float(total.billed / total.expected):.2f} times the expected amount.")
     return [*lines, *list_caveats(total)]
 
 
 def paging_lines(paging: PagingForecast | None) -> list[str]:
-    """What paging of its client's tools does."""
+    """Sentences about the paging of the client's tool definitions."""
     if paging is None or not (paging.saved or paging.is_the_clients):
         return []
     if paging.is_the_clients:
-        return ["Its client loads tools itself when it needs them, so their definitions are left to it."]
+        return ["The client loads its tools on demand, so Mnemosyne does not page their definitions."]
     called = f", and this session called {len(paging.called)} of them ({', '.join(map(printable, paging.called))})"
     return [
-        f"Paging of tool definitions (manage_tool_budget = 0) takes about {count_text(paging.saved)} tokens out of each"
-        f" request: {len(paging.paged)} of its client's {plural(paging.tools, 'tool')} keep one line. The model must"
-        f" ask before it calls one of these{called if paging.called else ', and this session called none of them'}."
+        f"Paging of tool definitions (manage_tool_budget = 0) removes about {count_text(paging.saved)} tokens from each"
+        f" request: {len(paging.paged)} of the client's {plural(paging.tools, 'tool')} keep one line. The model must"
+        f" load one of these before it calls it{called if paging.called else ', and this session called none of them'}."
     ]

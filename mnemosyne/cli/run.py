@@ -1,4 +1,4 @@
-"""``mnemosyne run``: a client with a server of ours behind it."""
+"""``mnemosyne run``: run a client through the proxy."""
 
 import logging
 import os
@@ -48,20 +48,20 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 @click.command(
-    # What stands after the client's name is the client's, options included.
+    # Everything after the client's name, including options, belongs to the client.
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] [--]",
 )
 @setting_options
 @manage_option
-@click.option("--off", is_flag=True, help="Manage this conversation no longer: what the client sends goes upstream.")
+@click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
     "--fork",
     metavar="SESSION[@TURN|@CHECKPOINT]",
-    help="Go on from a recorded session, after the last whole reply up to that turn, under another name.",
+    help="Start a new session from an earlier point of a recorded one.",
 )
-@click.option("--with-files", is_flag=True, help="With --fork: make the folder's files what they were there, too.")
-@click.option("--record-worktree", is_flag=True, help="Keep the folder's files before each call that may change them.")
+@click.option("--with-files", is_flag=True, help="With --fork: also restore the folder's files as of that turn.")
+@click.option("--record-worktree", is_flag=True, help="Save the folder's files before each call that may change them.")
 @click.argument(
     "command",
     nargs=-1,
@@ -89,42 +89,42 @@ def run(
       mnemosyne run -- opencode run "What is in this directory?"
       mnemosyne run -- python my_agent.py
 
-    A server that listens on the configured address, has the same data directory and the same upstream is joined; which
-    of the other options given here it does not heed is said.
-    Otherwise one is started on a free port and stopped when the client ends; what it has to say goes to server.log in
-    the data directory. If it ends before its client, it is started again.
+    If a server with the same address, data directory and upstream is running, the client uses it. Options that a
+    running server ignores are reported. Otherwise a server is started on a free port and stopped when the client ends;
+    it writes its log to server.log in the data directory. If it fails before the client ends, it is restarted.
 
-    A client whose provider cannot be reached, or is not among the upstreams, is not started. What was not recorded is
-    named at the end.
+    A client whose provider is unreachable, or not among the upstreams, is not started. Unrecorded turns are reported at
+    the end.
 
-    With --manage, new conversations get memory tools, and what is sent of their history is rewritten when that pays
-    (`docs/managing.md`). Claude Code and opencode ask for that themselves, with a header; for any other client it is
-    the server that must have been started so.
+    With --manage, new conversations get memory tools, and their context is compacted when that saves money
+    (`docs/managing.md`). Claude Code and opencode request this with a header; for any other client, the server must
+    have been started with --manage.
 
-    With --fork, Claude Code, opencode and Codex go on from any turn of a recorded session as a session of its own: the
-    other stays as it is. Where it was managed, the fork goes on from what was sent, so the provider's cache holds.
-    `mnemosyne fork` does the same and starts no client.
+    With --fork, Claude Code, opencode and Codex start a new session from any turn of a recorded one, which is not
+    changed. If that session was managed, the fork continues from its managed context, so the provider's cache stays
+    valid. `mnemosyne fork` does the same without starting the client.
 
-    
+    \b
       mnemosyne run --fork 319a@30 -- claude
 
-    With --record-worktree, Claude Code's files are kept before each of its calls that may change one, as commits of git
-    below refs/mnemosyne that no branch names. Then --with-files brings them back for a fork; how they are now is kept
-    first.
+    With --record-worktree, the folder's files are saved as git commits below refs/mnemosyne, outside of any branch,
+    before each call of Claude Code that may change one. --with-files then restores them for a fork, after saving the
+    current files.
 
-    The client gets ANTHROPIC_BASE_URL, and Claude Code, opencode, Codex and aider a setting of their own besides, so
-    that they send what they send without us (`docs/clients.md`). It keeps the terminal, its exit code is passed on (127
-    if there is no such command), and signals reach it as if it had been started directly. What was recorded, and what
-    its own display of costs lacks, is said at the end (`docs/managing.md`).
+    The client gets ANTHROPIC_BASE_URL; Claude Code, opencode, Codex and aider also get settings of their own, so that
+    their requests are the same as without the proxy (`docs/clients.md`). The client keeps the terminal, and signals
+    reach it as if you had started it directly; its exit code is passed on (127 if the command does not exist). At the
+    end, the command reports what was recorded, and what the client's own cost display does not include
+    (`docs/managing.md`).
     """
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
     if with_files and fork is None:
-        raise click.UsageError("--with-files needs --fork: it brings back the files of the turn that is gone back to.")
+        raise click.UsageError("--with-files needs --fork: it restores the files of the forked turn.")
     if manage and off:
-        raise click.UsageError("--manage and --off are opposites: give one.")
+        raise click.UsageError("--manage and --off are mutually exclusive.")
     if off:
-        refuse_deaf(command, "--off")
+        require_mode_support(command, "--off")
     recorded = _record_files(command) if record_worktree else command
     command = _go_on_from(recorded, fork, config, with_files=with_files) if fork is not None else recorded
     with _server(config) as (url, started):
@@ -154,7 +154,7 @@ def run(
 
 
 def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command line of a client that has files kept."""
+    """The command line of a client that records the folder's files."""
     from mnemosyne.adapters.git_worktree import GitWorktree
 
     GitWorktree.around(Path.cwd())
@@ -162,13 +162,14 @@ def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
-    """The command line of a client that goes on from a recorded session, after a turn of it."""
+    """The command line of a client that continues a fork of a recorded session."""
     from mnemosyne.cli.fork import find_point, make_fork, place_sentence, restore_folder
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
     if not session:
         raise click.BadParameter(
-            f"{wanted!r} is no SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.", param_hint="--fork"
+            f"{wanted!r} is not of the form SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.",
+            param_hint="--fork",
         )
     point = find_point(session, at or None, config)
     made = make_fork(command, point)
@@ -179,38 +180,38 @@ def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_f
 
 
 OFF = "off"
-"""The mode of a conversation that is managed no longer."""
+"""The mode of a conversation whose managing was stopped."""
 
 
-def refuse_deaf(command: Sequence[str], option: str) -> None:
-    """Raises BadOption for a client whose requests cannot be made to ask for a mode."""
+def require_mode_support(command: Sequence[str], option: str) -> None:
+    """Raises BadOption if the client cannot request a mode."""
     client = recognise(command)
     if client is None or not client.asks_for_mode:
-        able = " and ".join(each.title for each in CLIENTS if each.asks_for_mode)
+        able = " and ".join(supported.title for supported in CLIENTS if supported.asks_for_mode)
         raise BadOption(
-            f"{option} reaches {able}, whose requests can ask for a mode; for {command[0]} the server's mode holds, and"
-            " `mnemosyne off SESSION` ends managing."
+            f"{option} works with {able}, whose requests can ask for a mode; {command[0]} uses the server's mode, and"
+            " `mnemosyne off SESSION` stops managing."
         )
 
 
 ADDRESS = frozenset({"host", "port"})
-"""What says where a server is, and not what it does."""
+"""The settings that only locate a server."""
 
 
 class _NotFound(click.ClickException):
-    """There is no such client; the exit code is the one that shells use."""
+    """The client does not exist; the exit code is that of shells."""
 
     exit_code = 127
 
 
 class _NotRunnable(click.ClickException):
-    """The client is there and cannot be started; again as shells do."""
+    """The client cannot be executed; the exit code is that of shells."""
 
     exit_code = 126
 
 
 def _refuse_unfindable(program: str) -> None:
-    """Before a server is started for nothing."""
+    """Raise _NotFound if the program is not on PATH, before a server is started."""
     if "/" not in program and shutil.which(program, os.F_OK) is None:
         raise _NotFound(f"There is no command {program!r} on your PATH. Install it, or give its full path.")
 
@@ -228,7 +229,7 @@ def _server(config: Config) -> Iterator[tuple[str, StartedServer | None]]:
 
 
 def _print_ignored_options(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
-    """What was asked for and will not be: managing that is off, and options that only a new server would heed."""
+    """Report that managing is off, and the options that a running server ignores."""
     asked = {setting.name for setting in SETTINGS if config.sources[setting.name].startswith("option")}
     if config.mode != "manage" and not (joined and asked):
         return
@@ -244,49 +245,52 @@ def _print_ignored_options(command: tuple[str, ...], config: Config, url: str, *
     if joined and wants_manage and not asks_itself and mode != "manage":
         asks_itself = {"mode"}
         _say(
-            f"this conversation will not be managed: {command[0]} cannot ask for that, and the server on {url} was "
-            f"started with mode {mode}. --port 0 starts one that manages."
+            f"this conversation will not be managed: {command[0]} cannot request it, and the server on {url} was "
+            f"started with mode {mode}. Use --port 0 to start a managing server."
         )
     for name, wanted in list_settings(config).items():
         there = found.settings.get(name, wanted)
         if joined and name in asked - asks_itself - ADDRESS and there != wanted:
-            _say(f"the server on {url} was started with {name} {there} and keeps it; --port 0 starts another one.")
+            _say(
+                f"the server on {url} ignores --{name.replace('_', '-')}: it was started with {there}. "
+                "Use --port 0 to start another."
+            )
 
 
 def _refuse_unreachable(command: Sequence[str], config: Config, url: str) -> None:
-    """Before a client waits minutes for a provider that its server cannot reach, or that is not configured there."""
+    """Raise an error if the server has no provider for the client, or cannot reach it."""
     found = server_at(url, config)
     for sentence in found.ignored_variables if found is not None else ():
         _say(sentence)
     client = recognise(command)
     dialects = client.dialects if client is not None else ("messages",)
-    reached = [(dialect, each) for dialect in dialects for each in probe_upstreams(url, dialect, config)]
-    configured = [each for dialect, each in reached if not lacks_provider(dialect, each["url"])]
+    reached = [(dialect, probe) for dialect in dialects for probe in probe_upstreams(url, dialect, config)]
+    configured = [probe for dialect, probe in reached if not lacks_provider(dialect, probe["url"])]
     if reached and not configured:
         raise BadConfiguration(
             f"The server on {url} has no provider for {command[0]}: its requests ({', '.join(dialects)}) would go to "
-            f"{reached[0][1]['url']}, which does not take them. Add one with --upstreams, such as "
+            f"{reached[0][1]['url']}, which does not accept them. Add one with --upstreams, such as "
             f"{_EXAMPLES[dialects[0]]}{', on a server of its own (--port 0)' if found is not None else ''}."
         )
-    if configured and all(each["state"] == "unreachable" for each in configured):
+    if configured and all(probe["state"] == "unreachable" for probe in configured):
         raise UpstreamUnreachable(
             f"{configured[0]['sentence']} {command[0]} was not started: check the network and --upstream."
         )
-    for sentence in dict.fromkeys(each["sentence"] for each in configured if each["state"] != "reachable"):
-        _say(f"{sentence} {command[0]} is started all the same.")
+    for sentence in dict.fromkeys(probe["sentence"] for probe in configured if probe["state"] != "reachable"):
+        _say(f"{sentence} {command[0]} is started anyway.")
 
 
 _EXAMPLES = {
     "messages": "anthropic=https://api.anthropic.com",
     "responses": "openai=https://api.openai.com",
 }
-"""A value of --upstreams for the first dialect of a client."""
+"""An example value of --upstreams for each dialect."""
 
 
 def list_unrecorded(before: FoundServer | None, after: FoundServer | None) -> list[str]:
-    """A sentence for everything that a server has not recorded since ``before``, and why."""
+    """Sentences about everything that a server has failed to record since ``before``, with the reason."""
     if after is None:
-        return ["the server does not answer, so what was recorded is not known: see server.log in the data directory"]
+        return ["the server does not respond, so some turns may be unrecorded: see server.log in the data directory"]
     earlier = before.unrecorded if before is not None else {}
     counts = {path: count - earlier.get(path, 0) for path, count in after.unrecorded.items()}
     sentences = [f"{render_unrecorded(path, count)}" for path, count in counts.items() if count > 0]
@@ -298,43 +302,43 @@ def list_unrecorded(before: FoundServer | None, after: FoundServer | None) -> li
     if lost > 0:
         sentences.append(f"{plural(lost, 'write')} of this server failed, so the record has a gap{why}")
     if turns > 0:
-        sentences.append(f"{plural(turns, 'turn')} {'is' if turns == 1 else 'are'} not on record, or not whole{why}")
+        sentences.append(f"{plural(turns, 'turn')} {'was' if turns == 1 else 'were'} not recorded completely{why}")
     if not after.has_all_on_record:
-        sentences.append(f"not all turns are recorded yet, and what is not when the server ends is lost{why}")
+        sentences.append(f"some turns are not recorded yet, and will be lost if the server ends now{why}")
     return sentences
 
 
 def _wait_for_record(url: str, config: Config) -> FoundServer | None:
-    """What a server says of itself once all that it answered is on record, or it has been waited for long enough: a
-    turn does not wait long for a slow database. None if it does not say.
+    """The server's status once it has recorded all turns, or after SUMMARY_SECONDS, because turns do not wait for a
+    slow database. None if the server does not respond.
     """
     deadline = time.monotonic() + SUMMARY_SECONDS
     while (found := server_at(url, config)) is not None and not found.has_all_on_record:
         if time.monotonic() > deadline:
             break
-        time.sleep(ASKED_AGAIN_SECONDS)  # it is another process, which does not tell by itself
+        time.sleep(ASKED_AGAIN_SECONDS)  # another process, which cannot notify us
     return found
 
 
-def _print_hidden_usage(untold: Mapping[str, int], joined: bool) -> None:
-    """What the client's own figures lack, where a client reads its window and its bill from the same numbers."""
-    if not untold.get("rounds"):
+def _print_hidden_usage(hidden: Mapping[str, int], joined: bool) -> None:
+    """Report the usage that the client cannot see, because it computes cost and context from the same numbers."""
+    if not hidden.get("rounds"):
         return
-    whose = "the figures of this server's clients lack" if joined else "the client's own figures lack"
-    rounds, tokens = plural(untold["rounds"], "round"), count_text(untold["tokens"])
-    _say(f"{whose} the input of {rounds} that clients do not see: {tokens} tokens. `mnemosyne usage` has it.")
+    whose = "the cost displays of this server's clients are" if joined else "the client's cost display is"
+    rounds, tokens = plural(hidden["rounds"], "memory request"), count_text(hidden["tokens"])
+    _say(f"{whose} too low: {rounds} with {tokens} input tokens are hidden. `mnemosyne usage` includes them.")
 
 
 SUMMARY_SECONDS = 5.0
-"""How long the end may wait until all is on record, and how long it may take to say what that is."""
+"""The time limit for waiting until all turns are recorded, and for computing the summary."""
 
 ASKED_AGAIN_SECONDS = 0.05
-"""Between two questions whether it is."""
+"""The interval between two status requests."""
 
 
 def _print_summary(config: Config, began: int, *, complete: bool) -> None:
-    """In one line: how many turns since then (µs of UTC), what they cost and saved, and where they can be seen.
-    ``complete`` is whether all is on record by now.
+    """Print one line: the number of turns since ``began`` (µs of UTC), their cost and savings, and how to see them.
+    ``complete`` is whether all turns are recorded.
     """
 
     import trio
@@ -350,8 +354,8 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
 
     try:
         found = trio.run(read)
-    except Exception:  # whatever it is, the client has ended well
-        logging.getLogger(__name__).debug("what was recorded cannot be said", exc_info=True)
+    except Exception:  # the client has ended, so an error here must not matter
+        logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is None or not (found.sessions or complete):
         _say("see what was recorded: mnemosyne open")
@@ -362,22 +366,22 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
 
 
 def render_recorded(found: "Savings", mode: str) -> str:
-    """The sentence about what was recorded, where something was. ``mode`` is the one that was asked for."""
+    """A sentence about the recorded turns. ``mode`` is the requested mode."""
     total = found.total
-    told = [f"recorded {plural(total.turns, 'turn')}"]
+    parts = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
-        told.append(dollars_text(total.nanodollars))
+        parts.append(dollars_text(total.nanodollars))
     if total.unpriced:
         names = ", ".join(map(printable, sorted(total.unknown)))
-        told.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
+        parts.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
     if total.is_priced:
         saved = total.nanodollars_saved if total.managed else 0
         if saved:
-            told.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than without us")
+            parts.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than unmanaged")
     if mode == "manage" and total.managed < total.turns:
-        told.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
+        parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
-    return f"{', '.join(told)}: mnemosyne open{only}"
+    return f"{', '.join(parts)}: mnemosyne open{only}"
 
 
 def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:

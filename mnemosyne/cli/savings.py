@@ -1,4 +1,4 @@
-"""``mnemosyne savings``: what managing saved or cost, by session and in all."""
+"""``mnemosyne savings``: how much managing saved or cost, by session and in total."""
 
 import click
 
@@ -16,19 +16,19 @@ NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
 
 
 @click.command()
-@click.option("--since", metavar="WHEN", help="Only turns since then: 2026-11-21, or 12h, 7d, 2w ago.")
+@click.option("--since", metavar="WHEN", help="Only turns since this time: a date such as 2026-11-21, or 12h, 7d, 2w.")
 @log_options()
 @json_option
 def savings(since: str | None, as_json: bool, **options: object) -> None:
-    """Show what managing saved or cost: the tokens that were sent and their price, beside what the same client would
-    have paid without Mnemosyne, its own compactions and cache hits included.
+    """Show how much managing saved or cost: the tokens sent and their price, compared with the same session without
+    Mnemosyne, including the client's own compactions and cache hits.
 
-    With a subscription, how much of its windows is used follows, as the last reply told it.
+    With a subscription, the command also shows the used share of its limits, as the last reply reported it.
 
-    The unmanaged session is simulated, turn by turn, beside the real one. In sessions that are only observed nothing is
-    changed, so nothing is saved and nothing lost. Side calls, such as for a title, are in neither column.
+    The unmanaged session is simulated turn by turn. Sessions that are only observed are unchanged, so they save and
+    lose nothing. Side calls, such as for a title, are in neither column.
 
-    It works beside a running server and without one.
+    The command works with and without a running server.
     """
     start = start_of(since)
     config = configuration(options)
@@ -48,7 +48,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
     elif found.sessions:
         _print(found)
     else:
-        none = "No turn is in the ledger yet." if since is None else f"No turn of the ledger began since {since}."
+        none = "The ledger has no turns yet." if since is None else f"The ledger has no turns since {since}."
         say(none, err=True)
 
 
@@ -67,7 +67,7 @@ def _print(found: Savings) -> None:
     ]
     styles = [""] * len(rows)
     if len(rows) > 1:
-        rows.append(("in all", *_cells(found.total)))
+        rows.append(("total", *_cells(found.total)))
         styles.append("bold")
     print_table(HEADERS, rows, right=NUMBERS, whole=("UNMANAGED $", "SAVED"), spare="MANAGED", styles=styles)
     for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):

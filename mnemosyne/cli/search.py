@@ -1,4 +1,4 @@
-"""``mnemosyne search``: find what a session remembers, or messages of a conversation, by words and by meaning."""
+"""``mnemosyne search``: search sessions, or the messages of a conversation file, by words and by meaning."""
 
 import os
 import re
@@ -30,15 +30,15 @@ from mnemosyne.terminal import json_text
 MOST_THREADS = 4
 
 SHOWN = 100
-"""Characters of a message in a file that are shown to people."""
+"""Characters of a message in the text output."""
 
-HINT = "; `mnemosyne model install` adds search by meaning"
+HINT = "; `mnemosyne model install` adds semantic search"
 
 QUOTED_LINES = 6
-"""How many lines of what is quoted of an object are shown to people."""
+"""Lines of a quote in the text output."""
 
 SHORT_ID = 8
-"""Characters of a session's id that are shown; they are enough to name it."""
+"""Characters of a session id in the text output."""
 
 
 class Turns(click.ParamType[tuple[int, int]]):
@@ -49,7 +49,7 @@ class Turns(click.ParamType[tuple[int, int]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(value))
         if match is None:
-            self.fail(f"{value!r} is no turn and no range of turns such as 3-5.", param, ctx)
+            self.fail(f"{value!r} is neither a turn nor a range of turns such as 3-5.", param, ctx)
         first = int(match[1])
         last = int(match[2] or first)
         if last < first:
@@ -60,23 +60,27 @@ class Turns(click.ParamType[tuple[int, int]]):
 @click.command()
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
-@click.option("--all-sessions", is_flag=True, help="Search every session, as without SESSION.")
+@click.option("--all-sessions", is_flag=True, help="Search all sessions; the default without SESSION.")
 @click.option(
     "--project",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Search the sessions that worked in this folder; give the QUESTION alone.",
 )
-@click.option("--branch", metavar="BRANCH", help="Only what this branch remembers.")
+@click.option("--branch", metavar="BRANCH", help="Search only this branch.")
 @click.option(
     "--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only objects of this kind."
 )
 @click.option("--tag", metavar="TAG", help="Only objects with this tag.")
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
-@click.option("--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Search this conversation.")
-@click.option("--queries", type=click.Path(path_type=Path), metavar="FILE", help="What to look for in it.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="Results for each query, at most.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead: of a file, one line for each query.")
+@click.option(
+    "--file", "file", type=click.Path(path_type=Path), metavar="FILE", help="Search the messages in this file."
+)
+@click.option("--queries", type=click.Path(path_type=Path), metavar="FILE", help="The queries for --file.")
+@click.option(
+    "--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum number of results for each query."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead; with --file, one line for each query.")
 @log_options()
 def search(
     session: str | None,
@@ -93,33 +97,33 @@ def search(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Find what a session remembers about a question, by words and by meaning: the objects that say most, best first,
-    each with the passage that does, word for word, and the bytes at which it stands in the object's text.
+    """Search the content of sessions by words and by meaning. Results are the best objects first, each with its best
+    passage, quoted verbatim, and the position of the passage in bytes.
 
     \b
       mnemosyne search "why is the pool limited to 20?"
       mnemosyne search SESSION "why is the pool limited to 20?"
       mnemosyne search SESSION ERR_HEADER_2041 --kind tool_result --turns 10-20
-      mnemosyne object ID --full          one of them, whole
+      mnemosyne object ID --full          the full text of a result
 
-    A QUESTION alone searches all sessions. If nothing has to do with the question, that is
-    what it says. A project is the folder that the agent named as its working directory.
+    A QUESTION alone searches all sessions. If nothing is relevant, the command says so. A project is the folder that
+    the agent named as its working directory.
 
     \b
       mnemosyne search --project . "how are migrations numbered?"
       mnemosyne search --all-sessions ERR_HEADER_2041 --kind file_context
 
-    With --file and --queries, the messages of a conversation are searched instead. Both files are JSON Lines. A message
-    is {"id", "role", "text", "time"}, in the order of the conversation; role (or the speaker's name) and time may be
-    missing. A query is {"id", "text"}. With --json, each query gives one line, {"id", "results": [{"id", "score"}]}, in
-    the order of the queries, the best result first; scores go from 0 to 1 and can be compared within one query. If a
-    line cannot be read, nothing is printed and the exit code is 2.
+    With --file and --queries, the command searches the messages of a conversation instead. Both files are JSON Lines. A
+    message is {"id", "role", "text", "time"}, in the order of the conversation; role (or the speaker's name) and time
+    are optional. A query is {"id", "text"}. With --json, the output has one line for each query, {"id", "results":
+    [{"id", "score"}]}, in the order of the queries, best result first; scores range from 0 to 1 and are comparable
+    within one query. If a line is invalid, nothing is printed and the exit code is 2.
 
     \b
       mnemosyne search --file conversation.jsonl --queries questions.jsonl --limit 5 --json
 
-    Meaning needs the model that `mnemosyne model install` puts in place; without it, letters and words must do. A note
-    on stderr says which it was.
+    Semantic search needs the model that `mnemosyne model install` installs; without it, only words are compared. A note
+    on stderr shows which method was used.
     """
     if session is not None and question is None and branch is None:
         all_sessions = all_sessions or project is None  # a question alone
@@ -134,7 +138,7 @@ def search(
         given = session is not None and question is not None
     if not given or question is None or file is not None or queries is not None:
         raise click.UsageError(
-            "Give QUESTION, or SESSION and QUESTION (in quotation marks where it has several words); --branch needs"
+            "Give QUESTION, or SESSION and QUESTION (in quotation marks if it has several words); --branch needs"
             " SESSION, --project and --all-sessions take QUESTION alone. Or give --file and --queries."
         )
     if not question.strip():
@@ -165,28 +169,28 @@ async def _search(
     stream = await sessions.find(archive, session)
     findings = await searching.search(archive, await fill_index(models), stream, question, chosen, limit)
     if findings.searched == 0:
-        say(f"Session {stream} remembers no such objects; `mnemosyne objects {stream}` lists all.", err=True)
+        say(f"Session {stream} has no matching objects; `mnemosyne objects {stream}` lists all.", err=True)
     return findings
 
 
 def print_notes(findings: Findings | MemoryAnswer) -> None:
-    """What it was searched with, and what could not be searched."""
+    """Print the search method and the objects that could not be searched."""
     embedder = findings.embedder
     hint = HINT if embedder is None or embedder.startswith("hashed") else ""
     say(f"Searched with words and {embedder or 'nothing else'}{hint}.", err=True)
     if findings.missing:
         say(f"The index is behind: {plural(findings.missing, 'object')} could not be searched.", err=True)
     if findings.unembedded:
-        say(f"The index is behind: {plural(findings.unembedded, 'object')} by words only.", err=True)
+        say(f"The index is behind: {plural(findings.unembedded, 'object')} searched by words only.", err=True)
     if findings.outside:
-        say(f"{plural(findings.outside, 'object')} outside of the index: routine and small talk.", err=True)
+        say(f"{plural(findings.outside, 'object')} not in the index: routine and small talk.", err=True)
     if findings.skipped:
-        say(f"{plural(findings.skipped, 'object')} cannot be read and could not be searched.", err=True)
+        say(f"{plural(findings.skipped, 'object')} cannot be read and were not searched.", err=True)
 
 
 def _print(findings: Findings, *, several: bool) -> None:
     if not findings.found:
-        say("Nothing that is remembered has to do with this.")
+        say("No relevant objects.")
     for found in findings.found:
         each, quoted = found.object, found.quote
         about = f"{each.kind.value}  {source_text(each)}  turn {turns_text(each)}  bytes {quoted.start}-{quoted.end}"
@@ -219,7 +223,7 @@ def _as_json(findings: Findings, question: str) -> dict[str, Any]:
 
 
 def origin_as_json(found: SearchHit | Cited) -> dict[str, Any]:
-    """What an object is and where it is from."""
+    """The type and the source of an object as JSON."""
     names = "id kind role source_tool source_key first_turn last_turn superseded_by"
     return members(found.object, names, out_of_date="stale")
 
@@ -234,7 +238,7 @@ def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: 
 
     lines, asked = read_lines(file), read_queries(queries)
     opened = open_embedder(data_dir, threads=min(os.cpu_count() or 1, MOST_THREADS))
-    model = None if isinstance(opened, HashedLexical) else opened  # hashed words know nothing that words do not
+    model = None if isinstance(opened, HashedLexical) else opened  # hashed words add nothing to word search
     say(f"Searching with words{f' and {model.name}' if model else HINT}.", err=True)
 
     async def search() -> list[list[Hit[Hashable]]]:

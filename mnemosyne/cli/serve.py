@@ -19,19 +19,19 @@ from mnemosyne.errors import BadConfiguration
 @manage_option
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop, as on SIGTERM, when stdin ends.")
 def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
-    """Run the proxy until it is told to stop.
+    """Run the proxy until it is stopped.
 
-    When it takes requests it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the line to set
-    for your agent, unless stderr is a log in json. `mnemosyne run -- claude` does all that for you.
+    When it is ready, it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the variable to set for
+    your agent, unless stderr is a JSON log. `mnemosyne run -- claude` does all that for you.
 
-    SIGTERM or Ctrl-C stops it: running replies may finish. A second one stops it at once. SIGHUP has it read log_level,
-    mode and the models file again, and say what else waits for a new start.
+    SIGTERM or Ctrl-C stops it after the running replies finish; a second one stops it immediately. SIGHUP reloads
+    log_level, mode and the models file, and reports the settings that need a restart.
 
-    It starts a process of its own for all that is derived from the log, a worker, and another one whenever that ends.
+    The server runs a worker process for all data derived from the log, and restarts it if it ends.
 
     Every option can also be set in the environment (MNEMOSYNE_PORT=8800) or in the TOML file (port = 8800).
     """
-    config = configuration(options, manage=manage)  # before the imports below: a bad setting is told at once
+    config = configuration(options, manage=manage)  # before the imports below, to report a bad setting quickly
     import trio
 
     from mnemosyne.app.freed_memory import keep_freed_memory
@@ -53,10 +53,10 @@ def _announce(config: Config, url: str) -> None:
     say(f"mnemosyne listening on {url}")
     sys.stdout.flush()
     if config.log_format == "json" and config.log_file is None:
-        return  # who reads stderr then reads objects, a line each
+        return  # stderr is a JSON log
     say(f"Point your agent at it:  export ANTHROPIC_BASE_URL={url}", err=True)
     if is_first_party(config.upstream):
-        say(f"and Claude Code besides:  export {FIRST_PARTY}=1", err=True)
+        say(f"and for Claude Code also:  export {FIRST_PARTY}=1", err=True)
     say(page_line(config, url), err=True)
 
 
@@ -67,8 +67,8 @@ def _stop_when_stdin_ends() -> None:
 
 
 def page_line(config: Config, url: str) -> str:
-    """Where the sessions of a server can be seen. A link lets in whoever reads it, and a log is read by many: it is
-    given where people read what we say, and elsewhere the command that makes one.
+    """How to open the pages of a server: a sign-in link if stderr is a terminal, else the command that prints one,
+    because others may read a log.
     """
     from mnemosyne.app.process import now
     from mnemosyne.page_links import PageLinks, PageRole, link_to

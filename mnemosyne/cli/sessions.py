@@ -1,4 +1,4 @@
-"""``mnemosyne sessions``: what was recorded."""
+"""``mnemosyne sessions``: the recorded sessions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,32 +25,31 @@ from mnemosyne.services.unstructuring import members
 Over = Mapping[UUID, Sequence[Excess]]
 
 SHORT = 8
-"""How many characters of an id are shown, unless two begin alike."""
-
+"""Characters of an id in the output, unless two ids share them."""
 
 SHOWN = 20
-"""How many sessions are listed, unless another number is asked for."""
+"""The default number of listed sessions."""
 
 
 @click.command()
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many.  [default: {SHOWN}; all with --json]"
+    "--limit", type=click.IntRange(1), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
 )
 @log_options()
 @json_option
 def sessions(limit: int | None, as_json: bool, **options: object) -> None:
-    """List the recorded sessions, the last active first: each by the first words that its user typed, with the folder
-    in which its client worked, whether it is managed, how large its context is, what it cost and what was saved.
+    """List the recorded sessions, last active first: the first words of the user, the folder of the client, the mode,
+    the size of the context, the cost and the savings.
 
-    Other commands take a session by its id, by what the client calls it, or by the beginning of either.
-    `mnemosyne open` shows them in a browser.
+    Other commands accept a session's id, the client's id for it, or a prefix of either. `mnemosyne open` shows the
+    sessions in a browser.
     """
     config = configuration(options)
 
     async def read(models: OpenReadModels) -> tuple[SessionList, list[SessionOverview], Over]:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
         overviews = await make_overviews(models.archive, models, listed, openings={})
-        streams = await find_oversized(models, [each.stream for each in listed.sessions], config.manage_window)
+        streams = await find_oversized(models, [session.stream for session in listed.sessions], config.manage_window)
         if not streams:
             return listed, overviews, {}
 
@@ -69,22 +68,22 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
 
 
 def _print_sessions(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> None:
-    near = [str(other) for each in listed.sessions for other in each.neighbours]
-    ids, now = short_ids([*(str(each.stream) for each in overviews), *near]), now_us()
-    rows = [(ids[str(each.stream)], *_row(each, now)) for each in overviews]
+    near = [str(other) for session in listed.sessions for other in session.neighbours]
+    ids, now = short_ids([*(str(overview.stream) for overview in overviews), *near]), now_us()
+    rows = [(ids[str(overview.stream)], *_row(overview, now)) for overview in overviews]
     print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
     if listed.total > len(rows):
         say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
-    told = _render_unmanaged(listed.sessions), _render_unpriced(overviews), _render_oversized(over, ids)
-    for sentence in chain(*told, _render_damaged(_damages(listed, overviews))):
+    notes = _render_unmanaged(listed.sessions), _render_unpriced(overviews), _render_oversized(over, ids)
+    for sentence in chain(*notes, _render_damaged(_damages(listed, overviews))):
         say(sentence, err=True)
 
 
-_HEADERS = ("SESSION", "WHAT IT IS ABOUT", "FOLDER", "MODE", "TURNS", "CONTEXT", "COST", "SAVED", "ACTIVE")
+_HEADERS = ("SESSION", "TITLE", "FOLDER", "MODE", "TURNS", "CONTEXT", "COST", "SAVED", "ACTIVE")
 
 
 def _render_unmanaged(found: Sequence[ListedSession]) -> Iterator[str]:
-    """How many sessions were not managed although that was wanted, and why, by their main branch."""
+    """Count the sessions whose main branch was not managed although requested, by reason."""
     decisions = (each.main.decision for each in found if each.main is not None)
     why = Counter(decision_text(each) for each in decisions if each is not None and each.mode.value != "manage")
     for text, count in why.most_common():
@@ -92,45 +91,45 @@ def _render_unmanaged(found: Sequence[ListedSession]) -> Iterator[str]:
 
 
 def _render_unpriced(found: Sequence[SessionOverview]) -> Iterator[str]:
-    """Which models have no price, or not on the terms of some turns."""
+    """Name the models without a price for some turns."""
     unknown = frozenset[str]().union(*(each.unknown for each in found))
     if unknown:
-        yield price_sentence(unknown, "what they use is")
+        yield price_sentence(unknown, "their usage is")
 
 
 def _render_oversized(over: Mapping[UUID, Sequence[Excess]], ids: Mapping[str, str]) -> Iterator[str]:
-    """The managed sessions of which requests were larger than their window, each with the largest."""
+    """Name the managed sessions that exceeded their window, with the largest request of each."""
     for stream, found in over.items():
-        largest = max(found, key=lambda each: each.sent)
+        largest = max(found, key=lambda excess: excess.sent)
         times = plural(len(found), "time")
-        yield f"Session {ids[str(stream)]} sent more than its window {times}, the most: {excess_text(largest)}."
+        yield f"Session {ids[str(stream)]} exceeded its window {times}; the largest request: {excess_text(largest)}."
 
 
 def _damages(listed: SessionList, overviews: Sequence[SessionOverview]) -> dict[UUID, str]:
-    """What is wrong with sessions: of all that the log is known to be damaged in, and of those that were listed."""
+    """The damage of sessions: of those marked damaged in the log, and of the listed ones."""
     known = {stream: damage.sentence for stream, damage in listed.damaged.items()}
     return known | {each.stream: each.damage for each in overviews if each.damage is not None}
 
 
 def _render_damaged(damages: Mapping[UUID, str]) -> Iterator[str]:
-    """The damaged sessions, and what to do about them."""
+    """Name the damaged sessions, and suggest what to do."""
     for stream, damage in list(damages.items())[:SHOWN]:
         yield f"Session {stream} is damaged: {printable(damage)}."
     if len(damages) > SHOWN:
         yield f"{plural(len(damages) - SHOWN, 'session')} more are damaged; --json lists all."
     if damages:
         yield (
-            "What cannot be read of them is set aside, and all other sessions go on. Restore a backup from before, or "
-            "`mnemosyne forget` them; where a newer Mnemosyne wrote them, use that one."
+            "Their unreadable events are skipped; other sessions are not affected. Restore an earlier backup, or run "
+            "`mnemosyne forget` for them; if a newer version of Mnemosyne wrote them, use that version."
         )
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:
-    """For each id, as much of its beginning as tells it from the others."""
+    """Map each id to its shortest unique prefix, of at least SHORT characters."""
     length = SHORT
-    while len({each[:length] for each in ids}) < len(set(ids)):
+    while len({id_[:length] for id_ in ids}) < len(set(ids)):
         length += 1
-    return {each: each[:length] for each in ids}
+    return {id_: id_[:length] for id_ in ids}
 
 
 def _list_as_json(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> list[dict[str, Any]]:
@@ -179,7 +178,7 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
 
 
 def age_text(microseconds: int) -> str:
-    """``now``, ``12 min``, ``3 h``, ``5 d``: how long ago something was."""
+    """An age as text: ``now``, ``12 min``, ``3 h``, ``5 d``."""
     seconds = max(0, microseconds // 1_000_000)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:

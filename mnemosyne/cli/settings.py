@@ -16,12 +16,12 @@ CONFIG_HELP = "A TOML file with settings.  [default: config.toml in the data dir
 
 
 def setting_options(command: F) -> F:
-    """Give a command an option for each setting, and --config."""
+    """Add an option for each setting, and --config, to a command."""
     return _options(SETTINGS, _PATHS)(command)
 
 
 def log_options(*more: str) -> Callable[[F], F]:
-    """Give a command the settings that say where the log is, ``more`` of them by name, and --config."""
+    """Add the settings that locate the log, the settings named in ``more``, and --config to a command."""
     return _options([setting for setting in SETTINGS if setting.name in ("data_dir", "dsn", "tenant", *more)], {})
 
 
@@ -33,7 +33,7 @@ def _options(settings: Sequence[Setting], paths: Mapping[str, click.Path]) -> Ca
             text = f"{setting.meaning}  [default: {setting.default_text}]"
             negation = f"/--no-{setting.option.removeprefix('--')}" if setting.is_switch else ""
             metavar = None if setting.is_switch else setting.kind.placeholder
-            # A shell completes what is in ``paths``; ``config`` checks values, like those from anywhere else.
+            # ``paths`` is for shell completion only; ``config`` validates the values from all sources.
             path = paths.get(setting.kind.placeholder)
             names = (setting.option + negation, setting.name)
             command = click.option(*names, metavar=metavar, type=path, default=None, help=text)(command)
@@ -48,16 +48,15 @@ manage_option = click.option("--manage", is_flag=True, help="Short for --mode ma
 
 
 def read_settings(options: dict[str, object], *, manage: bool = False) -> Config:
-    """The settings in force for a command's options, as for ``configuration``; nothing is decided with them yet."""
+    """The effective settings for a command's options, like ``configuration``, but without side effects."""
     file = options.get("config_file")
     given = {**options, "mode": "manage"} if manage else options
     return load(given, os.environ, config_file=file if isinstance(file, Path) else None)
 
 
 def configuration(options: dict[str, object], *, manage: bool = False, warns: bool = True) -> Config:
-    """The settings in force for a command's options; ``manage`` is that of ``manage_option``. From here on the process
-    knows the models of the user's file, if there is one. Removed settings in the file are reported on stderr, unless
-    ``warns`` is False.
+    """The effective settings for a command's options; ``manage`` is the value of ``manage_option``. Loads the user's
+    models file, if there is one. Reports removed settings in the file on stderr, unless ``warns`` is False.
     """
     config = read_settings(options, manage=manage)
     if config.warning is not None and warns:

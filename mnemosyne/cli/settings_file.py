@@ -1,6 +1,4 @@
-"""The TOML file of settings as text: a new one that explains itself, and one in which a value is changed while comments
-and everything else stay.
-"""
+"""Edit the text of the TOML settings file: write a commented template, and change a value without changing comments."""
 
 import json
 import re
@@ -15,14 +13,14 @@ from mnemosyne.errors import BadConfiguration, BadOption
 WIDTH = 100
 
 HEAD = """\
-# Settings of Mnemosyne. Each line that is commented out holds the default; remove the # to change it.
-# An option on the command line is stronger than an environment variable, and that than this file.
-# `mnemosyne config` shows the values in force; `mnemosyne config set KEY VALUE` changes one here.
+# Settings of Mnemosyne. Each commented line shows the default; remove the # to change it.
+# Command-line options override environment variables, which override this file.
+# `mnemosyne config` shows the effective values; `mnemosyne config set KEY VALUE` changes one here.
 """
 
 
 def write_template() -> str:
-    """A file that names every setting with its meaning and its default, and sets none."""
+    """The text of a settings file that lists every setting with its meaning and default, commented out."""
     return HEAD + "".join(map(_explain, SETTINGS))
 
 
@@ -38,11 +36,11 @@ def _explain(setting: Setting) -> str:
 
 
 def parse_value(key: str, typed: str) -> object:
-    """The value of a setting as it was typed, as it is to stand in a file. A relative path starts from here. Raises
-    BadOption for a setting that there is not, and for a value that it cannot have.
+    """Parse a typed value into the value to store in the file. Relative paths are resolved against the current
+    directory. Raises BadOption for an unknown or removed setting, and for an invalid value.
     """
     key = key.replace("-", "_")
-    setting = next((each for each in SETTINGS if each.name == key), None)
+    setting = next((known for known in SETTINGS if known.name == key), None)
     if removal := explain_removal(key):
         raise BadOption(f"The setting {key!r} was removed: {removal}.")
     if setting is None:
@@ -57,27 +55,27 @@ def parse_value(key: str, typed: str) -> object:
 
 
 def set_value(text: str, file: Path, key: str, value: object) -> str:
-    """The text of ``file`` with this value; nothing else of it changes. Raises BadConfiguration for a file that cannot
-    be used, or in which the value does not stand in lines of its own.
+    """The text of ``file`` with this value and no other change. Raises BadConfiguration if the file is invalid, or if
+    the value shares a line with others.
     """
     before = parse_file(text, file)
     line = f"{key} = {_literal(value)}"
-    lines = text.removesuffix("\n").split("\n") if text else []  # what else ends a line in Python does not in TOML
-    found = _find_lines(lines, key)
-    if found is None:
+    lines = text.removesuffix("\n").split("\n") if text else []  # splitlines splits at more characters than TOML
+    span = _find_lines(lines, key)
+    if span is None:
         place = _place_for(lines, key)
         lines[place:place] = [line]
     else:
-        begin, end = found
+        begin, end = span
         lines[begin:end] = [line + _comment_after(lines[begin:end])]
     changed = "\n".join(lines) + "\n"
     if _table(changed) != {**before, key: value}:
-        raise BadConfiguration(f"{key} cannot be changed in {file} without touching more than it: edit the file.")
+        raise BadConfiguration(f"{key} cannot be changed in {file} without changing other lines: edit the file.")
     return changed
 
 
 def _literal(value: object) -> str:
-    """A value as TOML. What JSON makes of a text is a basic string of TOML, too, once DEL is escaped."""
+    """A value as TOML. A JSON string is also a basic string of TOML once DEL is escaped."""
     if isinstance(value, bool | int | float):
         return render(value)
     return json.dumps(render(value), ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -91,7 +89,7 @@ def _table(text: str) -> dict[str, Any] | None:
 
 
 def _find_lines(lines: list[str], key: str) -> tuple[int, int] | None:
-    """From which line to which before the value stands; None if it does not."""
+    """The first line of a value and the line after its last; None if it is not set."""
     begins = re.compile(rf"""\s*(?:{key}|"{key}"|'{key}')\s*=""")
     for begin, line in enumerate(lines):
         if begins.match(line):
@@ -102,9 +100,7 @@ def _find_lines(lines: list[str], key: str) -> tuple[int, int] | None:
 
 
 def _place_for(lines: list[str], key: str) -> int:
-    """Before which line a new value is to stand: behind its default in a comment, else at the end of what belongs to no
-    table.
-    """
+    """The index at which to insert a new value: after its commented default, else before the first table."""
     named = re.compile(rf"\s*#\s*{key}\s*=")
     tables = (number for number, line in enumerate(lines) if line.lstrip().startswith("["))
     first_table = next(tables, len(lines))
@@ -112,7 +108,7 @@ def _place_for(lines: list[str], key: str) -> int:
 
 
 def _comment_after(lines: list[str]) -> str:
-    """The comment behind a value, with the space before it."""
+    """The comment after a value, with two blanks before it."""
     *_, last = lines
     for hash_ in (match.start() for match in re.finditer("#", last)):
         whole = "\n".join([*lines[:-1], last[:hash_]])

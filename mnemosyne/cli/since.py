@@ -1,4 +1,4 @@
-"""The beginning of a stretch of time, as people say it."""
+"""Parse the start of a period as people write it."""
 
 import re
 import time
@@ -12,7 +12,7 @@ _UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
 
 
 def start_of(text: str | None) -> int:
-    """µs of UTC; 0 for ever. Raises BadParameter."""
+    """A start time in µs of UTC; 0 for None. Raises BadParameter."""
     if text is None:
         return 0
     if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
@@ -21,5 +21,5 @@ def start_of(text: str | None) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1e6)
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r} is no time; give a date as 2026-11-21, or 12h, 7d, 2w.", param_hint="--since"
+            f"{text!r} is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w.", param_hint="--since"
         ) from None

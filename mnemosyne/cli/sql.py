@@ -1,4 +1,4 @@
-"""``mnemosyne sql`` and ``mnemosyne sql-reader``: the views for who analyses, and who else may read them."""
+"""``mnemosyne sql`` and ``mnemosyne sql-reader``: query the SQL views, and grant others access to them."""
 
 import json
 import math
@@ -28,52 +28,51 @@ from mnemosyne.projections.catalog import ALL
     show_default=True,
     type=click.FloatRange(0.1, 3600),
     metavar="SECONDS",
-    help="How long the query may take.",
+    help="Time limit of the query.",
 )
 @log_options()
 @json_option
 def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
-    """Print what a query in PostgreSQL's SQL finds, after bringing the read models up to date. QUERY is one statement;
-    `-` reads it from stdin. It runs as a database role that may read the views of one tenant and nothing else.
+    """Bring the read models up to date, and print the result of a PostgreSQL query. QUERY is one statement; `-` reads
+    it from stdin. It runs as a database role that can read only the views of one tenant.
 
     \b
       mnemosyne sql "select object_type, count(*) from semantic_objects group by 1"
       mnemosyne sql "select * from turns where duration_ms > 60000" --json
 
-    There are views of sessions, objects and their relationships, faults, transitions, admissions, turns, money, savings
-    and what is known beyond sessions; docs/sql.md tells their columns and ten questions. They show one tenant. Times
-    are UTC.
+    There are views of sessions, objects and their relationships, faults, transitions, admissions, turns, cost, savings
+    and saved facts; docs/sql.md documents their columns, with ten example queries. They show one tenant. Times are UTC.
     """
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
         raise click.UsageError("QUERY is empty.")
     config = log_of(options)
     asked = partial(_ask, query=text, tenant=config.tenant, seconds=seconds, ours_alone=config.dsn is None)
-    found = with_read_models(config, asked)
+    answer = with_read_models(config, asked)
     if as_json:
-        print_json(answer_as_json(found))
+        print_json(answer_as_json(answer))
         return
-    print_answer(found)
-    say(plural(len(found.rows), "row"), err=True)
+    print_answer(answer)
+    say(plural(len(answer.rows), "row"), err=True)
 
 
 @click.command("sql-reader")
 @click.argument("role", metavar="ROLE")
 @log_options()
 def sql_reader(role: str, **options: object) -> None:
-    """Let ROLE read the views that `mnemosyne sql` asks, with any PostgreSQL client: those of one tenant's sessions,
-    and nothing else of the database. To say it again for another tenant changes whose.
+    """Grant ROLE read access to the views of `mnemosyne sql` for one tenant, and to nothing else in the database, with
+    any PostgreSQL client. Run the command again to switch the role to another tenant.
 
-    The role is created, to log in and without a password, where the database has none of that name. It needs a database
-    server of your own (--dsn): the embedded one lets in nobody but its owner.
+    If the role does not exist, it is created with login and without a password. You need a database server of your own
+    (--dsn), because only its owner can connect to the embedded one.
     """
     config = log_of(options)
     if config.dsn is None:
-        raise BadConfiguration("The embedded database lets in nobody but its owner: use `mnemosyne sql`, or --dsn.")
+        raise BadConfiguration("Only its owner can connect to the embedded database: use `mnemosyne sql`, or --dsn.")
     made = with_read_models(config, partial(_admit, role=role, tenant=config.tenant))
-    say(f"{role} may read the views of tenant {config.tenant}, in the schema mnemosyne_views.")
+    say(f"{role} can read the views of tenant {config.tenant}, in the schema mnemosyne_views.")
     if made:
-        say(f"The role is new and has no password; \\password {role} in psql gives it one.")
+        say(f"The role is new and has no password; set one with \\password {role} in psql.")
 
 
 async def _ask(models: OpenReadModels, *, query: str, tenant: str, seconds: float, ours_alone: bool) -> QueryAnswer:
@@ -86,7 +85,7 @@ async def _admit(models: OpenReadModels, *, role: str, tenant: str) -> bool:
 
 
 def print_answer(found: QueryAnswer) -> None:
-    """Print the table that a query gave; columns of numbers stand to the right."""
+    """Print the result of a query as a table, with numbers aligned right."""
     numbers = [
         name
         for number, name in enumerate(found.columns)
@@ -96,9 +95,9 @@ def print_answer(found: QueryAnswer) -> None:
 
 
 def answer_as_json(found: QueryAnswer) -> list[dict[str, Any]]:
-    """The rows as objects. Raises BadOption where two columns have one name."""
+    """The rows as JSON objects. Raises BadOption if two columns have the same name."""
     if len(set(found.columns)) < len(found.columns):
-        raise BadOption("Two columns of the query have one name; JSON needs a name for each: select … as NAME.")
+        raise BadOption("Two columns of the query have the same name; give each its own with: select … as NAME.")
     return [dict(zip(found.columns, map(_json_value, row), strict=True)) for row in found.rows]
 
 

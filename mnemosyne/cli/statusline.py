@@ -1,4 +1,4 @@
-"""``mnemosyne statusline``: one line for a client that shows one."""
+"""``mnemosyne statusline``: the status line of a client."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars_text, printable
 
 ANSWER_SECONDS = 1.0
-"""How long the line may take. A client that waits shows the one before."""
+"""The time limit for the line; the client shows the previous line meanwhile."""
 
 LARGEST_INPUT = 1024 * 1024
 
@@ -21,51 +21,51 @@ LARGEST_INPUT = 1024 * 1024
 @click.command()
 @log_options("host", "port")
 def statusline(**options: object) -> None:
-    """Say in one line how a session stands: its context and zone, what it cost and saved, when its history was last
-    rewritten, how far its plan is, what its agent calls over and over, whether it cost more than
-    session_budget_dollars, and what is used of a subscription. Claude Code shows it if its settings say so:
+    """Print the state of a session in one line: its context and zone, cost and savings, last compaction, progress of
+    its plan, repeated tool calls, whether it exceeded session_budget_dollars, and the used share of a subscription. To
+    show it in Claude Code, add to its settings:
 
     \b
       {"statusLine": {"type": "command", "command": "mnemosyne statusline"}}
 
-    It reads on stdin what Claude Code tells such a command, and asks the server that runs. Where there is nothing to
-    say it says so, and never fails.
+    The command reads Claude Code's input from stdin and asks the running server. It never fails; without data, the line
+    says so.
     """
     config = configuration(options)
     from mnemosyne.app.discovery import ask_page, url_of
 
     session = _session(sys.stdin.read(LARGEST_INPUT) if not sys.stdin.isatty() else "")
     url = os.environ.get("ANTHROPIC_BASE_URL") or url_of(config)
-    told = ask_page(url, f"/-/session/{session}/line.json", config, ANSWER_SECONDS) if session else None
-    say(render(told) if isinstance(told, Mapping) else "mnemosyne: no answer about this session")
+    state = ask_page(url, f"/-/session/{session}/line.json", config, ANSWER_SECONDS) if session else None
+    say(render(state) if isinstance(state, Mapping) else "mnemosyne: no data for this session")
 
 
 def _session(given: str) -> str | None:
-    """The id that the client tells; None where it tells none that could be one."""
+    """The session id in the client's input; None if it has no valid one."""
     try:
-        told = json.loads(given)
+        data = json.loads(given)
     except (ValueError, RecursionError):
         return None
-    session = told.get("session_id") if isinstance(told, dict) else None
+    session = data.get("session_id") if isinstance(data, dict) else None
     return session if isinstance(session, str) and session.replace("-", "").isalnum() else None
 
 
-def render(told: Mapping[str, Any]) -> str:
-    """The line, from the page ``line.json``."""
-    zone = f" ({printable(told['zone'])})" if told.get("zone") else ""
-    parts = [f"context {count_text(told.get('context'))}{zone}"]
-    if told.get("cost") is not None:
-        saved = told.get("saved") or 0
+def render(state: Mapping[str, Any]) -> str:
+    """The status line for the state from ``line.json``."""
+    zone = f" ({printable(state['zone'])})" if state.get("zone") else ""
+    parts = [f"context {count_text(state.get('context'))}{zone}"]
+    if state.get("cost") is not None:
+        saved = state.get("saved") or 0
         way = f", saved {dollars_text(saved)}" if saved > 0 else f", lost {dollars_text(-saved)}" if saved < 0 else ""
-        parts.append(f"{dollars_text(told['cost'])}{way}")
-    if told.get("rewritten"):
-        parts.append(f"rewritten at turn {told['rewritten']}")
-    if told.get("plan"):
-        parts.append(f"plan {printable(told['plan'])}")
-    if told.get("repeated"):
-        again = told["repeated"]
-        parts.append(f"{printable(again['tool'])} called {again['times']} times with the same answer")
-    if told.get("passed"):
-        parts.append(f"over its budget of {dollars_text(told['passed']['budget'])}")
-    parts += [f"{printable(each['span'])} {each['used']:.0%}" for each in told.get("quota") or ()]
+        parts.append(f"{dollars_text(state['cost'])}{way}")
+    if state.get("rewritten"):
+        parts.append(f"compacted at turn {state['rewritten']}")
+    if state.get("plan"):
+        parts.append(f"plan {printable(state['plan'])}")
+    if state.get("repeated"):
+        repeated = state["repeated"]
+        parts.append(f"{printable(repeated['tool'])} called {repeated['times']} times with the same result")
+    if state.get("passed"):
+        parts.append(f"over its budget of {dollars_text(state['passed']['budget'])}")
+    parts += [f"{printable(window['span'])} {window['used']:.0%}" for window in state.get("quota") or ()]
     return "mnemosyne: " + " | ".join(parts)

@@ -1,4 +1,4 @@
-"""``mnemosyne timeline``: what happened in a session, turn by turn."""
+"""``mnemosyne timeline``: a session turn by turn."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,14 @@ Row = Mapping[str, Any]
 @log_options()
 @json_option
 def timeline(session: str, branch: str | None, as_json: bool, **options: object) -> None:
-    """Show what happened in a session: every attempt at every turn in the order in which they began, what it read and
-    wrote in the provider's tokens, what that cost at list prices, how long it took and how it ended. Between them
-    stands when a branch began to be managed or ceased to be, and why.
+    """Show a session turn by turn: every attempt in the order of their start, with the tokens counted by the provider,
+    the cost at list prices, the duration and the result. Lines between them show when managing of a branch started or
+    stopped, and why.
 
-    IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there. Branches are indented
-    under the one that they came from. `mnemosyne open SESSION` draws how the context grew.
+    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
+    under their parent. `mnemosyne open SESSION` charts the growth of the context.
 
-    It works beside a running server and without one.
+    The command works with and without a running server.
     """
     config = log_of(options)
 
@@ -124,9 +124,9 @@ def _time_of_day(at: int) -> str:
 
 
 def _depths(branches: Sequence[Row]) -> dict[str, int]:
-    """How far each branch is from one that hangs on nothing."""
+    """The depth of each branch in the tree of branches."""
     depths: dict[str, int] = {}
-    for row in branches:  # a branch is opened after the one that it came from
+    for row in branches:  # a branch is opened after its parent
         depths[row["branch"]] = depths.get(row["parent"], -1) + 1 if row["parent"] else 0
     return depths
 
@@ -150,7 +150,7 @@ def _cells(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> 
 
 
 def _model(name: str | None) -> str:
-    """The model without what is the same for all of them."""
+    """The model name without the common prefix and the date."""
     return re.sub(r"-\d{8}$", "", printable(name or "-").removeprefix("claude-"))
 
 
@@ -182,5 +182,5 @@ def _mode(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> t
 
 
 def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
-    """A line that is no turn's."""
+    """A row that is not a turn."""
     return (name, when, *[""] * (len(HEADERS) - 3), text)

@@ -1,4 +1,4 @@
-"""``mnemosyne export`` and ``mnemosyne import``: a session in a file."""
+"""``mnemosyne export`` and ``mnemosyne import``: write a session to a file, and read it."""
 
 import secrets
 import shutil
@@ -26,21 +26,21 @@ from mnemosyne.services.exporting import Importing, import_file, write_session
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file.  [default: standard output]"
 )
-@click.option("--redact", is_flag=True, help="Mask the credentials that stand in what was said.")
+@click.option("--redact", is_flag=True, help="Mask credentials in the content.")
 @log_options()
 @json_option
 def export(session: str, output: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Write a session to a file of JSON lines, with everything that was said in it. `mnemosyne import` reads it.
+    """Write a session with its whole content to a file of JSON lines. `mnemosyne import` reads it.
 
-    A key that stands in a prompt, in a file that was read or in a command's output goes into the file with it. With
-    --redact, what has the shape of a credential is masked, a `*` for each byte: keys of providers, tokens, private
-    keys, passwords in URLs, and what stands behind a word like `password=`. A password that nothing gives away is not
-    found, so look before you hand the file on.
+    Keys in prompts, in files that the agent read, and in command output are part of the content. --redact masks
+    everything in the shape of a credential, with a `*` for each byte: provider keys, tokens, private keys, passwords in
+    URLs, and values after a word such as `password=`. It cannot detect other passwords, so check the file before you
+    share it.
 
-    With --json and --output, what was written is summed up as JSON.
+    With --json and --output, the command prints a summary as JSON.
     """
     if as_json and output is None:
-        raise click.UsageError("--json needs --output: standard output is the session's.")
+        raise click.UsageError("--json needs --output, because the session goes to standard output.")
 
     config = log_of(options)
     if output is None:
@@ -57,8 +57,8 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
     except OSError as error:
         raise BadConfiguration(f"{output} cannot be written: {error.strerror or error}.") from None
     if as_json:
-        told = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
-        print_json(told | ({"masked": written.masked} if redact else {}))
+        summary = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
+        print_json(summary | ({"masked": written.masked} if redact else {}))
     else:
         say(f"{plural(written.events, 'event')} of session {written.session}: {bytes_text(written.bytes)}")
         if redact:
@@ -70,11 +70,11 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
 @log_options()
 @json_option
 def import_command(file: Path, as_json: bool, **options: object) -> None:
-    """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. It keeps its id.
+    """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. The session keeps its id.
 
-    The whole file is checked before anything is written. A session that is here already is left alone; only where the
-    file goes on from what is here, the rest is added. Wherever it is shown, the session is marked as imported: who
-    said what and when, and what it cost, is the file's account. It must be the tenant's own; --tenant names another.
+    The whole file is checked before anything is written. An existing session is not changed, unless the file continues
+    it; then the additional events are added. The session is marked as imported wherever it is shown, because its
+    content, times and costs come from the file. It must belong to the current tenant; use --tenant for another.
     """
     config = configuration(options)
     importing = Importing(config.tenant, now_us(), secrets.token_hex(8))
@@ -85,12 +85,12 @@ def import_command(file: Path, as_json: bool, **options: object) -> None:
     elif imported.added:
         say(f"session {imported.session}: {plural(imported.added, 'event')} added")
     else:
-        say(f"session {imported.session} is here already; nothing was added")
+        say(f"session {imported.session} already exists; nothing was added")
 
 
 @contextmanager
 def _regular(file: Path) -> Iterator[Path]:
-    """The file, or a private copy of standard input: a session is checked whole before it is read again."""
+    """The file, or a private copy of standard input, because the import reads it twice."""
     if str(file) != "-":
         yield file
         return

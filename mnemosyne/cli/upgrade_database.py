@@ -1,4 +1,4 @@
-"""``mnemosyne upgrade-database``: the log under another major version of PostgreSQL, in one step."""
+"""``mnemosyne upgrade-database``: migrate the log to another major version of PostgreSQL."""
 
 import tempfile
 from pathlib import Path
@@ -20,54 +20,56 @@ from mnemosyne.figures import plural
 
 
 @click.command()
-@click.option("--to-dsn", metavar="DSN", help="An empty database of the new PostgreSQL, where the old one is your own.")
+@click.option(
+    "--to-dsn", metavar="DSN", help="An empty database of the new PostgreSQL, if you use a database of your own."
+)
 @log_options()
 @json_option
 def upgrade_database(to_dsn: str | None, as_json: bool, **options: object) -> None:
-    """Carry the log to a newer major version of PostgreSQL, and check every turn there.
+    """Migrate the log to a newer major version of PostgreSQL, and check every turn there.
 
-    The embedded database is replaced by one of the newest version that this installation brings; its old files stay
-    beside it, in postgres.old-VERSION, until you remove them. With a database of your own (`dsn`), start the new
-    PostgreSQL beside it and name an empty database of it with --to-dsn; then set `dsn` to that.
+    The embedded database is replaced by one of the newest version in this installation; its old files stay in
+    postgres.old-VERSION until you remove them. With a database of your own (`dsn`), start the new PostgreSQL, pass an
+    empty database in it with --to-dsn, and set `dsn` to it afterwards.
 
-    End the servers first. What goes wrong, or ends it, leaves the old database as it is. Read models and the index are
-    made anew by the next server.
+    Stop the servers first. If the migration fails or is interrupted, the old database is unchanged. The next server
+    rebuilds the read models and the index.
     """
     config = log_of(options)
     if (config.dsn is None) != (to_dsn is None):
         raise BadConfiguration(
-            "--to-dsn names the new database for one of your own (dsn)."
+            "--to-dsn is only for a database of your own (dsn)."
             if config.dsn is None
-            else "Name an empty database of the new PostgreSQL with --to-dsn."
+            else "Give an empty database of the new PostgreSQL with --to-dsn."
         )
     if to_dsn is not None:
         carried = _carry(config, to_dsn)
-        _tell(
+        _print_result(
             carried,
             {"kept": None},
-            "The log is in the new database: set dsn to it. The old one stays as it is.",
+            "The log is in the new database: set dsn to it. The old one is unchanged.",
             as_json,
         )
         return
-    upgraded, found = _upgrade(config)
-    if upgraded is None or found is None:
+    upgraded, checked = _upgrade(config)
+    if upgraded is None or checked is None:
         if as_json:
             print_json({"before": None, "after": None})
         else:
-            say("The database is of the newest version that this installation brings; nothing was done.")
+            say("The database already has the newest version in this installation; nothing was changed.")
         return
-    told = {"before": upgraded.before, "after": upgraded.after, "kept": str(upgraded.kept)}
+    versions = {"before": upgraded.before, "after": upgraded.after, "kept": str(upgraded.kept)}
     sentence = (
-        f"PostgreSQL {upgraded.after} serves it now, {upgraded.before} did before."
+        f"The database was migrated from PostgreSQL {upgraded.before} to {upgraded.after}."
         f" The old files are in {upgraded.kept}; remove them when you like."
     )
-    _tell(found, told, sentence, as_json)
+    _print_result(checked, versions, sentence, as_json)
 
 
 def _carry(config: Config, target: str) -> Carried:
 
     async def run() -> Carried:
-        with tempfile.TemporaryDirectory(prefix="mnemosyne-") as folder, backup_progress("carry") as progress:
+        with tempfile.TemporaryDirectory(prefix="mnemosyne-") as folder, backup_progress("migrate") as progress:
             return await carry_log(config, target, Path(folder), now_us(), progress, progress_bar)
 
     return trio.run(run)
@@ -77,7 +79,7 @@ def _upgrade(config: Config) -> tuple[Upgraded | None, Carried | None]:
     carried: list[Carried] = []
 
     async def carry(old: str, new: str, folder: Path) -> None:
-        with backup_progress("carry") as progress:
+        with backup_progress("migrate") as progress:
             source = attrs.evolve(config, dsn=old)
             carried.append(await carry_log(source, new, folder, now_us(), progress, progress_bar))
 
@@ -85,12 +87,12 @@ def _upgrade(config: Config) -> tuple[Upgraded | None, Carried | None]:
     return done, carried[0] if carried else None
 
 
-def _tell(carried: Carried, more: dict[str, object], sentence: str, as_json: bool) -> None:
-    turns = sum(each.turns for each in carried.sessions)
+def _print_result(carried: Carried, more: dict[str, object], sentence: str, as_json: bool) -> None:
+    turns = sum(session.turns for session in carried.sessions)
     if as_json:
-        held = {"events": carried.held.events, "contents": carried.held.contents}
-        print_json({**more, **held, "sessions": len(carried.sessions), "turns": turns})
+        counts = {"events": carried.held.events, "contents": carried.held.contents}
+        print_json({**more, **counts, "sessions": len(carried.sessions), "turns": turns})
         return
-    say(f"{contents_text(carried.held)} carried.")
+    say(f"{contents_text(carried.held)} migrated.")
     say(f"{plural(turns, 'turn')} of {plural(len(carried.sessions), 'session')} checked: all as they were recorded.")
     say(sentence)

@@ -1,4 +1,4 @@
-"""``mnemosyne usage``: tokens and money, by session, day or model."""
+"""``mnemosyne usage``: tokens and cost by session, day or model."""
 
 from collections.abc import Hashable
 from datetime import UTC, tzinfo
@@ -20,20 +20,21 @@ HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
 
 @click.command()
-@click.option("--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Groups.")
+@click.option(
+    "--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Grouping."
+)
 @log_options()
 @json_option
 def usage(by: Grouping, as_json: bool, **options: object) -> None:
-    """Show what was used: the tokens that the provider counted, and what they cost at list prices.
+    """Show the tokens counted by the provider, and their cost at list prices.
 
-    IN is what the provider computed anew, READ what it had in its cache, WRITE what it put there, OUT what it answered.
-    With a subscription, how much of its windows of five hours and seven days is used follows, as the last reply told
-    it, and by how much that rose with the replies of each session.
+    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it, OUT output tokens.
+    With a subscription, the command also shows the used share of its five-hour and seven-day limits, as the last reply
+    reported it, and the part used by each session.
 
-    Days are those of your time zone; in JSON, of UTC. Replies of models without a known price are counted and not
-    priced.
+    Days are in your time zone; in JSON, in UTC. Replies of models without a known price are counted but not priced.
 
-    It works beside a running server and without one.
+    The command works with and without a running server.
     """
     config = configuration(options)
     if not has_log(config):
@@ -53,7 +54,7 @@ def usage(by: Grouping, as_json: bool, **options: object) -> None:
     elif found.groups:
         _print(found)
     else:
-        say("No reply has told what it used yet.", err=True)
+        say("No reply has reported its usage yet.", err=True)
 
 
 def _as_json(found: Usage, group: Hashable) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _print(found: Usage) -> None:
     rows = [(_name(found, group), *_cells(use)) for group, use in found.groups.items()]
     styles = [""] * len(rows)
     if len(rows) > 1:
-        rows.append(("in all", *_cells(found.total)))
+        rows.append(("total", *_cells(found.total)))
         styles.append("bold")
     print_table((found.by.upper(), *HEADERS), rows, right=HEADERS, styles=styles)
     if found.total.unpriced:

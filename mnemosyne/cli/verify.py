@@ -18,25 +18,25 @@ from mnemosyne.services.verifying import Verification, verify_sessions
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options: object) -> None:
-    """Rebuild the body of every turn and check it against the SHA-256 that was recorded when it was sent; put every
-    reply together. Without SESSION, all of them.
+    """Rebuild the request of every turn, check it against its recorded SHA-256, and reassemble every reply. Without
+    SESSION, the command verifies all sessions.
 
-    For each session it says `ok`, `forgotten`, what differs, or that it cannot be read. Besides the turns it counts
-    requests that the client repeated, the rounds with the provider that a managed turn took, and turns that went
-    through without a record while the database was away. The exit code is 1 if anything differs or cannot be read.
+    For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. It also counts requests
+    that the client repeated, the rounds of managed turns, and turns that were not recorded because the database was
+    unavailable. The exit code is 1 if anything differs or cannot be read.
     """
     config = configuration(options) if session is None else log_of(options)
     found: list[Verification] = []
     if has_log(config):
         found = with_log(config, lambda storage: verify_sessions(storage, session, progress_bar))
     if as_json:
-        print_json([_as_json(each) for each in found])
+        print_json([_as_json(result) for result in found])
     elif not found:
         say(render_emptiness(config), err=True)
     else:
-        for each in found:
-            say(_text(each) if session is not None else f"{each.session}  {_text(each)}")
-    ctx.exit(0 if all(each.is_sound for each in found) else 1)
+        for result in found:
+            say(_text(result) if session is not None else f"{result.session}  {_text(result)}")
+    ctx.exit(0 if all(result.is_sound for result in found) else 1)
 
 
 def _text(found: Verification) -> str:
@@ -46,13 +46,13 @@ def _text(found: Verification) -> str:
         lines = [f"differs in {plural(len(found.differences), 'place')}"]
         return "\n".join([*lines, *(f"  {difference.sentence}" for difference in found.differences)])
     if found.forgotten:
-        left = f" ({plural(found.checked, 'request')} after that ok)" if found.checked else ""
-        return f"forgotten{left}"
-    again = found.attempts - found.turns
-    counts = ((again, "repeated request"), (found.rounds, "round"))
-    besides = " and ".join(plural(count, what) for count, what in counts if count)
-    missing = f"; {plural(found.unrecorded, 'turn')} went through unrecorded" if found.unrecorded else ""
-    return f"ok {plural(found.turns, 'turn')}" + (f" ({besides} besides)" if besides else "") + missing
+        later = f" ({plural(found.checked, 'request')} after that ok)" if found.checked else ""
+        return f"forgotten{later}"
+    repeated = found.attempts - found.turns
+    counts = ((repeated, "repeated request"), (found.rounds, "round"))
+    extra = " and ".join(plural(count, what) for count, what in counts if count)
+    missing = f"; {plural(found.unrecorded, 'turn')} not recorded" if found.unrecorded else ""
+    return f"ok {plural(found.turns, 'turn')}" + (f" (and {extra})" if extra else "") + missing
 
 
 def _as_json(found: Verification) -> dict[str, Any]:
@@ -60,5 +60,5 @@ def _as_json(found: Verification) -> dict[str, Any]:
     place = {"branch": "address.branch", "turn": "address.turn", "attempt": "address.attempt"}
     return {
         **members(found, f"external_id {counted}", id="session"),
-        "differences": [members(each, "what", **place) for each in found.differences],
+        "differences": [members(difference, "what", **place) for difference in found.differences],
     }

@@ -1,4 +1,4 @@
-"""How full a window is, and what the planner would do with it, for people and for programs."""
+"""Text and JSON for the state of a context window and the decisions of the planner."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WIDTH = 20
 
 SOURCE = 40
-"""Characters of a source that are shown in a table."""
+"""Characters of a source in a table."""
 
 
 def window_line(view: "WindowView") -> str:
@@ -33,7 +33,7 @@ def window_line(view: "WindowView") -> str:
 
 
 def bar(part: int, whole: int) -> str:
-    """A share as a bar, in letters where the terminal knows no others."""
+    """A share as a bar; in ASCII if the terminal has no Unicode."""
     filled = min(WIDTH, round(WIDTH * part / whole)) if whole else WIDTH
     full, empty = "█", "░"
     try:
@@ -49,19 +49,19 @@ def percent(part: int, whole: int) -> str:
 
 
 def window_as_json(view: "WindowView") -> dict[str, Any]:
-    """The window of a turn."""
+    """The window of a turn as JSON."""
     sizes = {"fixed_tokens": "fixed", "history_tokens": "history", "usable_tokens": "usable"}
     window = members(view, prompt_tokens="tokens", counted_tokens="counted", **sizes)
     return {**members(view, "branch turn zone"), "window": window}
 
 
 def flags(standing: "Resident", turn: int, planned: "PlannedRewrite | NoRewrite | None") -> list[str]:
-    """What else is to be known of an object at a turn."""
+    """The flags of an object at a turn, such as ``pinned`` or ``stale``."""
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
     each = standing.object
     would = planned.fidelities.get(each.id) if isinstance(planned, PlannedRewrite) else None
-    said = {
+    states = {
         each.role.value: each.role.value != "transcript",
         "pinned": each.is_pinned(turn),
         "stale": each.stale,
@@ -69,7 +69,7 @@ def flags(standing: "Resident", turn: int, planned: "PlannedRewrite | NoRewrite 
         "forgotten": each.forgotten,
         "" if would is None else f"would→{would.label}": would is not None,
     }
-    return [flag for flag, holds in said.items() if holds]
+    return [flag for flag, is_set in states.items() if is_set]
 
 
 def excess_text(found: "Excess") -> str:
@@ -77,7 +77,7 @@ def excess_text(found: "Excess") -> str:
     parts = ""
     if found.new is not None and found.fixed is not None:
         new, fixed = count_text(found.new), count_text(found.fixed)
-        parts = f"; {new} of it came with this request, {fixed} are system prompt and tools"
+        parts = f"; {new} of it is new in this request, {fixed} is system prompt and tools"
     return (
         f"window {count_text(found.window)}, sent {count_text(found.sent)} at turn {found.turn}"
         f"{'' if found.branch == 'main' else f' of {found.branch}'}, because {found.why}{parts}"
@@ -85,24 +85,24 @@ def excess_text(found: "Excess") -> str:
 
 
 def excess_as_json(found: "Excess") -> dict[str, Any]:
-    """A request that was larger than its window."""
+    """A request that exceeded its window, as JSON."""
     sizes = {"window_tokens": "window", "sent_tokens": "sent", "new_tokens": "new", "fixed_tokens": "fixed"}
     return members(found, "branch turn why", **sizes)
 
 
 def source_text(each: "MemoryObject") -> str:
-    """Where it is from, or what it is."""
+    """The source of an object, or its stub, shortened for a table."""
     text = each.stub if each.source_tool is None else render_source(each, each.source_tool)
     text = printable(" ".join(text.split())) or "(forgotten)"
     if len(text) <= SOURCE:
         return text
-    if each.source_key is not None and each.source_key.startswith("/"):  # what tells files apart is at the end
+    if each.source_key is not None and each.source_key.startswith("/"):  # the end of a path distinguishes files
         return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
     return text[: SOURCE - 1] + "…"
 
 
 def render_source(each: "MemoryObject", tool: str) -> str:
-    """The tool with what it was asked for, which may begin with its name."""
+    """The tool and its argument, unless the argument begins with the tool's name."""
     key = each.source_key
     return tool if key is None else key if key.startswith(tool) else f"{tool} {key}"
 
@@ -112,31 +112,30 @@ def turns_text(each: "MemoryObject") -> str:
     return str(each.first_turn) if each.first_turn == each.last_turn else f"{each.first_turn}-{each.last_turn}"
 
 
-# What the planner would do
+# The planner's next decision
 
 
 def now_us() -> int:
-    """When the next request might come."""
+    """The current time in µs of UTC."""
     return time.time_ns() // 1000
 
 
 def plan_sentence(planned: "PlannedRewrite | NoRewrite") -> str:
-    """What would become of a branch that is only observed."""
+    """The planner's next decision for a branch that is only observed."""
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
     if not isinstance(planned, PlannedRewrite):
-        return f"If this conversation were managed, its next request would begin no epoch: {planned.reason}."
+        return f"With managing on, the next request would not compact the context: {planned.reason}."
     began = planned.began
-    price = f"a price of {count_text(began.price)} tokens of plain input" if began.price > 0 else "no price"
+    price = f"at a cost of {count_text(began.price)} input tokens" if began.price > 0 else "for free"
     return (
-        f"If this conversation were managed, its next request would begin an epoch, which would show "
-        f"{plural(len(planned.changes), 'object')} at less and free about {count_text(began.freed)} tokens at {price}: "
-        f"{began.reason}."
+        f"With managing on, the next request would evict or shorten {plural(len(planned.changes), 'object')} "
+        f"(about {count_text(began.freed)} tokens) {price}: {began.reason}."
     )
 
 
 def plan_as_json(planned: "PlannedRewrite | NoRewrite | None") -> dict[str, Any] | None:
-    """The same for programs; None where the branch is managed, or was."""
+    """The planner's next decision as JSON; None if the branch is or was managed."""
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 
     if planned is None:
@@ -147,35 +146,35 @@ def plan_as_json(planned: "PlannedRewrite | NoRewrite | None") -> dict[str, Any]
         "epoch": epoch_as_json(planned.began),
         "why_not": None,
         "objects": [
-            {**members(each, "object before after"), "tokens": planned.freed.get(each.object)}
-            for each in planned.changes
+            {**members(change, "object before after"), "tokens": planned.freed.get(change.object)}
+            for change in planned.changes
         ],
     }
 
 
 def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
-    """An epoch, for programs."""
+    """An epoch as JSON."""
     return members(began, "epoch reason freed price payback hour")
 
 
-# Whether it is managed
+# The mode of a branch
 
 
 def decision_text(decision: "BranchModeSet | ListedDecision | None") -> str:
-    """What a conversation sends upstream, and why, in a few words."""
+    """The mode of a branch and its reason."""
     if decision is None:
-        return "observed: nothing asked for it to be managed"
+        return "observed: managing was not requested"
     return mode_text(decision.mode.value, decision.why)
 
 
 def mode_text(mode: str, why: str) -> str:
-    """A decision about what a branch sends upstream."""
+    """``managed: `` and the reason."""
     how = {"manage": "managed", "observe": "observed", "bypass": "managed no longer"}[mode]
     return f"{how}: {why}"
 
 
 def decision_as_json(decision: "BranchModeSet | ListedDecision | None") -> dict[str, Any]:
-    """The same for programs; no reason where nothing asked for it."""
+    """The mode of a branch and its reason as JSON."""
     return {
         "mode": "observe" if decision is None else decision.mode.value,
         "mode_why": None if decision is None else decision.why,

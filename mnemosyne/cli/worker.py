@@ -9,16 +9,16 @@ from mnemosyne.cli.settings import configuration, setting_options
 @setting_options
 @click.option("--under-server", is_flag=True, hidden=True, help="For the server at the other end of stdin and stdout.")
 def worker(under_server: bool, **options: object) -> None:
-    """Keep what is derived from the log up to date, until it is told to stop: read models, and the index of objects
-    with its vectors.
+    """Keep the data derived from the log up to date until stopped: the read models, and the index of objects with its
+    vectors.
 
-    `mnemosyne serve` starts a worker by itself and watches it; this is one without a server. One at a time keeps a
-    database; the others wait until it ends. Without any, sessions go on all the same: only what is looked up is not
-    fresh, and new summaries wait.
+    `mnemosyne serve` starts and supervises its own worker; this command runs one without a server. One worker at a time
+    is active for a database; the others are on standby. Without a worker, sessions still work, but searches and reports
+    lag behind, and new summaries are delayed.
 
-    SIGTERM or Ctrl-C stops it. It goes on from there when it starts again.
+    SIGTERM or Ctrl-C stops it. After a restart it continues where it stopped.
     """
-    # Before the imports below, so that a bad setting is reported at once; what the file warns of, the server reports.
+    # Before the imports below, to report a bad setting quickly; the server reports the warnings of the file.
     config = configuration(options, warns=not under_server)
     import trio
 

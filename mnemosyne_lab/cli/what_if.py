@@ -47,7 +47,7 @@ def what_if(
     with us. It needs no proxy and no key, and sends nothing anywhere. PATH is a transcript or a folder of them, by
     default `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR.
 
-    A session counts whole if it was gone on with in that time. What was recorded is what the provider counted, at list
+    Any session active in that period counts in full. What was recorded is what the provider counted, at list
     prices. What would have been is simulated, as `mnemosyne evaluate` does (`docs/evaluation.md`): first without us,
     which shows how good the simulation is, then with us. What cannot be known from a transcript is said. A line that is
     no JSON is named on stderr, and the rest goes on; the exit code is 2 if there was nothing to tell.

@@ -17,13 +17,16 @@ from tests.projections.test_savings import accounted
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (accounted(1, 100, 300), "Without us it would have used 300 written to it, 1 of output: it cost 250 less"),
-        (accounted(1, 300, 100), "it cost 250 more (in tokens of input)."),
-        (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved and nothing lost."),
-        (accounted(1, 100, 300, assumed=True), "because the provider said nothing credible."),
+        (
+            accounted(1, 100, 300),
+            "Without the proxy it would have used 300 written to it, 1 of output: it cost 250 less",
+        ),
+        (accounted(1, 300, 100), "it cost 250 more in input tokens."),
+        (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved or lost."),
+        (accounted(1, 100, 300, assumed=True), "because the provider reported no complete or plausible usage."),
         (accounted(1, 100, 300, rounds=3), "in 3 rounds, as billed."),
         (accounted(1, 100, 300, compacted=True), "the client would have compacted its history here."),
-        (accounted(1, 100, 300, deviates=True), "bills markedly more"),
+        (accounted(1, 100, 300, deviates=True), "billed considerably more"),
         (attrs.evolve(accounted(1, 100, 300), actual=Tokens(read=20_000)), "It used 20.0k read from the cache"),
     ],
 )
@@ -38,9 +41,9 @@ def test_what_is_left_of_a_subscription_is_told_with_who_took_it(monkeypatch: py
     taken = {one: 0.01, other: 0.125}
     window = QuotaWindow(span="5h", at=0, used=0.42, reset=3_600_000_000, status="allowed", taken=taken)
     assert quota_lines([window], {other: "mine"}) == [
-        "Subscription, five hours: 42.0% used (allowed), begins anew 1970-01-01 01:00:00",
-        "  12.5% with the replies of 00000000 mine",
-        "  1.0% with the replies of 00000000",
+        "Subscription, five hours: 42.0% used (allowed), resets 1970-01-01 01:00:00",
+        "  12.5% by 00000000 mine",
+        "  1.0% by 00000000",
     ]
     (found,) = quota_as_json([window])
     assert (found["window"], found["used"], found["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})

@@ -166,7 +166,7 @@ def test_forget_leaves_a_file_that_is_not_the_archive_its_reference_names(archiv
     header, _, rest = archived.read_bytes().partition(b"\n")
     log = json.loads(header)["log"].encode()
     archived.write_bytes(header.replace(log, b"00000000-0000-0000-0000-000000000000") + b"\n" + rest)
-    assert f"{archived} stays: this log did not write it." in run("forget", conversation, "--yes").output
+    assert f"{archived} was kept because another log wrote it." in run("forget", conversation, "--yes").output
     assert archived.exists()
 
 

@@ -107,7 +107,7 @@ def test_a_helper_s_sentence_is_shown_with_the_words_that_it_rests_on_and_is_on_
     asked = helper()
     done = run(*QUESTION)
     assert f"A header raises ERR_HEADER_2041.\n{WORDS}\n  — " in done.stdout
-    assert "The helper openai:small answered in 1 sentence, each found in its object; $0.00." in done.stderr
+    assert "The helper openai:small answered in 1 sentence, each verified against its object; $0.00." in done.stderr
     found = json.loads(run(*QUESTION, "--json").stdout)
     (quoted,) = found["quotes"]
     text = f"file_path: src/parser.py\n{PARSER}".encode()
@@ -126,7 +126,7 @@ def test_a_sentence_without_words_in_the_object_is_not_shown_and_quotes_answer(
     done = run(*QUESTION)
     assert "A header raises" not in done.stdout
     assert f"    {WORDS}  # größer" in done.stdout
-    assert "the answer is in quotes alone: its answer cannot be used" in done.stderr
+    assert "the answer has quotes only: its answer cannot be used" in done.stderr
 
 
 def test_whoever_wants_quotes_alone_asks_no_helper(helper: Callable[..., list[Any]]) -> None:

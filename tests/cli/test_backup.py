@@ -90,7 +90,7 @@ def test_a_log_is_never_written_over(filled: str, tmp_path: Path) -> None:
 def test_a_file_that_is_there_stays_and_one_that_cannot_be_written_leaves_nothing(filled: str, tmp_path: Path) -> None:
     (tmp_path / "b").write_text("mine")
     assert run("backup", str(tmp_path / "b"), "--dsn", filled, code=1).output == (
-        f"Error: {tmp_path}/b is there already; nothing was written.\n"
+        f"Error: {tmp_path}/b already exists; nothing was written.\n"
     )
     assert (tmp_path / "b").read_text() == "mine"
     assert "cannot be written: No such file" in run("backup", str(tmp_path / "no/b"), "--dsn", filled, code=1).output
@@ -196,7 +196,7 @@ def test_the_log_of_an_older_postgresql_is_carried_to_a_newer_one_by_dsn_and_in_
     again = json.loads(run("backup", str(tmp_path / "again"), *where, "--json").stdout)
     for each in ("events", "contents"):
         assert again[each] == told[each] == held[each]
-    assert "nothing was done" in run("upgrade-database", *where).stdout
+    assert "nothing was changed" in run("upgrade-database", *where).stdout
 
 
 def test_an_upgrade_says_who_uses_the_old_database(filled: str, postgres_server: PostgresServer) -> None:

@@ -31,7 +31,8 @@ def test_the_fork_ends_with_the_turn_and_the_line_that_goes_on_in_it_is_printed(
     assert (FOURTH in held, LAST in held) == (True, False)
     line = f"mnemosyne run -- claude --resume {made['id']}"
     assert (
-        "begins after turn 4 of session s, since turn 5 has no whole reply." in run("fork", "s", "--turn", "5").stdout
+        "begins after turn 4 of session s, because turn 5 has no complete reply."
+        in run("fork", "s", "--turn", "5").stdout
     )
     assert made == {"id": made["id"], "parent": "s", "turn": 4, "command": line}
 
@@ -49,8 +50,8 @@ def test_what_cannot_be_is_a_sentence_and_writes_nothing(transcripts: Path) -> N
     for arguments, code, sentence in (
         (("s", "--turn", "99"), 1, "and not 99"),
         (("s", "--turn", "never-named"), 1, "has no checkpoint 'never-named'"),
-        (("s", "--turn", "3 or 4"), 2, "is no turn's number and no checkpoint's name"),
-        (("s", "--mode", "off", "--", "codex"), 2, "--mode off reaches Claude Code and opencode"),
+        (("s", "--turn", "3 or 4"), 2, "is neither a turn number, such as 30, nor a checkpoint name"),
+        (("s", "--mode", "off", "--", "codex"), 2, "--mode off works with Claude Code and opencode"),
         (("s", "--", "aider"), 2, "aider cannot start from another session"),
         (("another",), 1, "There is no session 'another'"),
     ):

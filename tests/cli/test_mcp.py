@@ -189,4 +189,4 @@ async def test_the_address_that_is_printed_is_the_one_that_is_bound(conversation
 
 @pytest.mark.parametrize("place", ["8790", "localhost:port", "127.0.0.1:99999"])
 def test_a_place_that_is_none_is_named(place: str) -> None:
-    assert "is no HOST:PORT" in run("mcp", "--http", place, code=2).stderr
+    assert "is not of the form HOST:PORT" in run("mcp", "--http", place, code=2).stderr

@@ -42,13 +42,13 @@ def test_what_is_remembered_is_listed_told_and_taken_back(tmp_path: Path) -> Non
     said = run("remember", "We use pnpm, not npm", "--kind", "tooling", *here).stdout
     (id_,) = ids(*here)
     assert said.startswith(f"added {id_} (project, tooling): We use pnpm, not npm\n")
-    assert "New sessions know it" in said
+    assert "It applies to new sessions" in said
     assert "We use pnpm" in run("memory", "list", *here).stdout
     assert f"- [{id_}, " in run("memory", "block", *here).stdout
     assert "We use pnpm" in run("memory", "recall", "pnpm", *here).stdout
     assert "undone" in run("memory", "undo", *here).stdout
     assert ids(*here) == []
-    assert "Nothing is known here yet" in run("memory", "list", *here).stdout
+    assert "There are no entries here yet" in run("memory", "list", *here).stdout
     assert "Nothing:" in run("memory", "block", *here).stdout
 
 
@@ -92,7 +92,7 @@ def test_an_entry_ends_is_confirmed_linked_and_erased(tmp_path: Path) -> None:
     assert "forgotten" in run("memory", "forget", "deploy", *here).stdout
     dsn = os.environ["MNEMOSYNE_DSN"]
     assert files_with(dsn, [b"Ada owns billing"])
-    assert run("memory", "forget", "Ada", "--erase", *here).stdout == "The words of 1 entry are gone.\n"
+    assert run("memory", "forget", "Ada", "--erase", *here).stdout == "The text of 1 entry was erased.\n"
     assert files_with(dsn, [b"Ada owns billing"]) == set()
     assert ids(*here) == []
     assert "Ada" not in run("memory", "history", *here).stdout
@@ -115,7 +115,7 @@ def test_what_is_exported_is_taken_in_elsewhere(tmp_path: Path) -> None:
     file.write_text('{"content": "fine"}\nnonsense\n')
     refused = run("memory", "import", str(file), "--project", str(there), code=1).stderr
     assert "Line 2 of" in refused
-    assert "Nothing was taken in" in refused
+    assert "Nothing was imported" in refused
     assert contents("--project", str(there)) == ["We use pnpm"]
 
 
@@ -146,7 +146,7 @@ def test_an_invalid_request_is_refused_with_one_sentence(tmp_path: Path, argumen
 
 def test_what_a_project_says_of_itself_is_shown_first_and_remembered_on_request(tmp_path: Path) -> None:
     here = ("--project", str(tmp_path))
-    assert "Nothing in this folder says what it is" in run("memory", "init", *here, code=1).stderr
+    assert "No entries can be proposed" in run("memory", "init", *here, code=1).stderr
     (tmp_path / "README.md").write_text("# App\n\nApp is a proxy that manages memory.\n")
     (tmp_path / "go.mod").write_text("module example.org/app\n")
     shown = run("memory", "init", *here).stdout
@@ -175,4 +175,4 @@ def test_a_credential_is_admitted_listed_and_removed_and_is_shown_nowhere(monkey
 def test_what_is_no_credential_is_not_admitted() -> None:
     for shown in (b"", b"two words", b"two\nlines"):
         assert "Standard input has no credential" in run("memory", "admit", code=2, stdin=shown).stderr
-    assert "exclude each other" in run("memory", "admit", "--list", "--remove", "a", code=2).stderr
+    assert "mutually exclusive" in run("memory", "admit", "--list", "--remove", "a", code=2).stderr

@@ -32,4 +32,4 @@ def test_a_server_is_shown_while_it_is_connected(dsn: str, environ: dict[str, st
 def test_where_nobody_is_connected_that_is_said(environ: dict[str, str]) -> None:
     done = invoked("nodes", environ=environ)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "No server and no worker is connected to this database.\n"
+    assert done.stderr == "No servers or workers are connected to this database.\n"

@@ -21,7 +21,7 @@ from mnemosyne.cli.objects import (
     TOPIC_HEADERS,
     _print_links,
     _row,
-    _whence,
+    _source_line,
     topic_rows,
     topics_as_json,
 )
@@ -72,7 +72,7 @@ def test_explain_tells_each_event_of_the_turn_in_the_words_of_the_other_lists() 
         what, why = describe_object(event, sized=False)
         assert any(event.object in line and why in line and what in line for _, lines in paragraphs for line in lines)
     assert f"zone {found.assessed.zone}" in told
-    assert "If this conversation were managed, its next request would begin no epoch: nothing is old enough." in told
+    assert "With managing on, the next request would not compact the context: nothing is old enough." in told
     assert all(each.id in told for each, _ in found.list_kept())
 
 
@@ -102,14 +102,16 @@ def test_a_link_reads_as_a_sentence_from_either_end(capsys: pytest.CaptureFixtur
 )
 def test_the_tool_is_named_once(key: str, said: str) -> None:
     event = attrs.evolve(made("a", 0), source_tool="Bash", source_key=key)
-    assert _whence(found_of("a", event).object).startswith(said)
+    assert _source_line(found_of("a", event).object).startswith(said)
 
 
-@pytest.mark.parametrize(("rewritten", "said"), [(True, "less what the rewrite freed, and"), (False, "last, and what")])
+@pytest.mark.parametrize(
+    ("rewritten", "said"), [(True, "minus the tokens freed by the compaction, plus"), (False, "43.1k tokens, plus")]
+)
 def test_an_estimate_says_that_it_is_one_after_a_rewrite(rewritten: bool, said: str) -> None:
     found = attrs.evolve(at(6), anchor=MeasuredPrompt(43_100, Features()), since_rewritten=rewritten)
     told = " ".join(line for _, lines in _paragraphs(found, None) for line in lines)
-    assert "from the 43.1k tokens that the provider counted last" in told
+    assert "from the provider's last count of 43.1k tokens" in told
     assert said in told
 
 
@@ -119,7 +121,7 @@ def test_topics_have_a_row_for_each_episode_and_say_the_same_in_json() -> None:
     topics = topics_of(snapshot(trio.run(log.read, stream), "main").memory, "main")
     rows, told = topic_rows(topics), topics_as_json(topics)
     assert [len(row) for row in rows] == [len(TOPIC_HEADERS)] * 4
-    assert [row[0] for row in rows] == [each["id"] or "(goes on)" for each in told["episodes"]]
+    assert [row[0] for row in rows] == [each["id"] or "(ongoing)" for each in told["episodes"]]
     assert [row[3] for row in rows] == [rows[0][0], "-", rows[0][0], "-"]
     assert told["themes"] == [[rows[0][0], rows[2][0]]]
 
@@ -204,10 +206,10 @@ def test_of_an_observed_session_the_planners_answer_is_told(logs: Callable[[str]
     listed = json.loads(run("objects", session, "--json"))
     assert listed["planned"].keys() == told.keys()
     assert {flag for each in listed["objects"] for flag in each["flags"] if flag.startswith("would")} == would
-    said = "If this conversation were managed, its next request would begin an epoch, which would show "
+    said = "With managing on, the next request would evict or shorten "
     assert said in run("objects", session)
     explained = run("explain", session)
     assert said in explained
-    assert "This conversation was observed: nothing asked for it to be managed.\n" in explained
+    assert "This conversation was observed: managing was not requested.\n" in explained
     for each in told["objects"][:8]:
         assert f"{each['object']} " in explained

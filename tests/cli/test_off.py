@@ -82,13 +82,13 @@ def test_all_sessions_are_turned_off_and_on_again(there: str) -> None:
 def test_of_one_session_is_said_what_that_does_to_it(there: str) -> None:
     managed, observed = (f"session {stream(number)}: " for number in (1, 2))
     assert off("managed") == f"{managed}no longer managed\n"
-    assert off("observed") == f"{observed}it was not managed, and will not be\n"
+    assert off("observed") == f"{observed}was not managed, and will not be\n"
     assert switched(there, stream(1)) == switched(there, stream(2)) == [False]
-    assert off("managed", "--undo").startswith(f"{managed}what begins in it from now on")
+    assert off("managed", "--undo").startswith(f"{managed}its new conversations, such as")
     assert switched(there, stream(1)) == [False, True]
-    assert off("managed", "--undo") == f"{managed}it was not turned off\n"
+    assert off("managed", "--undo") == f"{managed}was not turned off\n"
     off()
-    assert off("observed", "--undo").startswith(f"{observed}all sessions are turned off, so it stays so")
+    assert off("observed", "--undo").startswith(f"{observed}stays unmanaged, because managing is off for all sessions")
 
 
 def switched(there: str, stream: UUID | None = None) -> list[bool]:

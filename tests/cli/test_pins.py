@@ -17,11 +17,11 @@ OBJECT = next(
 
 def test_a_pin_holds_until_it_is_taken_back_and_each_is_recorded_once(conversation: str) -> None:
     assert run("pin", OBJECT, "--reason", "it is the plan").stdout == f"{OBJECT} is pinned.\n"
-    assert run("pin", OBJECT, "--reason", "it is the plan").stdout == f"{OBJECT} is pinned already.\n"
+    assert run("pin", OBJECT, "--reason", "it is the plan").stdout == f"{OBJECT} is pinned (no change).\n"
     shown = json.loads(run("object", OBJECT, "--json").stdout)
     assert "it is the plan" in json.dumps(shown)
-    assert run("unpin", OBJECT).stdout == f"{OBJECT} is free to go.\n"
-    assert run("unpin", OBJECT).stdout == f"{OBJECT} is free to go already.\n"
+    assert run("unpin", OBJECT).stdout == f"{OBJECT} is not pinned.\n"
+    assert run("unpin", OBJECT).stdout == f"{OBJECT} is not pinned (no change).\n"
 
 
 def test_a_program_hears_whether_a_pin_was_recorded(conversation: str) -> None:

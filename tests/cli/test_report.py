@@ -22,12 +22,12 @@ def test_a_report_tells_of_context_pressure_rewrites_and_money() -> None:
     assert output.startswith("a session\N{REPLACEMENT CHARACTER}  3 turns, 3 managed\n")
     for sentence in (
         "The largest prompt had 40.0k tokens (in main).",
-        "The window was in zone normal at 2 turns, caution at 1 turn.",
-        "Objects were lowered 0 times; nothing was missed.",
-        "Its history was rewritten 1 time:",
-        "  main 2 (cold): 6250 tokens of input at once, had paid after 1 turn, expected after 4 turns",
+        "The context was in zone normal at 2 turns, caution at 1 turn.",
+        "0 evictions; nothing was needed again.",
+        "Its context was compacted 1 time:",
+        "  main 2 (cold): cost 6250 input tokens, paid off after 1 turn, expected after 4 turns",
         "70.0k tokens sent, unmanaged 155.0k; $0.4376, unmanaged $0.9688: $0.5312 (55%) saved.",
-        "The provider billed 1.00 times what we expected.",
+        "The provider billed 1.00 times the expected amount.",
     ):
         assert sentence in output.splitlines(), sentence
 
@@ -36,7 +36,7 @@ def test_a_report_tells_how_much_of_what_was_sent_was_of_use_later(conversation:
     told = json.loads(run("report", conversation, "--json").stdout)["effective"]
     assert 0 < told["used_later"] < told["sent"]
     share = f"{told['used_later'] / told['sent']:.0%}"
-    assert f"tokens of objects that its requests held, {share} were of use later" in run("report", conversation).stdout
+    assert f"tokens of objects in its requests, {share} were used later" in run("report", conversation).stdout
 
 
 def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
@@ -61,7 +61,7 @@ def test_a_report_tells_what_was_asked_for_from_what_was_read_again(
     recorded(dsn, tmp_path, monkeypatch, [*MANAGED, created("k7m2qpd"), *faults])
     output = run("report", "a session").stdout
     assert (
-        "what it did not see was missed 3 times, at most 3 turns after it had been seen: the agent read or"
+        "evicted items were needed again 3 times, at most 3 turns after their last use: the agent read or"
         " ran it again 2 times, the model queried it 1 time." in output
     )
     assert "The thrash index was at most 0.2 (in main, turn 3), and 0.2 at the end:" in output
@@ -99,14 +99,14 @@ def test_a_report_is_also_json_and_a_page(tmp_path: Path) -> None:
 
 def test_a_report_says_what_paging_of_tools_does_and_whose_it_is() -> None:
     paged = PagingForecast(tools=25, paged=("Look", "Turn"), saved=9_100, called=(), is_the_clients=False)
-    rest = "The model must ask before it calls one of these"
+    rest = "The model must load one of these before it calls it"
     saying = (
-        "Paging of tool definitions (manage_tool_budget = 0) takes about 9100 tokens out of each request: 2 of its"
+        "Paging of tool definitions (manage_tool_budget = 0) removes about 9100 tokens from each request: 2 of the"
         f" client's 25 tools keep one line. {rest}"
     )
     assert paging_lines(paged) == [f"{saying}, and this session called none of them."]
     called = attrs.evolve(paged, called=("Turn\x1b",))
     assert paging_lines(called) == [f"{saying}, and this session called 1 of them (Turn\N{REPLACEMENT CHARACTER})."]
     assert paging_lines(attrs.evolve(paged, paged=(), saved=0)) == []
-    assert "left to it" in paging_lines(attrs.evolve(paged, paged=(), saved=0, is_the_clients=True))[0]
+    assert "does not page" in paging_lines(attrs.evolve(paged, paged=(), saved=0, is_the_clients=True))[0]
     assert paging_lines(None) == []

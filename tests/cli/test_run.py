@@ -156,9 +156,7 @@ def test_a_client_is_started_with_a_warning_where_its_upstream_is_silent(environ
     with listener(listens=True) as url:
         result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
     assert (result.returncode, result.stdout) == (0, "started\n")
-    assert result.stderr == (
-        f"mnemosyne: {url} has not answered within 3 s. {sys.executable} is started all the same.\n"
-    )
+    assert result.stderr == (f"mnemosyne: {url} has not answered within 3 s. {sys.executable} is started anyway.\n")
 
 
 def test_a_client_is_not_started_where_no_provider_takes_its_requests(
@@ -220,7 +218,7 @@ def status(**database: object) -> FoundServer:
             None,
             status(records_waiting=1, problem="the database is full: its disk is full"),
             [
-                "not all turns are recorded yet, and what is not when the server ends is lost: "
+                "some turns are not recorded yet, and will be lost if the server ends now: "
                 "the database is full: its disk is full"
             ],
         ),
@@ -232,9 +230,9 @@ def status(**database: object) -> FoundServer:
         (
             status(turns_lost=1),
             status(turns_lost=4, problem="the database is away"),
-            ["3 turns are not on record, or not whole: the database is away"],
+            ["3 turns were not recorded completely: the database is away"],
         ),
-        (None, status(turns_lost=1), ["1 turn is not on record, or not whole"]),
+        (None, status(turns_lost=1), ["1 turn was not recorded completely"]),
         (status(turns_lost=2), status(turns_lost=2), []),
         (
             attrs.evolve(status(), unrecorded={"/v1/a": 1}),
@@ -244,7 +242,7 @@ def status(**database: object) -> FoundServer:
         (
             None,
             None,
-            ["the server does not answer, so what was recorded is not known: see server.log in the data directory"],
+            ["the server does not respond, so some turns may be unrecorded: see server.log in the data directory"],
         ),
     ],
 )
@@ -289,10 +287,10 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home
         assert mnemosyne("run", "--port", port, "--manage-window", "160000", *nobody, environ=environ).stderr == ""
         asked = ("--port", port, "--manage", "--manage-window", "45000")
         assert mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines() == [
-            f"mnemosyne: this conversation will not be managed: {nobody[1]} cannot ask for that, and the server on "
-            f"{url} was started with mode observe. --port 0 starts one that manages.",
-            f"mnemosyne: the server on {url} was started with manage_window 160000 and keeps it; "
-            "--port 0 starts another one.",
+            f"mnemosyne: this conversation will not be managed: {nobody[1]} cannot request it, and the server on "
+            f"{url} was started with mode observe. Use --port 0 to start a managing server.",
+            f"mnemosyne: the server on {url} ignores --manage-window: it was started with 160000. "
+            "Use --port 0 to start another.",
         ]
         try:
             assert invoked("off", environ=environ).exit_code == 0
@@ -320,7 +318,7 @@ def test_another_database_than_the_joined_servers_is_said_without_its_password(e
         ):
             asked = ("--port", url.rpartition(":")[2], "--dsn", dsn, "--", sys.executable, "-c", "")
             told = mnemosyne("run", *asked, environ=environ).stderr
-            keeps = f"mnemosyne: the server on {url} was started with dsn embedded and keeps it; --port 0 starts"
+            keeps = f"mnemosyne: the server on {url} ignores --dsn: it was started with embedded. Use --port 0"
             assert told.startswith(keeps)
             assert "hush" not in told
             assert list_settings(load({"dsn": dsn}, {}))["dsn"] == shown
@@ -363,22 +361,22 @@ def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
         standin.script = from_data({"rules": [{"replies": replies}]})
         environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url, **PATIENT)
-        lacking = "lack the input of 2 rounds that clients do not see: 2000 tokens. `mnemosyne usage` has it."
+        lacking = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
         for agent, given_to_it, said in (
-            ("opencode/1.18.33", "1000", [f"mnemosyne: the client's own figures {lacking}"]),
+            ("opencode/1.18.33", "1000", [f"mnemosyne: the client's cost display is {lacking}"]),
             ("claude-cli/2.1.329", "3000", []),
         ):
             result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
             *before, recorded = result.stderr.splitlines()
             assert (result.stdout.strip(), before) == (given_to_it, said)
             price = r"\$0\.01\d\d"
-            told = rf"mnemosyne: recorded 1 turn, {price}, {price} more than without us: mnemosyne open [0-9a-f]{{8}}"
+            told = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged: mnemosyne open [0-9a-f]{{8}}"
             assert re.fullmatch(told, recorded)
         with serving(environ=environ) as url:
             for _ in range(2):
                 asked = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
                 told, recorded = mnemosyne(*asked, environ=environ).stderr.splitlines()
-                assert told == f"mnemosyne: the figures of this server's clients {lacking}"
+                assert told == f"mnemosyne: the cost displays of this server's clients are {lacking}"
                 assert "recorded 1 turn" in recorded
 
 
@@ -646,10 +644,10 @@ def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_s
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (("--fork", "@3"), 2, "is no SESSION, SESSION@TURN or"),
-        (("--fork", "319a@th ree"), 2, "is no turn's number and no checkpoint's name"),
-        (("--off",), 2, "--off reaches Claude Code and opencode"),
-        (("--off", "--manage"), 2, "are opposites"),
+        (("--fork", "@3"), 2, "is not of the form SESSION, SESSION@TURN or"),
+        (("--fork", "319a@th ree"), 2, "is neither a turn number"),
+        (("--off",), 2, "--off works with Claude Code and opencode"),
+        (("--off", "--manage"), 2, "mutually exclusive"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_before_anything_is_started(

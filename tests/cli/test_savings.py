@@ -41,12 +41,12 @@ def test_where_a_session_was_only_observed_nothing_was_saved_and_that_is_said() 
 @pytest.mark.usefixtures("managed")
 @pytest.mark.parametrize("when", ["yesterday", "7", "2026-13-01", "-3d"])
 def test_a_time_that_is_none_is_refused_with_what_would_be(when: str) -> None:
-    assert "give a date as 2026-11-21, or 12h, 7d, 2w" in run("savings", "--since", when, code=2).stderr
+    assert "give a date such as 2026-11-21, or 12h, 7d, 2w" in run("savings", "--since", when, code=2).stderr
 
 
 @pytest.mark.usefixtures("managed")
 def test_that_no_turn_is_so_young_is_not_said_as_if_there_were_none() -> None:
-    assert run("savings", "--since", "2030-01-01").stderr == "No turn of the ledger began since 2030-01-01.\n"
+    assert run("savings", "--since", "2030-01-01").stderr == "The ledger has no turns since 2030-01-01.\n"
 
 
 def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_a_quote_is_the_bytes_that_it_names() -> None:
     for named in (("mine", best["id"]), (best["id"], "--session", "mine")):
         assert CliRunner().invoke(main, ["object", *named, "--json"]).stdout == full.stdout
     for wrong in (["mine", "other", best["id"]], ["mine", best["id"], "--session", "other"]):
-        assert "One session and one object are needed" in CliRunner().invoke(main, ["object", *wrong]).stderr
+        assert "Give one object, and at most one session" in CliRunner().invoke(main, ["object", *wrong]).stderr
     assert CliRunner().invoke(main, ["object", "nobody", best["id"]]).exit_code == 1
     text = f"file_path: src/parser.py\n{PARSER}".encode()
     assert text[quote["start"] : quote["end"]].decode() == quote["text"]
@@ -159,7 +159,7 @@ def test_a_path_finds_its_file_and_each_result_says_whether_it_is_out_of_date() 
 
 @pytest.mark.usefixtures("read_files")
 def test_only_the_session_that_is_named_is_searched_and_nothing_relevant_is_said() -> None:
-    assert ask("other", "ERR_HEADER_2041").stdout == "Nothing that is remembered has to do with this.\n"
+    assert ask("other", "ERR_HEADER_2041").stdout == "No relevant objects.\n"
     assert json.loads(ask("other", "ERR_HEADER_2041", "--json").stdout)["results"] == []
 
 
@@ -175,8 +175,8 @@ def test_filters_and_the_limit_choose() -> None:
         "src/parser.py",
         "src/pool.py",
     }
-    assert "no such objects" in ask("mine", "x", "--kind", "plan").stderr
-    assert "no such objects" in ask("mine", "x", "--turns", "7").stderr
+    assert "no matching objects" in ask("mine", "x", "--kind", "plan").stderr
+    assert "no matching objects" in ask("mine", "x", "--turns", "7").stderr
     assert sources("--tag", "nosuch") == []
     assert "has no branch 'nowhere'" in ask("mine", "x", "--branch", "nowhere", code=1).stderr
 
@@ -211,8 +211,8 @@ def test_what_cannot_be_read_is_counted_by_a_search_and_by_the_doctor(read_files
     first = "select originator_id from mnemosyne.stored_events order by notification_id limit 1"
     query(read_files, f"delete from mnemosyne.content where stream = ({first})")
     done = ask("mine", "ERR_HEADER_2041")
-    assert "Nothing that is remembered has to do with this." in done.stdout
-    assert re.search(r"^\d objects cannot be read and could not be searched\.$", done.stderr, re.MULTILINE), done.stderr
+    assert "No relevant objects." in done.stdout
+    assert re.search(r"^\d objects cannot be read and were not searched\.$", done.stderr, re.MULTILINE), done.stderr
     found = CliRunner().invoke(main, ["doctor"]).output
     assert "objects that search leaves out since they could not be read: " in found
     assert "the store does not hold" in found
@@ -228,9 +228,9 @@ def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> 
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert "The index is there" in index("build")
+    assert "The index was built" in index("build")
     assert found_by("--all-sessions", "ERR_HEADER_2041") == before
-    assert index("drop") == "The index is gone.\n"
+    assert index("drop") == "The index was dropped.\n"
     assert index("drop") == "There was no index.\n"
 
 
@@ -240,7 +240,7 @@ def test_the_index_for_approximate_search_is_made_and_taken_away_on_demand() -> 
     [
         (["mine", "--branch", "main"], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--file", "y"], "Give QUESTION, or SESSION and QUESTION"),
-        (["mine", "x", "--turns", "3-"], "no range of turns"),
+        (["mine", "x", "--turns", "3-"], "nor a range of turns"),
         (["mine", "x", "--all-sessions"], "Give QUESTION, or SESSION and QUESTION"),
         (["x", "--all-sessions", "--project", "."], "Give QUESTION, or SESSION and QUESTION"),
         (["x", "--all-sessions", "--branch", "main"], "--branch needs SESSION"),

@@ -45,7 +45,7 @@ def test_a_file_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("port = 1\n")
     result = config("init", "--config", str(file))
-    assert (result.exit_code, result.output) == (1, f"Error: {file} is there already; nothing was changed.\n")
+    assert (result.exit_code, result.output) == (1, f"Error: {file} already exists; nothing was changed.\n")
     assert file.read_text() == "port = 1\n"
 
 
@@ -148,7 +148,7 @@ def test_a_removed_setting_cannot_be_set_and_a_file_that_names_it_is_warned_of_o
 def test_what_was_set_is_in_force_and_the_file_stays_as_private_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     result = config("set", "log-level", "debug", "--data-dir", str(tmp_path))
-    assert result.output == f"log_level = debug stands in {file}; servers that start have it.\n"
+    assert result.output == f"log_level = debug was written to {file}; it applies to servers started from now on.\n"
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o640)
     config("--config", str(file), "set", "upstreams", "local=http://127.0.0.1:11434")
@@ -167,7 +167,7 @@ def test_a_password_is_not_shown_and_a_stronger_value_is_said(tmp_path: Path) ->
         MNEMOSYNE_DSN="postgresql://other/db",
     )
     assert "s3cret" not in result.output
-    assert "environment MNEMOSYNE_DSN is stronger" in result.output
+    assert "environment MNEMOSYNE_DSN overrides the file" in result.output
     assert load({"data_dir": str(tmp_path)}, {}).dsn == "postgresql://me:s3cret@host/db"
 
 

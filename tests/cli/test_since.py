@@ -20,5 +20,5 @@ def test_a_time_is_a_date_or_so_long_ago_and_none_is_for_ever() -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "7", "7y", "2026-13-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no time; give a date as 2026-11-21, or 12h, 7d, 2w"):
+    with pytest.raises(click.BadParameter, match="is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w"):
         start_of(text)

@@ -33,7 +33,7 @@ def test_json_holds_what_json_can(golden: str) -> None:
         "n": 1, "d": 2.5, "text": "a\n\x1bb", "is": True, "none": None, "nan": None,
         "at": "2026-11-23T12:00:00+00:00", "span": "1 day, 0:00:00",
     }  # fmt: skip
-    assert "have one name" in run("sql", "select 1 as a, 2 as a", "--json", code=2).stderr
+    assert "have the same name" in run("sql", "select 1 as a, 2 as a", "--json", code=2).stderr
 
 
 def test_read_models_are_brought_up_to_date_first(golden: str) -> None:
@@ -55,4 +55,4 @@ def test_what_the_database_refuses_is_said_in_its_words_with_the_exit_code_of_a_
 
 def test_the_embedded_database_has_no_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mnemosyne.cli.reading.has_log", lambda config: True)
-    assert "lets in nobody but its owner" in run("sql-reader", "ada", "--data-dir", str(tmp_path), code=1).stderr
+    assert "Only its owner can connect" in run("sql-reader", "ada", "--data-dir", str(tmp_path), code=1).stderr

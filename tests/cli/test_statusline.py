@@ -39,7 +39,7 @@ def test_the_line_tells_of_the_client_s_own_session_and_of_no_other(dsn: str, tm
         assert told({"session_id": "another"}, own) == NOTHING
 
 
-NOTHING = "mnemosyne: no answer about this session"
+NOTHING = "mnemosyne: no data for this session"
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:999999", "127.0.0.1", ""])
@@ -68,8 +68,8 @@ def test_a_line_says_what_is_known_and_no_more() -> None:
     assert render({"context": 40_412, "zone": "caution", "cost": 4_560_000_000, "saved": 6_030_000_000,
                    "rewritten": 153, "plan": "3 of 7", "quota": quota,
                    "repeated": {"tool": "Bash", "times": 4}, "passed": {"budget": 4_000_000_000}}) == (
-        "mnemosyne: context 40.4k (caution) | $4.5600, saved $6.0300 | rewritten at turn 153 | plan 3 of 7 |"
-        " Bash called 4 times with the same answer | over its budget of $4.0000 | 5h 41%"
+        "mnemosyne: context 40.4k (caution) | $4.5600, saved $6.0300 | compacted at turn 153 | plan 3 of 7 |"
+        " Bash called 4 times with the same result | over its budget of $4.0000 | 5h 41%"
     )  # fmt: skip
     assert render({"context": None, "zone": None, "cost": None, "saved": None, "rewritten": None, "quota": []}) == (
         "mnemosyne: context -"

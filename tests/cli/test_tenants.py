@@ -193,7 +193,7 @@ def test_all_of_a_tenant_is_forgotten_and_nothing_of_another(both: Path) -> None
     assert len(frames) > 5
     theirs, others = b"Ada deploys on Mondays.", b"Grace deploys on Fridays."
     assert all(files_with(dsn, [each]) for each in (*frames, theirs, others))
-    assert "Erase everything of tenant t: 1 session, and" in run("forget", "--all", "--tenant", "t", code=1).stderr
+    assert "Erase 1 session and all saved facts of tenant t?" in run("forget", "--all", "--tenant", "t", code=1).stderr
     told = json.loads(run("forget", "--all", "--tenant", "t", "--yes", "--json").stdout)
     assert (told["tenant"], told["sessions"], told["entries"], told["files"]) == ("t", 1, 1, "rewritten")
     assert told["erased"] > 0
@@ -204,7 +204,7 @@ def test_all_of_a_tenant_is_forgotten_and_nothing_of_another(both: Path) -> None
     assert run("verify").stdout == before
     assert "Grace deploys on Fridays." in run("memory", "list", "--tenant", "local").stdout
     again = run("forget", "--all", "--tenant", "t", "--yes").stdout
-    assert "0 pieces of content of 1 session erased, and the words of 0 entries" in again
+    assert "0 pieces of content of 1 session erased, and the text of 0 facts" in again
 
 
 @pytest.mark.parametrize("given", [[], [NAME, "--all"]])

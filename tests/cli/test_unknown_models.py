@@ -23,7 +23,7 @@ def nothing_known() -> Iterator[None]:
     [
         ("sessions", "No price is known for claude-opus-5-5"),
         ("usage", "No price is known for claude-opus-5-5"),
-        ("explain SESSION", "The table of models does not know all of claude-opus-5-5"),
+        ("explain SESSION", "The table of models has incomplete data for claude-opus-5-5"),
         ("doctor", "no price is known for another-model, claude-opus-5-5"),
     ],
 )

@@ -15,7 +15,7 @@ def test_usage_adds_up_by_day_by_default() -> None:
     assert found[0] == ["DAY", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"]
     assert found[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.0008+"]
     assert run("usage").stdout.splitlines()[-1] == (
-        "No price is known for gpt: 1 reply is counted and not priced. Set it, in dollars: mnemosyne config price gpt "
+        "No price is known for gpt: 1 reply is counted but not priced. Set it, in dollars: mnemosyne config price gpt "
         "INPUT OUTPUT CACHE-READ"
     )
 
@@ -25,7 +25,7 @@ def test_usage_by_model_says_which_have_no_price() -> None:
     assert words(run("usage", "--by", "model").stdout)[1:4] == [
         ["claude-opus-5-5", "12", "84", "0", "0", "24", "$0.0008"],
         ["gpt", "1", "7", "0", "0", "2", "?"],
-        ["in", "all", "13", "91", "0", "0", "26", "$0.0008+"],
+        ["total", "13", "91", "0", "0", "26", "$0.0008+"],
     ]
     priced, unpriced = json.loads(run("usage", "--by", "model", "--json").stdout)
     assert (priced["model"], priced["dollars"], priced["unpriced_replies"]) == (

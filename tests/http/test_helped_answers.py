@@ -138,7 +138,7 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
         assert moment.helped == [event]
         ((said, lines),) = _render_helped(moment)
         assert QUESTION in said
-        assert f"answered in 1 sentence, each found in its object; ${event.nanodollars / 1e9:.4f}." in said
+        assert f"answered in 1 sentence, each verified against its object; ${event.nanodollars / 1e9:.4f}." in said
         assert lines == [f"{sentence.object} bytes {sentence.start}-{sentence.end}: {SENTENCE}"]
 
 

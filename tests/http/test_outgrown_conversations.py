@@ -192,7 +192,7 @@ async def test_user_is_told_the_size_of_the_conversation_without_the_proxy(files
     told = _as_json(found, None)["without_us"]
     sentences = [sentence for sentence, _ in _paragraphs(found, None)]
     assert (told["outcome"], told["model_window"]) == (outcome, MODEL_WINDOW)
-    assert any(f"{told['tokens'] / 1000:.1f}k tokens, and its model takes 40.0k" in each for each in sentences)
+    assert any(f"{told['tokens'] / 1000:.1f}k tokens, and the model's limit is 40.0k" in each for each in sentences)
 
 
 async def test_user_of_an_observed_conversation_is_not_told_its_size() -> None:

@@ -93,7 +93,7 @@ async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_w
             assert_nothing_of_ours(client)
             found = memory_travel.snapshot(await log.read(await stage.stream()), "main")
         lines = [line for _, paragraph in _paragraphs(found, None) for line in paragraph]
-        assert f"Its model takes 24.0k tokens, as the provider stated at main {stated.turn}." in lines
+        assert f"The model's limit is 24.0k tokens, as the provider stated at main {stated.turn}." in lines
     await check_replay(log)
 
 

@@ -36,7 +36,7 @@ async def test_an_excess_from_one_requests_new_content_is_reported() -> None:
         said = excess_text(found)
         assert said.startswith("window 14.0k, sent ")
         assert " at turn 3, because the window overflows" in said
-        assert "came with this request" in said
+        assert "is new in this request" in said
         assert excess_as_json(found)["window_tokens"] == SMALL
 
 

@@ -20,8 +20,8 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 31_700, 27_000),
-    "actors": Budget("mnemosyne/actors", 6_400, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_450, 2_300),
+    "actors": Budget("mnemosyne/actors", 6_450, 5_400),
+    "projections": Budget("mnemosyne/projections", 2_460, 2_300),
     "services": Budget("mnemosyne/services", 7_500, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_100, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),

@@ -22,10 +22,10 @@ EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
 observe: plain              4            4       4      5    7        2980           833    4     21   2780      4
 observe: tool               4            4       4      5    8        3231         23223    4     21  69935      4
-manage: plain               5            5       4      7   10        4059          1108    6     47   5326      5
-manage: tool                5            5       4      7   11        4367         23599    6     45 161876      5
-manage: hidden              7            7       6      9   16        5601          3436    8     74  98606      7
-manage: epoch               5            5       4      9   12        4437          2195    7    120 193215      4
+manage: plain               5            5       4      7   10        4059          1108    5     45   5184      5
+manage: tool                5            5       4      7   11        4367         23599    5     45 161876      5
+manage: hidden              7            7       6      9   16        5601          3436    7     72  98464      7
+manage: epoch               5            5       4      9   12        4437          2195    6    118 193067      4
 observe: turn 103           4            4       4      4    6        2241           708    4     16  80317      4
 observe: turn 203           4            4       4      4    6        2241           708    4     16  80318      4
 observe: turn 2003          4            4       4      4    6        2258           709    4     16  80321      1

@@ -76,7 +76,7 @@ def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(ds
         priority, ours = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (maker, server.pid))
         assert priority == min(19, ours + NICENESS)  # turns come first
         reply = browser.get("/-/")
-        assert (reply.status, b"Nothing was recorded yet" in reply.body) == (200, True)
+        assert (reply.status, b"No sessions yet" in reply.body) == (200, True)
         assert Browser(browser.address).get("/-/").status == 401
         assert browser.get("/-/", Origin=f"http://{browser.address}").status == 200  # as a browser sends with our forms
         assert browser.get("/-/", Origin="http://127.0.0.1:1").status == 403

@@ -96,7 +96,7 @@ async def test_a_refusing_collector_is_reported_once(
             collector.taken.clear()
         collector.status = 200
         sender.note(turn(), 42, 0.5, None)
-        await until(lambda: "taken again" in caplog.text)
+        await until(lambda: "sent again" in caplog.text)
         nursery.cancel_scope.cancel()
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
         "Spans are being dropped",

@@ -46,7 +46,7 @@ def test_a_taken_port_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> No
     assert result.stdout == ""
     assert result.stderr == (
         f"Error: Cannot listen on 127.0.0.1:{port}: Address already in use. "
-        "Another server may be running there; choose another with --port, or 0 for a free one.\n"
+        "Another server may be using it; choose another with --port, or 0 for a free port.\n"
     )
 
 

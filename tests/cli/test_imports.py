@@ -80,7 +80,7 @@ def test_the_help_of_a_command_reads_no_part_that_serves() -> None:
     assert len(modules) <= 700
 
 
-@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 112), ("context SESSION", 120)])
+@pytest.mark.parametrize(("command", "most"), [("branches SESSION", 113), ("context SESSION", 120)])
 def test_what_was_sent_and_when_is_told_without_what_decides(command: str, most: int, conversation: str) -> None:
     modules = imported(*command.replace("SESSION", conversation).split())
     assert modules & (SERVING | DECIDING) == set()

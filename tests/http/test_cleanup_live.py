@@ -338,7 +338,7 @@ async def test_collapsed_turns_are_released_and_the_provider_keeps_the_text(
         await client.turn(*results_of(message))
         released = {each.object for each in await stage.events_until(ObjectReleased)}
         assert {first, second} <= released
-        assert "1 texts for what was collapsed" in caplog.text
+        assert "1 texts are for collapsed objects" in caplog.text
         await client.turn(text("Go on."))
         assert "Two files were read." in texts_of(stage.upstream[-1]["messages"])[-1]
         assert not [each for each in await done(stage) if isinstance(each, ObjectSummarized)]

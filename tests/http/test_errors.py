@@ -60,7 +60,7 @@ async def test_request_without_a_model_is_not_sent_if_two_providers_match(dialec
         reply = await exchange(proxy.url, PATHS[dialect.name], body)
     assert reply.status == 400
     assert "names no model" in (told := assert_form(dialect, reply.body, "invalid_request_error"))
-    assert told.endswith("There are qwen (qwen*); gpt (gpt*).")
+    assert told.endswith("Candidates: qwen (qwen*); gpt (gpt*).")
     assert not standin.exchanges
 
 

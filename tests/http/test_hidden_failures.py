@@ -64,7 +64,7 @@ async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
         first, *tries = [each.body for each in stage.standin.messages]
         assert len({first, *tries}) == 2  # the same body each time
         assert len(tries) == 3
-        assert "a hidden round failed and is sent again" in caplog.text
+        assert "a hidden round failed and is retried" in caplog.text
         assert (await client.turn(text("And now?")))["content"][-1] == HERE
         assert_nothing_of_ours(client)
         assert_prefixes(stage.upstream)

@@ -172,7 +172,7 @@ def test_a_client_is_not_started_where_no_provider_takes_its_requests(
     with listener(listens=False) as proxy:
         result = mnemosyne("run", "--", str(program), environ=environ | {"HTTPS_PROXY": proxy, "https_proxy": proxy})
     assert (result.returncode, result.stdout) == (1, "")
-    assert "its requests (responses) would go to https://api.anthropic.com, which does not take them" in result.stderr
+    assert "its requests (responses) would go to https://api.anthropic.com, which does not accept them" in result.stderr
     assert "--upstreams, such as openai=https://api.openai.com" in result.stderr
 
 

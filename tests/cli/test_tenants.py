@@ -209,4 +209,4 @@ def test_all_of_a_tenant_is_forgotten_and_nothing_of_another(both: Path) -> None
 
 @pytest.mark.parametrize("given", [[], [NAME, "--all"]])
 def test_either_a_session_is_forgotten_or_all(both: Path, given: list[str]) -> None:
-    assert "not both" in run("forget", *given, "--yes", code=2).stderr
+    assert "either a SESSION or --all" in run("forget", *given, "--yes", code=2).stderr

@@ -1,4 +1,4 @@
-"""Failing hidden rounds: the proxy waits out a temporary failure, and the client gets keep-alives only."""
+"""Failing hidden rounds: the proxy waits out a temporary failure, and the client gets keep-alive messages only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keep-alives during long hidden rounds: the client gets one every 15 seconds."""
+"""Keep-alive messages during long hidden rounds: the client gets one every 15 seconds."""
 
 import itertools
 from collections.abc import Callable

@@ -79,7 +79,7 @@ def test_home_without_transcripts_is_reported_with_exit_code_2(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--since", "soon"), "'soon' is no time"),
+        (("--since", "soon"), "'soon' is not a time"),
         (("--tariffs", "flat"), "There is no tariff 'flat'"),
         (("/none/of/these",), "Skipped: /none/of/these: it cannot be read: No such file or directory."),
     ],

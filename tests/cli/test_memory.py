@@ -13,7 +13,7 @@ from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.services.knowledge import describe
 from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run
-from tests.domain.knowledge.support import HERE, ArchivedContents
+from tests.domain.knowledge.support import HERE, KnowledgePlace
 
 
 @pytest.fixture(autouse=True)
@@ -71,11 +71,11 @@ def test_a_change_keeps_what_was_said_before(tmp_path: Path) -> None:
 def test_the_source_of_an_entry_is_shown_with_the_bytes_that_hold_its_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    archived, source = ArchivedContents(), Provenance(session=UUID(int=7), branch="main", turn=12)
-    archived.remember("we use pnpm", provenance=source)
-    archived.remember("we use trio", provenance=source)
-    archived.remember("we use make")
-    first, second, third = [describe(PlacedEntry(HERE, each)) for each in archived.known.entries.values()]
+    place, source = KnowledgePlace(), Provenance(session=UUID(int=7), branch="main", turn=12)
+    place.remember("we use pnpm", provenance=source)
+    place.remember("we use trio", provenance=source)
+    place.remember("we use make")
+    first, second, third = [describe(PlacedEntry(HERE, each)) for each in place.known.entries.values()]
     print_sources([first | {"words": {"start": 30, "end": 41}}, second, third])
     assert capsys.readouterr().out == (
         f"{first['id']}: turn 12 of 00000000, branch main, bytes 30-41 of its request\n"

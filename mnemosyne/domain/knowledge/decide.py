@@ -5,7 +5,6 @@ an explicit one.
 """
 
 from base64 import b32encode
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -26,14 +25,11 @@ from mnemosyne.domain.knowledge.events import (
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
-from mnemosyne.domain.knowledge.words import clean_content, clean_detail, content_words, is_same, likeness
+from mnemosyne.domain.knowledge.words import clean_content, clean_detail, is_same
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000
 """Limit on the valid entries of one place: each session's first request searches all of them."""
-
-ALIKE = 0.5
-"""Share of common words from which on two entries are about the same subject."""
 
 
 def _storable(key: str) -> str:
@@ -382,18 +378,3 @@ def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:
     left = [each for each in command.entries if not known.entries[each].erased]
     erased = tuple(EntryErased(at=command.at, write=command.write, entry=each) for each in left)
     return WriteOutcome("erased", erased, why=f"{len(left)} of {len(command.entries)}")
-
-
-def _find_alike(draft: EntryDraft, entries: Iterable[Entry]) -> Entry | None:
-    nearest, near = _find_nearest(draft, entries)
-    return nearest if near >= ALIKE else None
-
-
-def _find_nearest(draft: EntryDraft, entries: Iterable[Entry]) -> tuple[Entry | None, float]:
-    wanted = content_words(draft.content)
-    best, most = None, 0.0
-    for each in entries:
-        near = likeness(wanted, content_words(each.content))
-        if near > most:
-            best, most = each, near
-    return best, most

@@ -64,11 +64,6 @@ def is_same(one: str, other: str) -> bool:
     return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
 
 
-def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """The Jaccard similarity of two sets of words, 0 to 1."""
-    return len(one & other) / len(one | other) if one and other else 0.0
-
-
 def content_words(text: str) -> frozenset[str]:
     """The content words of an entry."""
     return frozenset(query_words(text))

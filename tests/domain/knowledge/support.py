@@ -37,7 +37,7 @@ def extracted(content: str, **fields: Any) -> EntryDraft:
     return draft(content, source=EntrySource.EXTRACTED, **{"confidence": 0.8, **fields})
 
 
-class ArchivedContents:
+class KnowledgePlace:
     """The knowledge of a place, command by command."""
 
     def __init__(self, name: str = "w") -> None:
@@ -86,23 +86,23 @@ def steps() -> st.SearchStrategy[list[Step]]:
     return st.lists(st.tuples(verbs, st.integers(0, 9), st.integers(0, 9), st.integers(-2 * DAY, 5 * DAY)), max_size=25)
 
 
-def follow(done: Sequence[Step]) -> list[tuple[int, ArchivedContents]]:
+def follow(done: Sequence[Step]) -> list[tuple[int, KnowledgePlace]]:
     """The state after each successful step, with its recording time."""
-    archived, at, found = ArchivedContents(), FIRST, []
+    place, at, found = KnowledgePlace(), FIRST, []
     for verb, one, other, later in done:
         at += later
         try:
-            archived.take(_command(archived, verb, one, other, at))
+            place.take(_command(place, verb, one, other, at))
         except NotFound:
             continue
-        kept = ArchivedContents()
-        kept.events, kept.known = list(archived.events), archived.known
-        found.append((archived.known.last_at, kept))
+        kept = KnowledgePlace()
+        kept.events, kept.known = list(place.events), place.known
+        found.append((place.known.last_at, kept))
     return found
 
 
-def _command(archived: ArchivedContents, verb: str, one: int, other: int, at: int) -> KnowledgeCommand:
-    write, ids = archived.write(), list(archived.known.entries)
+def _command(place: KnowledgePlace, verb: str, one: int, other: int, at: int) -> KnowledgeCommand:
+    write, ids = place.write(), list(place.known.entries)
     wanted = ids[one % len(ids)] if ids else "nothing"
     match verb:
         case "remember":

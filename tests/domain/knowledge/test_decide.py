@@ -23,29 +23,29 @@ from mnemosyne.domain.knowledge.events import EntryEnded, EntryWritten, Knowledg
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, OwnerProof
 from mnemosyne.domain.knowledge.state import MOST_PRESENTED
 from mnemosyne.errors import BadEntry, NotFound
-from tests.domain.knowledge.support import DAY, FIRST, ArchivedContents, Step, draft, follow, held, steps
+from tests.domain.knowledge.support import DAY, FIRST, KnowledgePlace, Step, draft, follow, held, steps
 
 SESSION = UUID(int=7)
 
 
 def test_a_place_is_opened_once_with_the_first_entry() -> None:
-    archived = ArchivedContents()
-    archived.remember("one")
-    archived.remember("two")
-    assert [isinstance(each, KnowledgeOpened) for each in archived.events] == [True, False, False]
+    place = KnowledgePlace()
+    place.remember("one")
+    place.remember("two")
+    assert [isinstance(each, KnowledgeOpened) for each in place.events] == [True, False, False]
 
 
 def test_an_update_ends_the_old_entry_and_writes_another_in_one_append() -> None:
-    archived = ArchivedContents()
-    old = archived.remember("we use npm")
-    before = list(archived.events)
-    new = archived.update("npm", "we use pnpm", at=FIRST + DAY)
-    ended, written = archived.events[len(before) :]
+    place = KnowledgePlace()
+    old = place.remember("we use npm")
+    before = list(place.events)
+    new = place.update("npm", "we use pnpm", at=FIRST + DAY)
+    ended, written = place.events[len(before) :]
     assert isinstance(ended, EntryEnded)
     assert isinstance(written, EntryWritten)
     assert (ended.entry, ended.valid_until, ended.reason) == (old, FIRST + DAY, EndReason.REPLACED)
     assert (written.entry, written.replaces, written.valid_from) == (new, old, FIRST + DAY)
-    assert archived.events[: len(before)] == before
+    assert place.events[: len(before)] == before
 
 
 @given(steps())
@@ -53,109 +53,109 @@ def test_no_event_is_ever_changed_and_recorded_times_never_go_back(done: list[St
     found = follow(done)
     for (_, one), (_, next_one) in pairwise(found):
         assert next_one.events[: len(one.events)] == one.events
-    for _, archived in found[-1:]:
-        times = [each.at for each in archived.events]
+    for _, place in found[-1:]:
+        times = [each.at for each in place.events]
         assert times == sorted(times)
 
 
 @given(steps())
 def test_an_entry_and_its_replacement_are_never_valid_at_once(done: list[Step]) -> None:
-    for at, archived in follow(done):
-        valid = {each.id: each for each in archived.known.valid(at)}
+    for at, place in follow(done):
+        valid = {each.id: each for each in place.known.valid(at)}
         assert not any(each.replaced_by in valid for each in valid.values())
 
 
 @given(steps())
 def test_undoing_a_write_restores_the_previous_state(done: list[Step]) -> None:
-    for at, archived in follow(done):
-        before = held(archived.known, at)
-        trial = ArchivedContents()
-        trial.events, trial.known = list(archived.events), archived.known
+    for at, place in follow(done):
+        before = held(place.known, at)
+        trial = KnowledgePlace()
+        trial.events, trial.known = list(place.events), place.known
         trial.take(RememberEntry(at=at, write="trial", draft=draft("something that nobody said")))
         trial.take(UndoWrite(at=at, write="back", undone="trial"))
         assert held(trial.known, at) == before
 
 
 def test_an_update_is_undone_as_a_whole() -> None:
-    archived = ArchivedContents()
-    archived.remember("we use npm")
-    new = archived.update("npm", "we use pnpm", at=FIRST + DAY)
-    archived.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=archived.known.entries[new].write))
-    assert archived.lines(FIRST + 3 * DAY) == ["we use npm"]
+    place = KnowledgePlace()
+    place.remember("we use npm")
+    new = place.update("npm", "we use pnpm", at=FIRST + DAY)
+    place.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=place.known.entries[new].write))
+    assert place.lines(FIRST + 3 * DAY) == ["we use npm"]
     with pytest.raises(NotFound, match="may have been already"):
-        archived.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
+        place.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
 
 
 def test_a_write_with_later_changes_cannot_be_undone() -> None:
-    archived = ArchivedContents()
-    archived.remember("we use npm")
-    archived.update("npm", "we use pnpm", at=FIRST + DAY)
-    archived.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
+    place = KnowledgePlace()
+    place.remember("we use npm")
+    place.update("npm", "we use pnpm", at=FIRST + DAY)
+    place.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
     with pytest.raises(NotFound, match="was changed since, by w3"):
-        archived.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
+        place.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
 
 
 @pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])
 def test_a_known_entry_is_not_written_twice(again: str) -> None:
-    archived = ArchivedContents()
-    first = archived.remember("we use npm")
-    count = len(archived.events)
-    assert archived.remember(again, at=FIRST + DAY) == first
-    assert len(archived.events) == count
+    place = KnowledgePlace()
+    first = place.remember("we use npm")
+    count = len(place.events)
+    assert place.remember(again, at=FIRST + DAY) == first
+    assert len(place.events) == count
 
 
 def test_a_backward_clock_does_not_change_past_states() -> None:
-    archived = ArchivedContents()
-    archived.remember("one", at=FIRST)
-    archived.remember("two", at=FIRST - 10 * DAY)
-    assert [each.at for each in archived.events] == [FIRST] * 3
+    place = KnowledgePlace()
+    place.remember("one", at=FIRST)
+    place.remember("two", at=FIRST - 10 * DAY)
+    assert [each.at for each in place.events] == [FIRST] * 3
 
 
 def test_ambiguous_words_raise_an_error_that_names_all_candidates() -> None:
-    archived = ArchivedContents()
-    one, other = archived.remember("port 80 is taken"), archived.remember("port 81 is free")
+    place = KnowledgePlace()
+    one, other = place.remember("port 80 is taken"), place.remember("port 81 is free")
     with pytest.raises(NotFound, match=f"2 entries have these words: {one} .*; {other} "):
-        find_entry(archived.known, "port", FIRST)
-    assert find_entry(archived.known, "FREE", FIRST).id == other
-    assert find_entry(archived.known, one, FIRST).id == one
+        find_entry(place.known, "port", FIRST)
+    assert find_entry(place.known, "FREE", FIRST).id == other
+    assert find_entry(place.known, one, FIRST).id == one
 
 
 def test_an_ended_entry_is_not_ended_again_and_the_error_names_its_successor() -> None:
-    archived = ArchivedContents()
-    old = archived.remember("port 80")
-    new = archived.update(old, "port 81", at=FIRST + 1)
+    place = KnowledgePlace()
+    old = place.remember("port 80")
+    new = place.update(old, "port 81", at=FIRST + 1)
     with pytest.raises(NotFound, match=f"does not hold any more; {new} took its place"):
-        archived.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
+        place.take(ForgetEntry(at=FIRST + 2, write="f", wanted=old))
 
 
 def test_a_future_entry_can_be_changed_and_forgotten_and_is_not_written_twice() -> None:
-    archived = ArchivedContents()
-    later = archived.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
-    assert archived.lines(FIRST) == []
-    assert archived.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY) == later
-    changed = archived.update("Basel", "the office moves to Bern", at=FIRST + DAY, valid_from=FIRST + 20 * DAY)
-    assert archived.lines(FIRST + 15 * DAY) == ["the office moves to Basel"]
-    assert archived.lines(FIRST + 25 * DAY) == ["the office moves to Bern"]
-    archived.take(ForgetEntry(at=FIRST + 2 * DAY, write="f", wanted=changed))
-    assert archived.lines(FIRST + 25 * DAY) == []
+    place = KnowledgePlace()
+    later = place.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY)
+    assert place.lines(FIRST) == []
+    assert place.remember("the office moves to Basel", valid_from=FIRST + 10 * DAY) == later
+    changed = place.update("Basel", "the office moves to Bern", at=FIRST + DAY, valid_from=FIRST + 20 * DAY)
+    assert place.lines(FIRST + 15 * DAY) == ["the office moves to Basel"]
+    assert place.lines(FIRST + 25 * DAY) == ["the office moves to Bern"]
+    place.take(ForgetEntry(at=FIRST + 2 * DAY, write="f", wanted=changed))
+    assert place.lines(FIRST + 25 * DAY) == []
 
 
 def test_links_move_to_an_entrys_replacement_and_back() -> None:
-    archived = ArchivedContents()
-    one, other = archived.remember("use trio"), archived.remember("asyncio was too hard to test")
-    archived.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
-    new = archived.update(other, "asyncio was too hard to cancel", at=FIRST + 1)
-    assert archived.known.entries[one].links == (("because of", new),)
-    archived.take(UndoWrite(at=FIRST + 2, write="u", undone=archived.known.entries[new].write))
-    assert archived.known.entries[one].links == (("because of", other),)
+    place = KnowledgePlace()
+    one, other = place.remember("use trio"), place.remember("asyncio was too hard to test")
+    place.take(LinkEntries(at=FIRST, write="l", wanted=one, other=other, relation="because of"))
+    new = place.update(other, "asyncio was too hard to cancel", at=FIRST + 1)
+    assert place.known.entries[one].links == (("because of", new),)
+    place.take(UndoWrite(at=FIRST + 2, write="u", undone=place.known.entries[new].write))
+    assert place.known.entries[one].links == (("because of", other),)
 
 
 def test_erased_text_is_gone_and_the_entry_is_no_longer_inserted() -> None:
-    archived = ArchivedContents()
-    id_ = archived.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
-    archived.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
-    assert archived.lines(FIRST) == []
-    assert (archived.known.entries[id_].content, archived.known.entries[id_].detail) == ("", "")
+    place = KnowledgePlace()
+    id_ = place.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
+    place.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
+    assert place.lines(FIRST) == []
+    assert (place.known.entries[id_].content, place.known.entries[id_].detail) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -172,27 +172,27 @@ def test_erased_text_is_gone_and_the_entry_is_no_longer_inserted() -> None:
 def test_invalid_entries_are_refused_with_the_reason(fields: dict[str, Any], why: str) -> None:
     bad = attrs.evolve(draft("fine", kind=EntryKind.FACT), **fields)
     with pytest.raises(BadEntry, match=why):
-        ArchivedContents().take(RememberEntry(at=FIRST, write="w", draft=bad))
+        KnowledgePlace().take(RememberEntry(at=FIRST, write="w", draft=bad))
 
 
 def test_the_number_of_entries_of_a_place_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deciding, "MOST_ENTRIES", 2)
-    archived = ArchivedContents()
-    archived.remember("one")
-    archived.remember("two")
+    place = KnowledgePlace()
+    place.remember("one")
+    place.remember("two")
     with pytest.raises(BadEntry, match="2 entries hold here"):
-        archived.remember("three")
+        place.remember("three")
 
 
-def admit(archived: ArchivedContents, fingerprint: str, how: OwnerProof) -> str:
-    return archived.take(AdmitCredential(at=FIRST, write=archived.write(), fingerprint=fingerprint, how=how)).what
+def admit(place: KnowledgePlace, fingerprint: str, how: OwnerProof) -> str:
+    return place.take(AdmitCredential(at=FIRST, write=place.write(), fingerprint=fingerprint, how=how)).what
 
 
 def test_the_first_credential_is_admitted_only_if_nothing_was_recorded() -> None:
-    known = ArchivedContents()
+    known = KnowledgePlace()
     known.remember("we use pnpm")
     assert admit(known, "a", OwnerProof.FIRST) == "skipped"
-    empty = ArchivedContents()
+    empty = KnowledgePlace()
     assert admit(empty, "a", OwnerProof.FIRST) == "admitted"
     assert admit(empty, "b", OwnerProof.FIRST) == "skipped"
     empty.take(DismissCredential(at=FIRST, write=empty.write(), wanted="a"))
@@ -201,35 +201,35 @@ def test_the_first_credential_is_admitted_only_if_nothing_was_recorded() -> None
 
 
 def test_a_credential_is_admitted_once_and_a_command_overrides_presentation() -> None:
-    archived = ArchivedContents()
-    assert admit(archived, "a", OwnerProof.PRESENTED) == "admitted"
-    assert admit(archived, "a", OwnerProof.PRESENTED) == "skipped"
-    assert admit(archived, "a", OwnerProof.COMMAND) == "admitted"
-    assert admit(archived, "a", OwnerProof.PRESENTED) == "skipped"
-    assert archived.known.admitted["a"].how is OwnerProof.COMMAND
+    place = KnowledgePlace()
+    assert admit(place, "a", OwnerProof.PRESENTED) == "admitted"
+    assert admit(place, "a", OwnerProof.PRESENTED) == "skipped"
+    assert admit(place, "a", OwnerProof.COMMAND) == "admitted"
+    assert admit(place, "a", OwnerProof.PRESENTED) == "skipped"
+    assert place.known.admitted["a"].how is OwnerProof.COMMAND
 
 
 def test_the_oldest_presented_credentials_are_dropped_first() -> None:
-    archived = ArchivedContents()
-    admit(archived, "mine", OwnerProof.COMMAND)
+    place = KnowledgePlace()
+    admit(place, "mine", OwnerProof.COMMAND)
     for number in range(MOST_PRESENTED + 2):
-        admit(archived, f"token {number}", OwnerProof.PRESENTED)
-    assert {"mine", f"token {MOST_PRESENTED + 1}", "token 2"} <= archived.known.admitted.keys()
-    assert not {"token 0", "token 1"} & archived.known.admitted.keys()
+        admit(place, f"token {number}", OwnerProof.PRESENTED)
+    assert {"mine", f"token {MOST_PRESENTED + 1}", "token 2"} <= place.known.admitted.keys()
+    assert not {"token 0", "token 1"} & place.known.admitted.keys()
 
 
 @pytest.mark.parametrize("wanted", ["", "a", "c"])
 def test_a_credential_is_dismissed_by_an_unambiguous_fingerprint_prefix(wanted: str) -> None:
-    archived = ArchivedContents()
+    place = KnowledgePlace()
     for each in ("ab", "ac", "d"):
-        admit(archived, each, OwnerProof.COMMAND)
+        admit(place, each, OwnerProof.COMMAND)
     with pytest.raises(NotFound):
-        archived.take(DismissCredential(at=FIRST, write=archived.write(), wanted=wanted))
-    archived.take(DismissCredential(at=FIRST, write=archived.write(), wanted="ab"))
-    assert [*archived.known.admitted] == ["ac", "d"]
+        place.take(DismissCredential(at=FIRST, write=place.write(), wanted=wanted))
+    place.take(DismissCredential(at=FIRST, write=place.write(), wanted="ab"))
+    assert [*place.known.admitted] == ["ac", "d"]
 
 
 def test_an_admission_cannot_be_undone() -> None:
-    archived = ArchivedContents()
-    admit(archived, "a", OwnerProof.COMMAND)
-    assert not archived.known.writes
+    place = KnowledgePlace()
+    admit(place, "a", OwnerProof.COMMAND)
+    assert not place.known.writes

@@ -4,19 +4,19 @@ from mnemosyne.domain.knowledge.decide import ForgetEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.recalling import EntryIndex, Nearness
 from mnemosyne.domain.recall.retrieval import Calibration
-from tests.domain.knowledge.support import FIRST, HERE, ArchivedContents
+from tests.domain.knowledge.support import FIRST, HERE, KnowledgePlace
 
 CALIBRATION = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
 """Of the model."""
 
 
-def filled() -> ArchivedContents:
-    archived = ArchivedContents()
-    archived.remember("The billing service listens on port 8443", kind=EntryKind.TECH_CONTEXT)
-    archived.remember("Passwords are hashed with Argon2, never with MD5", kind=EntryKind.DECISION)
-    archived.remember("The nightly export failed because the volume was full", kind=EntryKind.ERROR_SOLUTION)
-    archived.remember("The volume of the nightly export was 20 GB in 2024", kind=EntryKind.FACT)
-    return archived
+def filled() -> KnowledgePlace:
+    place = KnowledgePlace()
+    place.remember("The billing service listens on port 8443", kind=EntryKind.TECH_CONTEXT)
+    place.remember("Passwords are hashed with Argon2, never with MD5", kind=EntryKind.DECISION)
+    place.remember("The nightly export failed because the volume was full", kind=EntryKind.ERROR_SOLUTION)
+    place.remember("The volume of the nightly export was 20 GB in 2024", kind=EntryKind.FACT)
+    return place
 
 
 def test_the_best_entry_comes_first_and_others_need_a_common_word() -> None:
@@ -39,9 +39,9 @@ def test_a_long_prompt_relates_to_entries_whose_words_it_contains() -> None:
 
 
 def test_ended_entries_are_found_only_on_request_and_after_valid_ones() -> None:
-    archived = filled()
-    archived.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
-    index = EntryIndex([(HERE, archived.known)])
+    place = filled()
+    place.take(ForgetEntry(at=FIRST + 1, write="f", wanted="20 GB"))
+    index = EntryIndex([(HERE, place.known)])
     now = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5)]
     among = index.shortlist("nightly export volume", FIRST + 2, ended=True)
     ever = [each.entry.content for each in index.recall("nightly export volume", FIRST + 2, 5, among)]
@@ -67,9 +67,9 @@ def test_semantic_similarity_finds_entries_without_common_words() -> None:
 
 
 def test_the_shortlist_has_the_best_by_words_and_the_newest() -> None:
-    archived = ArchivedContents()
+    place = KnowledgePlace()
     for number in range(400):
-        archived.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)
-    index = EntryIndex([(HERE, archived.known)])
+        place.remember(f"service {number} listens on port {8000 + number}", at=FIRST + number)
+    index = EntryIndex([(HERE, place.known)])
     assert len(index.shortlist("port 8003", FIRST + 400)) <= 300
     assert index.recall("which service has port 8003?", FIRST + 400, 1)[0].entry.content.startswith("service 3 ")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.knowledge.words import clean_content, content_words, is_same, likeness, strip_private
+from mnemosyne.domain.knowledge.words import clean_content, strip_private
 from mnemosyne.errors import BadEntry
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 8
@@ -54,14 +54,6 @@ def test_cleaning_yields_one_line_and_is_idempotent(said: str) -> None:
 @given(st.text(), st.text())
 def test_text_between_private_marks_is_always_removed(before: str, within: str) -> None:
     assert "zqx7" not in strip_private(f"{before}[MEMORY]zqx7{within}".replace("[/MEMORY]", ""))
-
-
-def test_likeness_compares_content_words() -> None:
-    one, other = content_words("Use pnpm for packages"), content_words("use npm for the packages")
-    assert likeness(one, one) == 1
-    assert 0.3 < likeness(one, other) < 1
-    assert likeness(one, content_words("the weather")) == 0
-    assert is_same("Use  PNPM", "use pnpm")
 
 
 @given(st.lists(st.sampled_from(["[", "/", "MEMORY", "]", "<private>", "</private>", "\0", "x"]), max_size=16))

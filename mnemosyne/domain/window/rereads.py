@@ -9,7 +9,6 @@ A relative path is resolved against the folder that the request itself names. A 
 another folder, so relative paths are uncertain once the model has written such a command.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -51,10 +50,6 @@ def render_pointer(object_id: str) -> str:
     return f"[That content has left your context: call {RESTORE} with {MARK}{object_id}.]"
 
 
-_MOVES = re.compile(rb"\b(?:cd|chdir|pushd|popd)\b|worktree", re.IGNORECASE)
-"""Commands that move a shell, and with it its client, to another folder."""
-
-
 class _Files:
     """Maps the paths of a conversation to files."""
 
@@ -70,10 +65,14 @@ class _Files:
         return paths.normal(path, self._folder) if paths.is_relative(path) else path
 
     def may_have_moved(self, message: int) -> bool:
-        """Whether the folder before a message may differ from the one that the request names."""
+        """Whether the folder before a message may differ from the one that the request names: the model has made a call
+        that names no file, and such a call may run a command.
+        """
         return any(
-            self._read.messages[number].role == "assistant" and _MOVES.search(self._read.message_bytes(number))
+            is_call(block) and not files.path_of(exchange_of(block, []))
             for number in range(message)
+            if self._read.messages[number].role == "assistant"
+            for block in self._read.blocks(number)
         )
 
 

@@ -331,9 +331,9 @@ def test_equal_path_suffixes_do_not_match_different_files(first: str, second: st
     assert answered(ask([reading(CONTENT, first), reading(STUB, second)], folder=folder)) == (STUB, ())
 
 
-@pytest.mark.parametrize("command", ["cd src && ls", "make; pushd /tmp", "git worktree add ../b"])
+@pytest.mark.parametrize("command", ["cd src && ls", "make; pushd /tmp", ". ./enter.sh"])
 @pytest.mark.parametrize("second", [PATH, f"{FOLDER}/{PATH}"])
-def test_relative_path_after_a_folder_change_gets_a_line(command: str, second: str) -> None:
+def test_relative_path_after_a_command_gets_a_line(command: str, second: str) -> None:
     moved = Step("Bash", {"command": command}, "Done.")
     content, events = answered(ask([reading(CONTENT), moved, reading(STUB, second)], folder=FOLDER))
     assert (content, events) == (f"{STUB}\n\n{render_pointer('abc2345')}", ())

@@ -432,7 +432,7 @@ class ManagedRounds:
         if error is None or turn.round > 1 or turn.mode is not Mode.MANAGE or error.window >= model_of(model).window:
             return NOTHING
         name = sanitize.optional_text(model)
-        command = NoteStated(at=at, address=address, model=name, window=error.window, tokens=error.tokens)
+        command = NoteStated(at=at, **attrs.asdict(address), model=name, window=error.window, tokens=error.tokens)
         (stated,) = decide(command, self._state)
         assert isinstance(stated, WindowStated)
         fitted = await self._fit(address, turn, stated, self._loaded.preview((stated,)))
@@ -506,7 +506,7 @@ class ManagedRounds:
             round=began,
         )
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
-        if not is_open and stated is not None and Address(stated.branch, stated.turn, stated.attempt) == address:
+        if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)
         if not is_open and branch.rounds.was_refused(address.attempt):
             turn = turn.without(Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS)

@@ -354,7 +354,7 @@ class SessionActor:
         """Begin a turn with a body of the proxy's, from which its branch continues."""
         began, turn = opening.began, planned.turn
         assert turn is not None
-        address = Address(began.branch, began.turn, began.attempt)
+        address = began.address
         more = (*self._record_inputs(opening, planned.noted), *planned.more)
         before = (*planned.events, *more)
         known = self._memory.known.union(digest for digest, _ in reading.contents)
@@ -381,7 +381,7 @@ class SessionActor:
         else:
             reading, opening = await self._gather(request, message.gap)
         began = opening.began
-        address = Address(began.branch, began.turn, began.attempt)
+        address = began.address
         version = self.state.version + len(opening.events)
         fallback_events: tuple[Event, ...] = ()
         contents: Contents = ()
@@ -448,7 +448,7 @@ class SessionActor:
         sent = reading.transcript
         command = SendFallback(
             at=opening.at,
-            address=address,
+            **attrs.asdict(address),
             base=version if own else 0,
             body=recipe.encode(reading.change),
             size=len(fallback.body),
@@ -657,7 +657,7 @@ def _finish(message: Finish, reply: bytes) -> FinishTurn:
     said = message.reply
     return FinishTurn(
         at=message.at,
-        address=message.address,
+        **attrs.asdict(message.address),
         status=message.status,
         reply=reply,
         message_id=sanitize.optional_text(said.message_id),
@@ -672,7 +672,7 @@ def _finish(message: Finish, reply: bytes) -> FinishTurn:
 def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
     return InterruptTurn(
         at=message.at,
-        address=message.address,
+        **attrs.asdict(message.address),
         status=message.status,
         reply=reply,
         reason=sanitize.text(message.reason),

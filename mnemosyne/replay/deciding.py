@@ -239,7 +239,7 @@ class _Judge:
         gap = _gap(decision)
         _, reading = await self._memory.apart().read_turn(request, gap)
         read = reading.transcript
-        address = Address(began.branch, began.turn, began.attempt)
+        address = began.address
         self._under_way[address] = _ReplayedTurn(request.raw, read)
         self._begun = began.branch, began.turn
         if self._is_old(decision):

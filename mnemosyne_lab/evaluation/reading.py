@@ -405,8 +405,10 @@ def _id(salt: bytes, number: int, draft: Draft) -> str:
 def _memory_object(identity: str, draft: Draft, links: tuple[Link, ...]) -> MemoryObject:
     """As much of an object as segmentation remembers it by."""
     return MemoryObject(
-        id=identity,
+        at=0,
+        object=identity,
         branch="",
+        turn=draft.last_turn,
         kind=draft.kind,
         role=draft.role,
         source_tool=draft.source_tool,

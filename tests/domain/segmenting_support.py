@@ -60,8 +60,10 @@ def object_of(draft: Draft, number: int, first: int) -> MemoryObject:
     """The object that the log would hold: its id, and those of its links, made from the numbers of drafts."""
     links = (Link(each.relation, name_of(each.target, first)) for each in draft.links)
     return MemoryObject(
-        id=name_of(number, first),
+        at=0,
+        object=name_of(number, first),
         branch="main",
+        turn=draft.last_turn,
         kind=draft.kind,
         role=draft.role,
         source_tool=draft.source_tool,

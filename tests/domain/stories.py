@@ -136,7 +136,7 @@ class Story:
         return self.do(
             FinishTurn(
                 at=1,
-                address=address,
+                **attrs.asdict(address),
                 status=200,
                 reply=b"\0\0\0",
                 message_id=None,
@@ -149,7 +149,7 @@ class Story:
 
     def interrupt(self, address: Address) -> tuple[Event, ...]:
         """The reply did not come."""
-        return self.do(InterruptTurn(at=1, address=address, status=None, reply=None, reason="left", usage={}))
+        return self.do(InterruptTurn(at=1, **attrs.asdict(address), status=None, reply=None, reason="left", usage={}))
 
     def forget(self) -> tuple[Event, ...]:
         """The content is erased."""

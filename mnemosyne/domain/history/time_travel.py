@@ -103,7 +103,7 @@ class Attempt:
 
     @property
     def address(self) -> Address:
-        return Address(self.began.branch, self.began.turn, self.began.attempt)
+        return self.began.address
 
     @property
     def status(self) -> Status:
@@ -372,18 +372,18 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
             case BranchModeSet():
                 deciding.append(event)
             case TurnBegan():
-                attempts[Address(event.branch, event.turn, event.attempt)] = Attempt(version, event)
+                attempts[event.address] = Attempt(version, event)
                 bodies[version] = event
             case WindowFilled():
                 filled[event.branch, event.turn] = event
             case RoundBegan() | FallbackSent() | RoundFinished():
-                address = Address(event.branch, event.turn, event.attempt)
+                address = event.address
                 if isinstance(event, Upstream):
                     bodies[version] = event
                 if address in attempts:
                     attempts[address] = attempts[address].with_round(version, event)
             case TurnFinished() | TurnInterrupted():
-                address = Address(event.branch, event.turn, event.attempt)
+                address = event.address
                 if address in attempts:
                     attempts[address] = attrs.evolve(attempts[address], ended=event)
             case GapRecorded():

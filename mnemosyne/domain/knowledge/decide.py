@@ -68,21 +68,31 @@ class EntryDraft:
 
 
 @attrs.frozen(kw_only=True)
-class RememberEntry:
-    """Write an entry."""
+class _Write:
+    """A command. ``write`` identifies it, and is the unit of undo."""
 
     at: int
     write: str
+
+
+@attrs.frozen(kw_only=True)
+class RememberEntry(_Write):
+    """Write an entry."""
+
     draft: EntryDraft
 
 
 @attrs.frozen(kw_only=True)
-class UpdateEntry:
+class _WriteOfEntry(_Write):
+    """A command about the entry ``wanted``: its id, or words that only it contains."""
+
+    wanted: str
+
+
+@attrs.frozen(kw_only=True)
+class UpdateEntry(_WriteOfEntry):
     """Replace the entry ``wanted`` from ``valid_from`` on (None: from now on)."""
 
-    at: int
-    write: str
-    wanted: str
     content: str
     source: EntrySource
     detail: str | None = None
@@ -91,71 +101,43 @@ class UpdateEntry:
 
 
 @attrs.frozen(kw_only=True)
-class ForgetEntry:
-    """End the entry ``wanted``. It stays in the log."""
-
-    at: int
-    write: str
-    wanted: str
+class ForgetEntry(_WriteOfEntry):
+    """End the entry. It stays in the log."""
 
 
 @attrs.frozen(kw_only=True)
-class ConfirmEntry:
-    """Confirm that the entry ``wanted`` is still true."""
-
-    at: int
-    write: str
-    wanted: str
+class ConfirmEntry(_WriteOfEntry):
+    """Confirm that the entry is still true."""
 
 
 @attrs.frozen(kw_only=True)
-class LinkEntries:
+class LinkEntries(_WriteOfEntry):
     """Link two entries."""
 
-    at: int
-    write: str
-    wanted: str
     other: str
     relation: str
 
 
 @attrs.frozen(kw_only=True)
-class UndoWrite:
+class UndoWrite(WriteUndone):
     """Undo a write."""
-
-    at: int
-    write: str
-    undone: str
 
 
 @attrs.frozen(kw_only=True)
-class EraseEntries:
+class EraseEntries(_Write):
     """Erase the text of these entries, valid or not."""
 
-    at: int
-    write: str
     entries: tuple[str, ...]
 
 
 @attrs.frozen(kw_only=True)
-class AdmitCredential:
-    """Admit a credential, by fingerprint, as the memory owner's. As ``FIRST`` it is admitted only if nothing is
-    recorded in this place.
-    """
-
-    at: int
-    write: str
-    fingerprint: str
-    how: OwnerProof
+class AdmitCredential(CredentialAdmitted):
+    """Admit a credential as the memory owner's; as ``FIRST`` only if nothing is recorded in this place."""
 
 
 @attrs.frozen(kw_only=True)
-class DismissCredential:
+class DismissCredential(_WriteOfEntry):
     """Dismiss the owner's credential whose fingerprint begins with ``wanted``."""
-
-    at: int
-    write: str
-    wanted: str
 
 
 KnowledgeCommand = (
@@ -229,8 +211,7 @@ def _admit(command: AdmitCredential, known: Knowledge) -> WriteOutcome:
         return WriteOutcome("skipped", why="it is admitted already")
     if command.how is OwnerProof.FIRST and known.version:
         return WriteOutcome("skipped", why="the memory has an owner, or entries, already")
-    admitted = CredentialAdmitted(at=command.at, write=command.write, fingerprint=command.fingerprint, how=command.how)
-    return WriteOutcome("admitted", (admitted,))
+    return WriteOutcome("admitted", (CredentialAdmitted(**attrs.asdict(command)),))
 
 
 def _dismiss(command: DismissCredential, known: Knowledge) -> WriteOutcome:
@@ -367,7 +348,7 @@ def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
         entry = known.entries[made]
         if entry.ended_by is not None or entry.erased:
             raise NotFound(f"{made} was changed since, by {entry.ended_by or 'erasing it'}. Take that back first.")
-    undone = WriteUndone(at=command.at, write=command.write, undone=command.undone)
+    undone = WriteUndone(**attrs.asdict(command))
     return WriteOutcome("undone", (undone,), next(iter((*record.ended, *record.made)), None))
 
 

@@ -12,16 +12,14 @@ from typing import assert_never
 import attrs
 
 from mnemosyne.domain.objects.events import (
-    Admission,
-    BlockPlace,
     FaultKind,
-    Link,
     LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
+    ObjectFields,
     ObjectForgotten,
     ObjectPinned,
     ObjectReleased,
@@ -33,7 +31,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, Role, is_its_own_detail, is_operators
+from mnemosyne.domain.objects.kinds import KINDS, Role, is_its_own_detail, is_operators
 
 
 @attrs.frozen(kw_only=True)
@@ -60,32 +58,12 @@ class Pinned:
 
 
 @attrs.frozen(kw_only=True)
-class MemoryObject:
+class MemoryObject(ObjectFields):
     """The state of an object that decisions need.
 
     ``last_use`` is the last turn with evidence that the object is needed: its creation, a link to it, or a fault.
     """
 
-    id: str
-    branch: str
-    kind: ObjectKind
-    role: Role
-    source_tool: str | None
-    source_key: str | None
-    tags: tuple[str, ...]
-    first_turn: int
-    last_turn: int
-    places: tuple[BlockPlace, ...]
-    content: bytes
-    size: int
-    tokens: int
-    stub: str
-    stub_tokens: int
-    line: str = ""
-    key_entities: tuple[str, ...]
-    links: tuple[Link, ...]
-    admission: Admission
-    by_user: tuple[int, ...] = ()
     renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
     pin: Pinned | None = None
     superseded: Supersession | None = None
@@ -97,6 +75,11 @@ class MemoryObject:
     last_fault: int | None = None
     released: bool = False
     forgotten: bool = False
+
+    @property
+    def id(self) -> str:
+        """The object's id."""
+        return self.object
 
     @property
     def stale(self) -> bool:
@@ -123,14 +106,14 @@ class MemoryObject:
         return self.pin is not None and self.pin.holds(turn)
 
 
-def is_episode(obj: "MemoryObject | ObjectCreated") -> bool:
+def is_episode(obj: ObjectFields) -> bool:
     """Whether the object is an episode: a stretch about one topic (``segmentation/episodes.py``) that links to its
     parts.
     """
     return obj.role is Role.DERIVED and KINDS[obj.kind].is_conversation
 
 
-def is_searched(obj: "MemoryObject | ObjectCreated") -> bool:
+def is_searched(obj: ObjectFields) -> bool:
     """Whether the object is in the index: admitted transcript objects, all claims, and all episodes."""
     return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and len(obj.places) > 0)
 
@@ -165,29 +148,7 @@ def parts_of(obj: MemoryObject) -> tuple[str, ...]:
 
 def make_object(event: ObjectCreated) -> MemoryObject:
     """The object that an event creates."""
-    return MemoryObject(
-        id=event.object,
-        branch=event.branch,
-        kind=event.kind,
-        role=event.role,
-        source_tool=event.source_tool,
-        source_key=event.source_key,
-        tags=event.tags,
-        first_turn=event.first_turn,
-        last_turn=event.last_turn,
-        places=event.places,
-        content=event.content,
-        size=event.size,
-        tokens=event.tokens,
-        stub=event.stub,
-        stub_tokens=event.stub_tokens,
-        line=event.line,
-        key_entities=event.key_entities,
-        links=event.links,
-        admission=event.admission,
-        by_user=event.by_user,
-        last_use=event.last_turn,
-    )
+    return MemoryObject(**attrs.asdict(event, recurse=False), last_use=event.last_turn)
 
 
 def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:

@@ -15,15 +15,12 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.events import (
-    Admission,
-    BlockPlace,
     FaultKind,
-    Link,
-    Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
+    ObjectFields,
     ObjectPinned,
     ObjectReleased,
     ObjectRequested,
@@ -31,82 +28,47 @@ from mnemosyne.domain.objects.events import (
     ObjectSummarized,
     ObjectSuperseded,
     ObjectUnpinned,
-    Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_operators
+from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.objects.thrashing import refault_distance
 
 # Commands. Each has a time ``at`` (µs since 1970) and the id of its ``object``. ``branch`` names the branch concerned;
-# ``turn`` is the turn of the request about to be sent or of the reply.
+# ``turn`` is the turn of the request about to be sent or of the reply. A command that is recorded unchanged has the
+# fields of its event.
 
 
 @attrs.frozen(kw_only=True)
-class Create:
-    """Create an object. The fields are as in ``ObjectCreated``."""
+class Create(ObjectFields):
+    """Create an object."""
+
+
+@attrs.frozen(kw_only=True)
+class Summarize(ObjectSummarized):
+    """Record a rendition: an L1, or an L2 if there is an L1."""
+
+
+@attrs.frozen(kw_only=True)
+class _ChangeFidelity:
+    """Show the object at the fidelity ``after`` in the branch, if that is a legal step down or up."""
 
     at: int
     object: str
     branch: str
     turn: int
-    kind: ObjectKind
-    role: Role
-    source_tool: str | None
-    source_key: str | None
-    tags: tuple[str, ...]
-    first_turn: int
-    last_turn: int
-    places: tuple[BlockPlace, ...]
-    content: bytes
-    size: int
-    tokens: int
-    stub: str
-    stub_tokens: int
-    line: str
-    key_entities: tuple[str, ...]
-    links: tuple[Link, ...]
-    admission: Admission
-    by_user: tuple[int, ...] = ()
+    after: Fidelity
+    cause: Cause
 
 
 @attrs.frozen(kw_only=True)
-class Summarize:
-    """Record a rendition: an L1, or an L2 if there is an L1. The fields are as in ``ObjectSummarized``."""
-
-    at: int
-    object: str
-    fidelity: Fidelity
-    text: bytes
-    size: int
-    tokens: int
-    helper: str
-    losses: Losses
-    nanodollars: int
-
-
-@attrs.frozen(kw_only=True)
-class Degrade:
+class Degrade(_ChangeFidelity):
     """Show less of the object in the branch."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
-    after: Fidelity
-    cause: Cause
-
 
 @attrs.frozen(kw_only=True)
-class Restore:
+class Restore(_ChangeFidelity):
     """Show more of the object, at the end of the branch."""
-
-    at: int
-    object: str
-    branch: str
-    turn: int
-    after: Fidelity
-    cause: Cause
 
 
 @attrs.frozen(kw_only=True)
@@ -129,56 +91,28 @@ class Fault:
 
 
 @attrs.frozen(kw_only=True)
-class Pin:
-    """Pin the object at its fidelity, through turn ``until_turn`` (None: until it is unpinned)."""
-
-    at: int
-    object: str
-    reason: str
-    until_turn: int | None
+class Pin(ObjectPinned):
+    """Pin the object at its fidelity."""
 
 
 @attrs.frozen(kw_only=True)
-class Unpin:
+class Unpin(ObjectUnpinned):
     """Remove the object's pin."""
 
-    at: int
-    object: str
-    reason: str
-
 
 @attrs.frozen(kw_only=True)
-class Release:
+class Release(ObjectReleased):
     """Record that the object is no longer needed."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
-    reason: str
-
 
 @attrs.frozen(kw_only=True)
-class Request:
+class Request(ObjectRequested):
     """Restore more of the object in the branch with the user's next typed message."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
-    after: Fidelity
-    reason: str
-
 
 @attrs.frozen(kw_only=True)
-class Supersede:
-    """Mark the object as superseded. The fields are as in ``ObjectSuperseded``."""
-
-    at: int
-    object: str
-    branch: str
-    by: str | None
-    how: Supersession
+class Supersede(ObjectSuperseded):
+    """Mark the object as superseded."""
 
 
 Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release | Request | Supersede

@@ -109,8 +109,8 @@ class Admission:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectCreated:
-    """An object was created from the blocks at ``places`` of a branch's history, as of the request of ``turn``.
+class ObjectFields:
+    """An object as it was created from the blocks at ``places`` of a branch's history, as of the request of ``turn``.
 
     ``content`` is an encoded BodyChange with no base: the JSON of those blocks in order. ``size`` counts characters of
     text, ``tokens`` and ``stub_tokens`` are estimates, ``line`` is the index line of the evicted object. ``first_turn``
@@ -144,6 +144,11 @@ class ObjectCreated:
 
 
 @attrs.frozen(kw_only=True)
+class ObjectCreated(ObjectFields):
+    """An object was created."""
+
+
+@attrs.frozen(kw_only=True)
 class ObjectSummarized:
     """A rendition was made. ``text`` is the SHA-256 of its stored content; ``nanodollars`` is its cost."""
 
@@ -159,8 +164,8 @@ class ObjectSummarized:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectDegraded:
-    """From this turn on, the branch shows less of the object."""
+class FidelityChange:
+    """A branch shows the object at another fidelity."""
 
     at: int
     object: str
@@ -172,16 +177,13 @@ class ObjectDegraded:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectRestored:
-    """From this turn on, the branch shows more of the object, at its end."""
+class ObjectDegraded(FidelityChange):
+    """From this turn on, the branch shows less of the object."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
-    before: Fidelity
-    after: Fidelity
-    cause: Cause
+
+@attrs.frozen(kw_only=True)
+class ObjectRestored(FidelityChange):
+    """From this turn on, the branch shows more of the object, at its end."""
 
 
 @attrs.frozen(kw_only=True)

@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.events import (
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
+    ObjectFields,
     ObjectRestored,
     ObjectSuperseded,
     Supersession,
@@ -151,7 +152,7 @@ def implicit(
         )
 
 
-def _is_edited(objects: Iterable[MemoryObject | ObjectCreated], after: BlockPlace, before: BlockPlace) -> bool:
+def _is_edited(objects: Iterable[ObjectFields], after: BlockPlace, before: BlockPlace) -> bool:
     """Whether something was changed between two places."""
     ends = (obj.places[-1] for obj in objects if obj.places and _changes(obj.tags))
     return any(after < end < before for end in ends)

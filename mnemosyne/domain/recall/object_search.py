@@ -7,7 +7,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
-from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.memory import Memory
@@ -120,7 +120,7 @@ def count_unindexed(objects: Iterable[MemoryObject]) -> int:
     return sum(bool(obj.places) and not obj.forgotten and not is_searched(obj) for obj in objects)
 
 
-def text_in_index(obj: MemoryObject | ObjectCreated, content: bytes) -> str:
+def text_in_index(obj: ObjectFields, content: bytes) -> str:
     """The indexed text of an object: the text of its blocks, or its stub without any. Raises ValueError."""
     text = full_text(content) if obj.places else obj.stub
     return text.encode("utf-8", "replace").decode()

@@ -10,3 +10,18 @@ class Address:
     branch: str
     turn: int
     attempt: int
+
+
+@attrs.frozen(kw_only=True)
+class AttemptEvent:
+    """The first fields of an event about an attempt at a turn."""
+
+    at: int
+    branch: str
+    turn: int
+    attempt: int
+
+    @property
+    def address(self) -> Address:
+        """The attempt's address."""
+        return Address(self.branch, self.turn, self.attempt)

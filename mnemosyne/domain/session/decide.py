@@ -12,7 +12,6 @@ Histories are compared as chains: a chain hash identifies a message and all mess
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, assert_never
-from uuid import UUID
 
 import attrs
 
@@ -42,7 +41,6 @@ from mnemosyne.domain.session.round_events import (
     FallbackSent,
     KnowledgeTold,
     ManagingSwitched,
-    Mode,
     RoundBegan,
     RoundFinished,
     WindowFilled,
@@ -56,7 +54,7 @@ from mnemosyne.domain.wire.normal_form import Echo
 CHAIN_BYTES = 16
 """Length of a truncated chain hash: long enough that two histories of one session never collide."""
 
-# Commands
+# Commands. One that is recorded unchanged has the fields of its event.
 
 
 @attrs.frozen(kw_only=True)
@@ -97,32 +95,13 @@ class BeginTurn:
 
 
 @attrs.frozen(kw_only=True)
-class FinishTurn:
+class FinishTurn(TurnFinished):
     """The reply is complete."""
-
-    at: int
-    address: Address
-    status: int
-    reply: bytes
-    message_id: str | None
-    model: str | None
-    stop_reason: str | None
-    error_type: str | None
-    usage: Mapping[str, Any]
-    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
-class InterruptTurn:
+class InterruptTurn(TurnInterrupted):
     """The reply will not be completed."""
-
-    at: int
-    address: Address
-    status: int | None
-    reply: bytes | None
-    reason: str
-    usage: Mapping[str, Any]
-    limits: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -133,96 +112,43 @@ class ForgetSession:
 
 
 @attrs.frozen(kw_only=True)
-class SwitchManaging:
+class SwitchManaging(ManagingSwitched):
     """Stop managing the session; or, with ``on``, allow branches that open from now on to be managed."""
 
-    at: int
-    on: bool
-    why: str
-
 
 @attrs.frozen(kw_only=True)
-class NoteImport:
+class NoteImport(SessionImported):
     """A session is imported from a file. The event goes to the operator's stream."""
 
-    at: int
-    session: UUID
-
 
 @attrs.frozen(kw_only=True)
-class NameCheckpoint:
+class NameCheckpoint(CheckpointNamed):
     """A person gives a recorded turn a name that no other turn has."""
 
-    at: int
-    name: str
-    branch: str
-    turn: int
+
+@attrs.frozen(kw_only=True)
+class SetMode(BranchModeSet):
+    """Set what a branch sends upstream from now on."""
 
 
 @attrs.frozen(kw_only=True)
-class SetMode:
-    """Set what a branch sends upstream from now on. ``tool_budget`` and ``late`` as in BranchModeSet."""
-
-    at: int
-    branch: str
-    mode: Mode
-    why: str
-    tool_budget: int | None = None
-    late: bool = False
+class RecordKnowledge(KnowledgeTold):
+    """Cross-session knowledge is inserted into a new branch."""
 
 
 @attrs.frozen(kw_only=True)
-class RecordKnowledge:
-    """Cross-session knowledge is inserted into a new branch. Fields as in KnowledgeTold."""
-
-    at: int
-    branch: str
-    turn: int
-    message: int
-    text: str
-    entries: tuple[str, ...]
-    tokens: int
+class BeginEpoch(EpochBegan):
+    """The branch's wire history is rewritten with this request."""
 
 
 @attrs.frozen(kw_only=True)
-class BeginEpoch:
-    """The branch's wire history is rewritten with this request. Fields as in EpochBegan."""
-
-    at: int
-    branch: str
-    turn: int
-    epoch: int
-    messages: int
-    reason: str
-    freed: int
-    price: int
-    payback: int | None
-    hour: bool
+class NoteFilled(WindowFilled):
+    """The proxy sends a request that fills its window."""
 
 
 @attrs.frozen(kw_only=True)
-class NoteFilled:
-    """The proxy sends a request that fills its window. Fields as in WindowFilled."""
-
-    at: int
-    branch: str
-    turn: int
-    window: int
-    tokens: int
-    fixed: int
-    new: int
-    why: str
-
-
-@attrs.frozen(kw_only=True)
-class NoteStated:
-    """The provider refused a prompt and stated the window of its model. Fields as in WindowStated."""
-
-    at: int
-    address: Address
-    model: str | None
-    window: int
-    tokens: int | None
+class NoteStated(WindowStated):
+    """The provider refused a prompt and stated the window of its model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -258,19 +184,8 @@ class FinishRound:
 
 
 @attrs.frozen(kw_only=True)
-class SendFallback:
-    """The proxy sent a request that is neither the client's own nor part of the branch's wire history. ``body`` is a
-    change on the client's own, which the event of version ``base`` recorded.
-    """
-
-    at: int
-    address: Address
-    base: int
-    body: bytes
-    size: int
-    sha256: bytes
-    stored_sha256: bytes | None
-    why: str
+class SendFallback(FallbackSent):
+    """The proxy sent a request that is neither the client's own nor part of the branch's wire history."""
 
 
 Command = (
@@ -302,9 +217,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
             return ()  # it never began, or it has ended already: the first end counts
         case FinishTurn():
-            return (TurnFinished(**_fields_of(command)),)
+            return (TurnFinished(**_fields(command)),)
         case InterruptTurn():
-            return (TurnInterrupted(**_fields_of(command)),)
+            return (TurnInterrupted(**_fields(command)),)
         case ForgetSession():
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
@@ -323,26 +238,19 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case NoteFilled():
             return (WindowFilled(**_fields(command)),)
         case NoteStated():
-            return (WindowStated(**_fields_of(command)),)
+            return (WindowStated(**_fields(command)),)
         case BeginRound():
             return (_begin_round(command, session),)
         case FinishRound():
             return _finish_round(command, session)
         case SendFallback():
-            return (FallbackSent(**_fields_of(command)),)
+            return (FallbackSent(**_fields(command)),)
         case _:
             assert_never(command)
 
 
-def _fields(
-    command: SwitchManaging | NoteImport | NameCheckpoint | SetMode | RecordKnowledge | BeginEpoch | NoteFilled,
-) -> dict[str, Any]:
+def _fields(command: Event) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
-
-
-def _fields_of(command: FinishTurn | InterruptTurn | NoteStated | SendFallback) -> dict[str, Any]:
-    fields = attrs.asdict(command, recurse=False)
-    return attrs.asdict(fields.pop("address")) | fields
 
 
 def _begin_round(command: BeginRound, session: Session) -> RoundBegan:

@@ -12,6 +12,7 @@ import attrs
 
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
+from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.input_events import GROUND_EVENT_NAMES, InputEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.session.retired import RETIRED_EVENT_NAMES, RetiredEvent
@@ -96,7 +97,7 @@ class BranchOpened:
 
 
 @attrs.frozen(kw_only=True)
-class TurnBegan:
+class TurnBegan(AttemptEvent):
     """A request went upstream.
 
     ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded (0: on an
@@ -108,10 +109,6 @@ class TurnBegan:
     client headers, None if they equal those of the branch's previous TurnBegan.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     relation: TurnRelation
     model: str | None
     stream: bool
@@ -129,15 +126,11 @@ class TurnBegan:
 
 
 @attrs.frozen(kw_only=True)
-class TurnFinished:
+class TurnFinished(AttemptEvent):
     """A reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message, or the error, as JSON.
     ``limits`` are the usage limits of a subscription that the reply's headers stated (wire.limits).
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     status: int
     reply: bytes
     message_id: str | None
@@ -149,13 +142,9 @@ class TurnFinished:
 
 
 @attrs.frozen(kw_only=True)
-class TurnInterrupted:
+class TurnInterrupted(AttemptEvent):
     """The reply is incomplete; ``reply`` is the part that arrived, ``status`` is None if no headers arrived."""
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     status: int | None
     reply: bytes | None
     reason: str

@@ -8,6 +8,7 @@ from enum import Enum
 
 import attrs
 
+from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.round_events import Mode
 
 
@@ -77,16 +78,12 @@ class IndexFound:
 
 
 @attrs.frozen(kw_only=True)
-class GroundsNoted:
+class GroundsNoted(AttemptEvent):
     """Further inputs of the decision about a ``round`` of a turn: the mode that the request ``wanted``, None if it
     named none; the results that came too ``late``; the hidden calls whose results came too late (``late_calls``) or
     whose contents could not be read (``unread_calls``); and the index results (``found``).
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     round: int
     wanted: Mode | None
     late: tuple[Awaited, ...]

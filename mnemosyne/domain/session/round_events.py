@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.session.address import AttemptEvent
+
 
 class Mode(Enum):
     """What a branch sends upstream."""
@@ -41,7 +43,7 @@ class BranchModeSet:
 
 
 @attrs.frozen(kw_only=True)
-class RoundBegan:
+class RoundBegan(AttemptEvent):
     """The proxy sent a request of a managed branch to the provider.
 
     ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded. ``sha256``
@@ -51,10 +53,6 @@ class RoundBegan:
     parent's). A new ``epoch`` means that the body does not begin with the body sent before.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     round: int
     epoch: int
     base: int
@@ -75,7 +73,7 @@ class Answered:
 
 
 @attrs.frozen(kw_only=True)
-class RoundFinished:
+class RoundFinished(AttemptEvent):
     """A round's reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message as the provider
     sent it.
 
@@ -83,10 +81,6 @@ class RoundFinished:
     far, in all rounds, and the tokens that they restored.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     round: int
     reply: bytes
     model: str | None
@@ -141,22 +135,18 @@ class WindowFilled:
 
 
 @attrs.frozen(kw_only=True)
-class WindowStated:
+class WindowStated(AttemptEvent):
     """The provider refused the first round of an attempt as longer than the ``window`` of the ``model`` that the client
     asked for. ``tokens`` is the size of that round as the provider counted it; None if it does not state that.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     model: str | None
     window: int
     tokens: int | None
 
 
 @attrs.frozen(kw_only=True)
-class FallbackSent:
+class FallbackSent(AttemptEvent):
     """For a turn, the proxy sent neither the client's own bytes nor a body that continues the wire history, but the
     client's request without thinking that the provider would have refused. ``why`` is the reason. The branch continues
     from the body sent before it.
@@ -164,10 +154,6 @@ class FallbackSent:
     ``body``, ``base``, ``size`` and the hashes are as in RoundBegan.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     base: int
     body: bytes
     size: int

@@ -271,11 +271,11 @@ def evolve(session: Session, event: Event) -> Session:
             )
         case TurnBegan():
             branch = _after_turn(session, session.branches[event.branch], event)
-            address = Address(event.branch, event.turn, event.attempt)
+            address = event.address
             begun = _with_branch(session, attrs.evolve(branch, exchanges=_begin_exchange(session, branch, event)))
             return attrs.evolve(begun, running=session.running | {address})
         case TurnFinished() | TurnInterrupted():
-            address = Address(event.branch, event.turn, event.attempt)
+            address = event.address
             ended = attrs.evolve(
                 session,
                 running=session.running - {address},
@@ -424,11 +424,11 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
     if branch.kind in UNACCOUNTED:
         return known
     request = SentRequest(at=event.at, version=session.version)
-    return {**known, Address(event.branch, event.turn, event.attempt): OpenAttempt(model=event.model, request=request)}
+    return {**known, event.address: OpenAttempt(model=event.model, request=request)}
 
 
 def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
-    address = Address(event.branch, event.turn, event.attempt)
+    address = event.address
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None:
         return session
@@ -442,7 +442,7 @@ def _add_restored(session: Session, event: ObjectRestored) -> Session:
 
 
 def _use_round(session: Session, event: RoundFinished) -> Session:
-    address = Address(event.branch, event.turn, event.attempt)
+    address = event.address
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None or not exchange.rounds:
         return session

@@ -16,8 +16,10 @@ from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident,
 
 ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
 PLAIN = MemoryObject(
-    id="o",
+    at=0,
+    object="o",
     branch="b",
+    turn=1,
     kind=ObjectKind.TOOL_RESULT,
     role=Role.TRANSCRIPT,
     source_tool="Read",

@@ -29,8 +29,11 @@ from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
 
-BODIES_HELD = 6
-"""Maximum number of branches whose last body is kept in memory."""
+BRANCHES_COMPARED = 6
+"""Number of recent branches whose last body is compared with a request."""
+
+BYTES_HELD = 24 * 1024 * 1024
+"""Size in bytes of the last bodies that a session keeps in memory, and again of those last sent; the newest always."""
 
 REPLIES_HELD = 4
 """Maximum number of replies kept in memory, the newest."""
@@ -47,7 +50,7 @@ class Bodies:
         self._stream = stream
         self._contents = contents
         self._event_log = event_log
-        self._held: Lru[str, Transcript] = Lru(BODIES_HELD)
+        self._held: Lru[str, Transcript] = Lru(BYTES_HELD, lambda read: len(read.raw))
         self._replies: Lru[bytes, StoredBytes] = Lru(REPLIES_HELD)
 
     def list_held(self) -> list[bytes]:
@@ -58,7 +61,7 @@ class Bodies:
         """Among the most recent branches, the name and last body of the one that shares the longest prefix with
         ``raw``.
         """
-        newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BODIES_HELD]
+        newest_first = sorted(branches, key=lambda branch: -branch.body_version)[:BRANCHES_COMPARED]
         spoken = [branch for branch in newest_first if branch.body_version]
         await self._load_last(spoken)
         bodies = [(branch.name, await self.find_last(branch)) for branch in spoken]
@@ -254,7 +257,7 @@ class Histories:
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
-        self._held: Lru[str, Prior] = Lru(BODIES_HELD)
+        self._held: Lru[str, Prior] = Lru(BYTES_HELD, lambda prior: len(prior.sent.raw))
 
     def list_held(self) -> list[bytes]:
         """The bodies in memory."""

@@ -36,6 +36,12 @@ BYTES_HELD = 16 * 1024 * 1024
 PAUSE_SECONDS = 60
 """Pause after which a session may be unloaded to free memory."""
 
+MOST_BYTES_HELD = 256 * 1024 * 1024
+"""Size in bytes of all cached bodies above which every session without a running turn may be unloaded."""
+
+SHORTEST_PAUSE = 2
+"""Seconds since its last message after which a session may be unloaded above MOST_BYTES_HELD."""
+
 SWEEP_SECONDS = 15
 """Interval between checks for idle sessions."""
 
@@ -233,12 +239,14 @@ class SessionRegistry:
             idle = now - awake.last_used
             # Even with a running turn: its end loads the session again, and a turn whose server was killed never ends.
             too_long = idle > IDLE_SECONDS
-            pauses = idle > PAUSE_SECONDS and not awake.actor.state.running
+            pause = SHORTEST_PAUSE if held > MOST_BYTES_HELD else PAUSE_SECONDS
+            pauses = idle > pause and not awake.actor.state.running
             if too_long or (pauses and held > BYTES_HELD):
                 held -= awake.actor.bytes_held
                 yield stream, awake
 
     def _start(self, identity: Identity) -> _LoadedActor:
+        self._retire_idle(trio.current_time())  # many new sessions between two sweeps must not exhaust memory
         find = partial(self._index.search, identity.stream) if self._index is not None else None
         actor = SessionActor(
             identity,

@@ -4,7 +4,8 @@ nothing.
 
 import pytest
 
-from mnemosyne.actors.bodies import BODIES_HELD, Histories
+from mnemosyne.actors import bodies
+from mnemosyne.actors.bodies import Histories
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.domain.session.state import Branch
 from mnemosyne.domain.wire import stored_reply
@@ -68,14 +69,20 @@ async def test_a_copy_leaves_the_original_caches_unchanged(log: StoppableLog) ->
     assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
 
 
-async def test_number_of_cached_bodies_is_bounded(log: StoppableLog) -> None:
+async def test_size_of_cached_bodies_is_bounded(log: StoppableLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(request(LONG, "ok", "one way"))
+    monkeypatch.setattr(bodies, "BYTES_HELD", 3 * size)
     async with open_process(log) as process:
-        for number in range(BODIES_HELD + 2):
-            await process.turn(f"agent {number}", agent=f"a{number}")
+        for number in range(5):
+            await process.turn(LONG, "ok", f"agent {number}", agent=f"a{number}")
+        await process.turn(5 * LONG, agent="large")
     loaded = await session(log)
-    for branch in branches(loaded):
+    *_, large = branches(loaded)
+    for branch in branches(loaded)[:-1]:
         await loaded.bodies.last(branch)
-    assert sum(loaded.bodies.find_held(branch) is not None for branch in branches(loaded)) == BODIES_HELD
+    assert 0 < sum(map(len, loaded.bodies.list_held())) <= 3 * size
+    newest = await loaded.bodies.last(large)
+    assert loaded.bodies.list_held() == [newest.raw], "the newest stays whatever its size"
 
 
 async def test_new_reply_is_read_from_the_cache(log: StoppableLog) -> None:

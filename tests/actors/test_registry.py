@@ -8,7 +8,7 @@ import trio
 
 from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
-from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SWEEP_SECONDS
+from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SHORTEST_PAUSE, SWEEP_SECONDS
 from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
@@ -83,6 +83,22 @@ async def test_paused_sessions_are_unloaded_sooner_above_the_memory_limit(
         assert awake == ["long 1", "long 2", "under way", "short"]  # of those that pause the oldest went
         await process.turn(f"0 {much}", "ok", "u2", session="long 0")
         await under_way.note_finished(OK, reply("ok"))
+    assert turns(await events_of(log, stream_of("t", "long 0"))) == ["main 1", "main 2"]
+
+
+async def test_new_sessions_unload_others_at_once_when_much_is_held(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("BYTES_HELD", "MOST_BYTES_HELD"):
+        monkeypatch.setattr(registry, limit, 1_000_000)
+    log, much = StoppableLog(), "x" * 300_000
+    async with open_process(log) as process:
+        for number in range(9):
+            await process.turn(f"{number} {much}", session=f"long {number}")
+            mock_clock.jump(SHORTEST_PAUSE + 1)
+            held = sum(loaded.actor.bytes_held for loaded in process.registry._awake.values())
+            assert held < 1_000_000 + 2 * 300_000
+        await process.turn(f"0 {much}", "ok", "u2", session="long 0")
     assert turns(await events_of(log, stream_of("t", "long 0"))) == ["main 1", "main 2"]
 
 

@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.recall.answering import answers
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.retrieval import WordIndex
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne_lab.evaluation.demand import EXACT, Demand, Outcome, ShownObject, demands, outcome, plain
@@ -186,10 +186,10 @@ class _Memory:
 
 
 def _to_searched_text(item: Item, turn: int) -> SearchedText:
-    said = Voice.USER if "user" in item.tags else Voice.ASSISTANT
+    said = PartRole.USER if "user" in item.tags else PartRole.ASSISTANT
     return SearchedText(
         id=item.id,
-        parts=(TextPart(said if item.source_tool is None else Voice.RESULT, item.text, item.source_tool),),
+        parts=(TextPart(said if item.source_tool is None else PartRole.RESULT, item.text, item.source_tool),),
         name=(item.source_key or "") if item.places else "",
         old=item.superseded is not None and item.superseded <= turn,
     )

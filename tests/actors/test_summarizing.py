@@ -23,14 +23,14 @@ from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.forms import Written
 from mnemosyne.domain.text.entities import specifics
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.adapters.endpoint import USED, Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 
 SOURCE = long_text("alpha")
-PARTS = (TextPart(Voice.ASSISTANT, SOURCE),)
+PARTS = (TextPart(PartRole.ASSISTANT, SOURCE),)
 GOOD = "\n".join(SOURCE.splitlines()[:12])
 """A summary made of the text's own lines, as from a model that quotes."""
 
@@ -167,7 +167,9 @@ async def test_helper_is_not_called_without_budget() -> None:
 
 async def test_blank_text_has_no_summary() -> None:
     async with open_summarizer("openai", lambda path, _: says(path, summary(GOOD))) as (endpoint, summarizer, _):
-        assert await summarizer.write(deferred(" \n" * 2_000), (TextPart(Voice.RESULT, " \n" * 2_000),), None) is None
+        assert (
+            await summarizer.write(deferred(" \n" * 2_000), (TextPart(PartRole.RESULT, " \n" * 2_000),), None) is None
+        )
         assert endpoint.requests == []
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
-from mnemosyne.domain.text.parts import TextPart, Voice, join
+from mnemosyne.domain.text.parts import PartRole, TextPart, join
 from mnemosyne.domain.text.stubs import LONGEST, plain
 from mnemosyne.domain.wire import blocks, json_values
 from mnemosyne.domain.wire.blocks import Block, without_marker
@@ -98,12 +98,12 @@ def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPar
             if number not in results:
                 yield from exchange_parts(block, ())
         elif block.get("type") not in THINKING:
-            yield TextPart(Voice.USER if number in by_user else Voice.ASSISTANT, blocks.text_of(block))
+            yield TextPart(PartRole.USER if number in by_user else PartRole.ASSISTANT, blocks.text_of(block))
 
 
 def exchange_parts(call: Block | None, results: Sequence[Block]) -> tuple[TextPart, ...]:
     """The text of a call, if it has any, and its answer."""
     tool = str(call.get("name") or "tool") if call is not None else None
     asked = blocks.text_of(call) if call is not None else ""
-    answer = TextPart(Voice.RESULT, "\n".join(blocks.text_of(each) for each in results), tool)
-    return (TextPart(Voice.CALL, asked, tool), answer) if asked else (answer,)
+    answer = TextPart(PartRole.RESULT, "\n".join(blocks.text_of(each) for each in results), tool)
+    return (TextPart(PartRole.CALL, asked, tool), answer) if asked else (answer,)

@@ -9,7 +9,7 @@ from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.recall import sources
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.quoting import Where
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 
 MOST_ANSWERING = 40
 """Maximum number of objects whose lines are compared for one answer."""
@@ -32,8 +32,8 @@ def parts_of_text(obj: MemoryObject, content: bytes) -> tuple[TextPart, ...]:
     """The text of an object, in parts; for an episode, or a claim of an older log, its stub. Raises ValueError."""
     if obj.places:
         return full_parts(content, obj.by_user)
-    voice = Voice.USER if keeps_prompt(obj.tags) else Voice.ASSISTANT
-    return (TextPart(voice, obj.stub.encode("utf-8", "replace").decode()),)
+    role = PartRole.USER if keeps_prompt(obj.tags) else PartRole.ASSISTANT
+    return (TextPart(role, obj.stub.encode("utf-8", "replace").decode()),)
 
 
 def list_texts(

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import attrs
 
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 
 MOST_READ = 400_000
 """Maximum characters examined in one object; of a longer text only both ends and the search hits."""
@@ -35,11 +35,11 @@ class Stretch:
 def stretches(parts: Sequence[TextPart], name: str) -> tuple[Stretch, ...]:
     """The stretches of an object's text with these parts; ``name`` is the object's name."""
     starts = accumulate((len(part.text) + 1 for part in parts), initial=0)
-    several = sum(part.voice is not Voice.RESULT for part in parts) > 1
+    several = sum(part.role is not PartRole.RESULT for part in parts) > 1
     found: list[Stretch] = []
     for start, part in zip(starts, parts, strict=False):
-        if part.voice is not Voice.RESULT or not found:
-            own = f"{part.tool or ''}\n{part.text[:_NAMED_BY]}" if part.voice is not Voice.RESULT else ""
+        if part.role is not PartRole.RESULT or not found:
+            own = f"{part.tool or ''}\n{part.text[:_NAMED_BY]}" if part.role is not PartRole.RESULT else ""
             found.append(Stretch(start, own if several else f"{name}\n{own}"))
     return tuple(found)
 

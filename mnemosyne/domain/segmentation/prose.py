@@ -8,7 +8,7 @@ import attrs
 
 from mnemosyne.domain.objects.kinds import NOTE, ObjectKind
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import amount, plain, stub
 from mnemosyne.domain.wire import blocks
 
@@ -56,7 +56,7 @@ def describe(role: str, block: Mapping[str, Any]) -> Description:
     """Describe a block that is neither a call nor a result."""
     described = _describe(role, block)
     by_user = role == "user" and NOTE not in described.tags
-    part = TextPart(Voice.USER if by_user else Voice.ASSISTANT, described.text)
+    part = TextPart(PartRole.USER if by_user else PartRole.ASSISTANT, described.text)
     return attrs.evolve(described, parts=(part,))
 
 

@@ -34,7 +34,7 @@ from mnemosyne.domain.segmentation import exchanges, files, prose, references, t
 from mnemosyne.domain.segmentation.lines import index_line
 from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 from mnemosyne.domain.text.announcements import only_announces
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -464,4 +464,4 @@ def _draft(members: Sequence[Unit]) -> Draft:
 
 
 def _is_prompt(unit: Unit) -> bool:
-    return any(part.voice is Voice.USER for part in unit.about.parts)
+    return any(part.role is PartRole.USER for part in unit.about.parts)

@@ -11,7 +11,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.objects.losses import SpotCheck
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import plain
 
 EVERY = 4
@@ -60,9 +60,9 @@ def _spread(found: Sequence[SpotQuestion]) -> Sequence[SpotQuestion]:
 
 def _questions(parts: Sequence[TextPart]) -> Iterator[SpotQuestion]:
     for part in parts:
-        if part.voice is Voice.CALL:
+        if part.role is PartRole.CALL:
             yield from (SpotQuestion("what was asked for", (match,)) for match in _ASKED.findall(part.text)[:1])
-        elif part.voice is Voice.RESULT:
+        elif part.role is PartRole.RESULT:
             yield from (
                 SpotQuestion("what the error was", (match.rstrip(),)) for match in _ERROR.findall(part.text)[-1:]
             )

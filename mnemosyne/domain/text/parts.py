@@ -1,4 +1,4 @@
-"""Parts of an object's text: their authors, and the calls and results of tools."""
+"""Parts of an object's text: messages, and the calls and results of tools."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -6,8 +6,8 @@ from enum import Enum
 import attrs
 
 
-class Voice(Enum):
-    """The author of a part."""
+class PartRole(Enum):
+    """What a part is: text of the user or the model, a tool call, or its result."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -17,7 +17,7 @@ class Voice(Enum):
     """The tool's result."""
 
 
-SPEAKERS: Mapping[Voice, str] = {Voice.USER: "[user]", Voice.ASSISTANT: "[assistant]"}
+ROLE_LABELS: Mapping[PartRole, str] = {PartRole.USER: "[user]", PartRole.ASSISTANT: "[assistant]"}
 """How a short form labels the author of a text that has both."""
 
 
@@ -25,7 +25,7 @@ SPEAKERS: Mapping[Voice, str] = {Voice.USER: "[user]", Voice.ASSISTANT: "[assist
 class TextPart:
     """A part of an object's text. ``tool`` is the tool that was called, or None if unknown."""
 
-    voice: Voice
+    role: PartRole
     text: str
     tool: str | None = None
 

@@ -20,7 +20,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
-from mnemosyne.domain.text.parts import SPEAKERS, Voice
+from mnemosyne.domain.text.parts import ROLE_LABELS, PartRole
 from mnemosyne.domain.wire.blocks import call_id_of, is_blank, is_call, is_result, without_marker
 from mnemosyne.domain.wire.dialect import Joining
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
@@ -381,8 +381,8 @@ def _not_by_user(lines: Sequence[str]) -> Iterator[str]:
     """The lines without the user's, as the rendition labels them, and without the labels of speakers."""
     by_user = False
     for line in lines:
-        if line in SPEAKERS.values():
-            by_user = line == SPEAKERS[Voice.USER]
+        if line in ROLE_LABELS.values():
+            by_user = line == ROLE_LABELS[PartRole.USER]
         elif not by_user:
             yield line
 

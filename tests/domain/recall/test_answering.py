@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from mnemosyne.domain.recall.answering import MOST_QUOTES, MOST_TOGETHER, answers
 from mnemosyne.domain.recall.choosing import SearchedText
 from mnemosyne.domain.recall.lines import LONGEST_UNIT, MOST_READ, units
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 
 
 def remembered(*, text: str, id: str, name: str, **more: Any) -> SearchedText:
     """An object with the text of one person."""
-    return SearchedText(id=id, name=name, parts=(TextPart(Voice.ASSISTANT, text),), **more)
+    return SearchedText(id=id, name=name, parts=(TextPart(PartRole.ASSISTANT, text),), **more)
 
 
 def ran(object_id: str, *calls: tuple[str, str], **more: Any) -> SearchedText:
@@ -24,7 +24,7 @@ def ran(object_id: str, *calls: tuple[str, str], **more: Any) -> SearchedText:
     parts = [
         part
         for command, output in calls
-        for part in (TextPart(Voice.CALL, f"command: {command}", "Bash"), TextPart(Voice.RESULT, output, "Bash"))
+        for part in (TextPart(PartRole.CALL, f"command: {command}", "Bash"), TextPart(PartRole.RESULT, output, "Bash"))
     ]
     return SearchedText(
         id=object_id, name="; ".join(f"Bash {each[:12]}" for each, _ in calls), parts=tuple(parts), **more

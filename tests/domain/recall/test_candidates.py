@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.recall.candidates import MOST_ANSWERING, list_texts, may_answer, parts_of_text
 from mnemosyne.domain.recall.quoting import Where
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 from tests.domain.memory_objects import made
 
 
@@ -37,7 +37,7 @@ def test_candidates_are_named_then_called_then_found_without_duplicates() -> Non
 def test_searched_text_has_name_age_and_search_hits() -> None:
     among = remembered()
     said = {"o1": "raise ParseFailed", "o0": "x"}
-    parts = {key: (TextPart(Voice.RESULT, text),) for key, text in said.items()}
+    parts = {key: (TextPart(PartRole.RESULT, text),) for key, text in said.items()}
     first, second = list_texts(parts, [Where("o0", 3, 5), Where("o1", 0, 5)], among, {"o0"}.__contains__)
     assert (first.id, first.text, first.seen, first.old) == ("o1", "raise ParseFailed", False, False)
     assert first.found == [(0, 5)]
@@ -45,7 +45,7 @@ def test_searched_text_has_name_age_and_search_hits() -> None:
     assert (second.seen, second.found) == (True, [(3, 5)])
 
 
-def test_claim_of_an_older_log_is_its_sentence_with_the_voice_of_its_role() -> None:
+def test_claim_of_an_older_log_is_its_sentence_with_its_role() -> None:
     said = made("c1", 3, stub="Let's use trio.", role=Role.CLAIM, places=(), tags=("decision", "user"))
     claim = evolve(Memory(), said).objects["c1"]
-    assert parts_of_text(claim, b"") == (TextPart(Voice.USER, "Let's use trio."),)
+    assert parts_of_text(claim, b"") == (TextPart(PartRole.USER, "Let's use trio."),)

@@ -1,11 +1,11 @@
 """Quotes fit their room, extend to surrounding lines, and repeat nothing."""
 
 from mnemosyne.domain.recall.choosing import ChosenLines, SearchedText
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 
 
 def text(object_id: str, said: str) -> SearchedText:
-    return SearchedText(id=object_id, name="", parts=(TextPart(Voice.RESULT, said),))
+    return SearchedText(id=object_id, name="", parts=(TextPart(PartRole.RESULT, said),))
 
 
 PAGE = text("page", "one\ntwo\n# three\nfour\nfive\n")

@@ -12,7 +12,7 @@ from mnemosyne.domain.recall.lines import (
     stretches,
     units,
 )
-from mnemosyne.domain.text.parts import TextPart, Voice, join
+from mnemosyne.domain.text.parts import PartRole, TextPart, join
 
 
 @given(st.text(max_size=3_000))
@@ -24,13 +24,13 @@ def test_units_are_ordered_short_and_cover_all_non_blank_text(text: str) -> None
     assert "".join(covered.split()) == "".join(text.split())
 
 
-VOICES = st.sampled_from(list(Voice))
+ROLES = st.sampled_from(list(PartRole))
 
 
-@given(st.lists(st.builds(TextPart, VOICES, st.text(max_size=60)), max_size=6))
+@given(st.lists(st.builds(TextPart, ROLES, st.text(max_size=60)), max_size=6))
 def test_every_part_except_a_result_begins_a_stretch(parts: list[TextPart]) -> None:
     text = join(parts)
-    starts = [part for number, part in enumerate(parts) if part.voice is not Voice.RESULT or number == 0]
+    starts = [part for number, part in enumerate(parts) if part.role is not PartRole.RESULT or number == 0]
     found = stretches(parts, "name")
     assert [text[each.start : each.start + len(part.text)] for each, part in zip(found, starts, strict=False)] == [
         part.text for part in starts[: len(found)]
@@ -39,7 +39,9 @@ def test_every_part_except_a_result_begins_a_stretch(parts: list[TextPart]) -> N
 
 
 def test_a_call_and_its_result_are_one_stretch_with_the_name_of_the_call() -> None:
-    calls = [(TextPart(Voice.CALL, f"command: {name}", "Bash"), TextPart(Voice.RESULT, "ok", "Bash")) for name in "ab"]
+    calls = [
+        (TextPart(PartRole.CALL, f"command: {name}", "Bash"), TextPart(PartRole.RESULT, "ok", "Bash")) for name in "ab"
+    ]
     first, second = stretches([part for call in calls for part in call], "2 calls")
     assert "command: a" in first.name
     assert "command: a" not in second.name

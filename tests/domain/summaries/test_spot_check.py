@@ -5,21 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.summaries.spot_check import EVERY, MOST, is_checked, spot_check
-from mnemosyne.domain.text.parts import TextPart, Voice
+from mnemosyne.domain.text.parts import PartRole, TextPart
 
-CALL = TextPart(Voice.CALL, "command: make test", "Bash")
-RUN = TextPart(Voice.RESULT, "--- FAIL: TestOne (0.1s)\nok  other\nValueError: no section 'net'", "Bash")
+CALL = TextPart(PartRole.CALL, "command: make test", "Bash")
+RUN = TextPart(PartRole.RESULT, "--- FAIL: TestOne (0.1s)\nok  other\nValueError: no section 'net'", "Bash")
 
 
 @pytest.mark.parametrize(
     ("part", "answer", "question"),
     [
         (CALL, "make test", "what was asked for"),
-        (TextPart(Voice.RESULT, "x\nValueError: no section"), "ValueError: no section", "what the error was"),
-        (TextPart(Voice.RESULT, "--- FAIL: TestOne (0.1s)"), "FAIL: TestOne", "whether TestOne failed"),
-        (TextPart(Voice.RESULT, "--- a/x.py\n+++ b/x.py"), "+++ b/x.py", "whether x.py changes"),
-        (TextPart(Voice.RESULT, "    12→def read_it(x):"), "12→def read_it(x):", "where read_it is defined"),
-        (TextPart(Voice.ASSISTANT, "Done. Shall I also remove the old one?"), "Shall I also remove the old one?", ""),
+        (TextPart(PartRole.RESULT, "x\nValueError: no section"), "ValueError: no section", "what the error was"),
+        (TextPart(PartRole.RESULT, "--- FAIL: TestOne (0.1s)"), "FAIL: TestOne", "whether TestOne failed"),
+        (TextPart(PartRole.RESULT, "--- a/x.py\n+++ b/x.py"), "+++ b/x.py", "whether x.py changes"),
+        (TextPart(PartRole.RESULT, "    12→def read_it(x):"), "12→def read_it(x):", "where read_it is defined"),
+        (
+            TextPart(PartRole.ASSISTANT, "Done. Shall I also remove the old one?"),
+            "Shall I also remove the old one?",
+            "",
+        ),
     ],
 )
 def test_a_question_fails_where_its_answer_is_not_on_one_line(part: TextPart, answer: str, question: str) -> None:
@@ -30,20 +34,20 @@ def test_a_question_fails_where_its_answer_is_not_on_one_line(part: TextPart, an
 
 
 def test_a_name_on_another_line_than_its_number_is_no_answer() -> None:
-    defined = TextPart(Voice.RESULT, "    12→def read_it(x):")
+    defined = TextPart(PartRole.RESULT, "    12→def read_it(x):")
     assert spot_check([defined], "12→x\nread_it").failed
 
 
 def test_of_many_questions_some_are_asked_from_the_first_to_the_last() -> None:
-    many = TextPart(Voice.RESULT, "\n".join(f"--- FAIL: Test{number}" for number in range(40)))
+    many = TextPart(PartRole.RESULT, "\n".join(f"--- FAIL: Test{number}" for number in range(40)))
     failed = spot_check([CALL, many], "nothing").failed
     assert len(failed) == MOST
     assert (failed[0], failed[-1]) == ("what was asked for", "whether Test39 failed")
 
 
-@given(st.text(), st.sampled_from(Voice), st.text())
-def test_what_a_whole_text_answers_it_answers_of_any_text(text: str, voice: Voice, other: str) -> None:
-    parts = [TextPart(voice, text), RUN]
+@given(st.text(), st.sampled_from(PartRole), st.text())
+def test_what_a_whole_text_answers_it_answers_of_any_text(text: str, role: PartRole, other: str) -> None:
+    parts = [TextPart(role, text), RUN]
     assert spot_check(parts, "\n".join(part.text for part in parts)).failed == ()
     assert len(spot_check(parts, other).failed) <= MOST
 

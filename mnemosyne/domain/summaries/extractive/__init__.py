@@ -21,7 +21,7 @@ from mnemosyne.domain.summaries.extractive.selecting import ANYTHING, Selection,
 from mnemosyne.domain.summaries.extractive.units import TextUnit
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
 from mnemosyne.domain.text.entities import key_entities, without_colours
-from mnemosyne.domain.text.parts import SPEAKERS, Voice
+from mnemosyne.domain.text.parts import ROLE_LABELS, PartRole
 from mnemosyne.domain.text.stubs import plain
 
 NAME = "extractive/7"
@@ -160,12 +160,12 @@ def _sizes(sections: Sections) -> dict[int, int]:
 
 
 def _is_spoken(section: Section) -> bool:
-    return section.role is TextRole.PROSE and section.voice in SPEAKERS
+    return section.role is TextRole.PROSE and section.part_role in ROLE_LABELS
 
 
 def _weigh_spoken(sections: Sections, spoken: Sequence[Section]) -> list[Facet]:
     """What was said is weighed as one text, whoever said it."""
-    users = {number for section in spoken if section.voice is Voice.USER for number in section.within}
+    users = {number for section in spoken if section.part_role is PartRole.USER for number in section.within}
     within = [number for section in spoken for number in section.within]
     return prose.list_prose_facets(sections.units, within, sections.labels, users)
 

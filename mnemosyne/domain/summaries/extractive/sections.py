@@ -25,7 +25,7 @@ from mnemosyne.domain.summaries.extractive.units import (
 )
 from mnemosyne.domain.summaries.renditions import RenditionRequest
 from mnemosyne.domain.text.entities import without_colours
-from mnemosyne.domain.text.parts import SPEAKERS, TextPart, Voice
+from mnemosyne.domain.text.parts import ROLE_LABELS, PartRole, TextPart
 
 _SHOWS_LINES = re.compile(r"(?:cd \S{1,300} && )?(?:cat (?![<|>])|sed -n '?(\d{1,7})(?:,\d{1,7})?p'? )\S{1,400}$")
 _GOES_TO = re.compile(r"command: (cd [^\s;&|]{1,400} && )")
@@ -55,12 +55,12 @@ SAID = 0
 @attrs.frozen(kw_only=True)
 class Section:
     """Units that have one role. ``call`` is the number, from 1, of the call that they are of, ``asked`` what it asked,
-    ``asks`` that they are that call itself; ``voice`` is whose words they are.
+    ``asks`` that they are that call itself; ``part_role`` is the role of the part.
     """
 
     within: range
     role: TextRole
-    voice: Voice
+    part_role: PartRole
     call: int
     asks: bool = False
     asked: Asked | None = None
@@ -88,15 +88,15 @@ class Sections:
         self._told: set[str] = set()
         self._room_of_path = max(_SHORTEST_PATH, request.target_chars // 8)
         parts = request.parts or _guess(request)
-        self._several_speak = len({part.voice for part in parts} & SPEAKERS.keys()) > 1
+        self._several_speak = len({part.role for part in parts} & ROLE_LABELS.keys()) > 1
         asked: Asked | None = None
         for part in parts:
             text = without_colours(part.text)
             lines = lines_of(without_reminder(text)) if text else []
-            self._calls += part.voice is Voice.CALL or (part.voice is Voice.RESULT and asked is None)
-            if part.voice is Voice.CALL:
+            self._calls += part.role is PartRole.CALL or (part.role is PartRole.RESULT and asked is None)
+            if part.role is PartRole.CALL:
                 asked = self._call(part, lines)
-            elif part.voice is Voice.RESULT:
+            elif part.role is PartRole.RESULT:
                 self._result(part, lines, asked)
                 asked = None
             else:
@@ -161,15 +161,15 @@ class Sections:
             source = by_stat(by_record(source))
         elif role in _RUNS:
             source = by_outcome(by_module(source))
-        elif role is TextRole.PROSE and part.voice is Voice.RESULT and len(lines) > 1:
+        elif role is TextRole.PROSE and part.role is PartRole.RESULT and len(lines) > 1:
             source = by_page(source)
-        elif part.voice is Voice.RESULT and len(lines) == 1:
+        elif part.role is PartRole.RESULT and len(lines) == 1:
             source = by_answer(source)
         elif role is TextRole.PLAN:
             source = by_step([_with_lead(source, asked), *source[1:]] if asked and source and not asks else source)
         elif start is not None and not numbered:
             source = number_lines(source, start)
-        if self._several_speak and part.voice in SPEAKERS:
+        if self._several_speak and part.role in ROLE_LABELS:
             self._line += 1
         made = units_of(
             source,
@@ -177,15 +177,15 @@ class Sections:
             first=self._line,
             sentences=role in (TextRole.PROSE, TextRole.PLAN) and not asks,
         )
-        if self._several_speak and part.voice in SPEAKERS:
+        if self._several_speak and part.role in ROLE_LABELS:
             label = len(self.units)
-            self.units.append(TextUnit(SPEAKERS[part.voice], self._line - 1, 0, "", heading=True))
+            self.units.append(TextUnit(ROLE_LABELS[part.role], self._line - 1, 0, "", heading=True))
             self.labels.update((label + 1 + number, label) for number in range(len(made)))
         within = range(len(self.units), len(self.units) + len(made))
-        call = SAID if part.voice in SPEAKERS else self._calls
+        call = SAID if part.role in ROLE_LABELS else self._calls
         self.found.append(
             Section(
-                within=within, role=role, voice=part.voice, call=call, asks=asks, asked=asked, first_line=self._line
+                within=within, role=role, part_role=part.role, call=call, asks=asks, asked=asked, first_line=self._line
             )
         )
         self.units += made
@@ -200,7 +200,7 @@ def _with_lead(source: Sequence[SourceLine], asked: Asked) -> SourceLine:
 def _guess(request: RenditionRequest) -> tuple[TextPart, ...]:
     """The parts of a text of which they are not known: calls are told by the names of their inputs."""
     if KINDS[request.kind].is_conversation or (KINDS[request.kind].is_settled and request.source_tool is None):
-        return (TextPart(Voice.ASSISTANT, request.text),)
+        return (TextPart(PartRole.ASSISTANT, request.text),)
     lines = request.text.split("\n")
     starts = [0, *(n for n, line in enumerate(lines) if n and _BEGINS_CALL.match(line[:200]) and _is_call(lines, n))]
     return tuple(
@@ -219,16 +219,16 @@ def _is_call(lines: Sequence[str], number: int) -> bool:
 def _guess_call(lines: Sequence[str], tool: str | None) -> list[TextPart]:
     asked = find_asked(lines[:1])
     if not asked.names:
-        return [TextPart(Voice.RESULT, "\n".join(lines), tool)]
+        return [TextPart(PartRole.RESULT, "\n".join(lines), tool)]
     inputs = 1
     while inputs < len(lines) and find_asked([lines[inputs]]).names:
         inputs += 1
     if find_asked(lines[:inputs]).carries is not None:
-        return [TextPart(Voice.CALL, "\n".join(lines), tool)]
+        return [TextPart(PartRole.CALL, "\n".join(lines), tool)]
     rest = find_asked(lines[inputs : inputs + 40])  # a value of several lines, with another input behind it
     if rest.names and tool != "Read":
         inputs += max(rest.names) + 1
         if rest.carries is not None:
-            return [TextPart(Voice.CALL, "\n".join(lines), tool)]
-    call = TextPart(Voice.CALL, "\n".join(lines[:inputs]), tool)
-    return [call, TextPart(Voice.RESULT, "\n".join(lines[inputs:]), tool)] if inputs < len(lines) else [call]
+            return [TextPart(PartRole.CALL, "\n".join(lines), tool)]
+    call = TextPart(PartRole.CALL, "\n".join(lines[:inputs]), tool)
+    return [call, TextPart(PartRole.RESULT, "\n".join(lines[inputs:]), tool)] if inputs < len(lines) else [call]

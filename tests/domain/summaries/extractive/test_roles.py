@@ -9,7 +9,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.extractive.roles import TextRole, role_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest
-from mnemosyne.domain.text.parts import TextPart, Voice, join
+from mnemosyne.domain.text.parts import PartRole, TextPart, join
 
 FILLER = "".join(f"ok  \texample.org/part_{number}\t0.{number}s\n" for number in range(40))
 REFUSED = "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"
@@ -46,7 +46,7 @@ def short(
 
 
 def call(tool: str, asked: str, answered: str) -> list[TextPart]:
-    return [TextPart(Voice.CALL, asked, tool), TextPart(Voice.RESULT, answered, tool)]
+    return [TextPart(PartRole.CALL, asked, tool), TextPart(PartRole.RESULT, answered, tool)]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.05])
@@ -181,9 +181,9 @@ def test_the_shortest_form_of_a_phase_has_the_users_question_and_the_last_conclu
     asked = "The nightly export is slow. Why does it read every file of the archive twice?"
     thinking = "".join(f"I looked at part_{n} of it and saw nothing there.\n" for n in range(60))
     parts = [
-        TextPart(Voice.USER, asked),
+        TextPart(PartRole.USER, asked),
         TextPart(
-            Voice.ASSISTANT, f"The problem is the lock in a.py.\n{thinking}So the cause is the second pass in b.py."
+            PartRole.ASSISTANT, f"The problem is the lock in a.py.\n{thinking}So the cause is the second pass in b.py."
         ),
     ]
     text = short(ObjectKind.CONVERSATION_PHASE, parts, 0.05).text
@@ -237,8 +237,8 @@ def test_a_todo_list_keeps_what_is_open() -> None:
 def test_both_speakers_of_a_phase_are_told_apart() -> None:
     long = " ".join(f"It rained on day {n}, and nothing else happened there." for n in range(40))
     parts = [
-        TextPart(Voice.USER, f"{long} Should we keep the old parser?"),
-        TextPart(Voice.ASSISTANT, f"{long} The root cause is the missing section, so we decided to keep it."),
+        TextPart(PartRole.USER, f"{long} Should we keep the old parser?"),
+        TextPart(PartRole.ASSISTANT, f"{long} The root cause is the missing section, so we decided to keep it."),
     ]
     text = short(ObjectKind.CONVERSATION_PHASE, parts, 0.1).text
     user, _, assistant = text.partition("[assistant]")
@@ -253,7 +253,7 @@ def test_prose_keeps_its_conclusion_and_its_question_as_sentences(share: float) 
         [f"## Part {n}\n\nLet me look at file_{n}.py and other_{n}.py first." for n in range(20)]
         + ["## Summary\n\nThe root cause is a stale cache. We decided to drop it.\n\nShall I also update the docs?"]
     )
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], share).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], share).text
     assert "The root cause is a stale cache." in text
     assert "Shall I also update the docs?" in text
 
@@ -270,7 +270,7 @@ def test_prose_keeps_its_conclusion_and_its_question_as_sentences(share: float) 
 )
 @pytest.mark.parametrize("kind", list(ObjectKind))
 def test_any_text_has_a_short_form_that_says_something(kind: ObjectKind, text: str) -> None:
-    given = short(kind, [TextPart(Voice.RESULT, text, "Bash")], 0.05, tool="Bash")
+    given = short(kind, [TextPart(PartRole.RESULT, text, "Bash")], 0.05, tool="Bash")
     assert sum(map(str.isalnum, given.text)) > 40
 
 
@@ -446,14 +446,14 @@ def test_reasons_and_what_was_settled_are_kept_before_what_only_tells() -> None:
     told[13] = "The lock is held too long because the writer waits for the disk."
     told[29] = "We keep the old table instead of a copy of it."
     said = "\n\n".join(told)
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], 0.1).text
     assert told[13] in text
     assert told[29] in text
 
 
 def test_the_number_of_a_point_in_bold_is_not_cut_from_it() -> None:
     said = "\n\n".join(f"**{n}. Sourcing the file may break hook {n}** since it is read." for n in range(1, 30))
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.3).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], 0.3).text
     assert "**1. Sourcing the file may break hook 1**" in text
     assert "**1. ⋯" not in text
 
@@ -520,7 +520,7 @@ def test_a_reason_is_not_cut_from_what_it_leads_to() -> None:
         * 12
     )
     for target in range(100, 600, 20):
-        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], target / len(said)).text
+        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], target / len(said)).text
         assert "because:" not in text or "- Every file is written beside the old one" in text
 
 
@@ -530,13 +530,13 @@ def test_a_sentence_about_the_one_before_it_brings_that_along() -> None:
         + "\n\nThe hook writes its state before the lock is taken, whoever asks for it.\n\nThis is the root cause.\n\n"
         + "It rained again, and only `rain.md` should say so. " * 12
     )
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], 0.1).text
     assert "The hook writes its state before the lock is taken, whoever asks for it.\n\nThis is the root cause." in text
 
 
 def test_what_says_nothing_does_not_fill_the_room_that_is_left() -> None:
     said = "Excellent. " + "The worker reads the journal and keeps its place in `place.json` for the next time. " * 20
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.3).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], 0.3).text
     assert "Excellent" not in text
 
 
@@ -555,7 +555,7 @@ def test_no_mark_of_a_cut_stands_beside_another() -> None:
     ]
     for target in range(200, 1_200, 50):
         said = "\n".join(lines)
-        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], target / len(said)).text
+        text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], target / len(said)).text
         assert "⋯" in text
         assert not re.search(r"⋯[^⋯\w]*⋯", text)
 
@@ -633,7 +633,7 @@ def test_words_in_bold_that_lead_to_code_are_no_heading_of_what_comes_after_it()
         + "\n\n**Failure output:**\n```\nexpected 2\n```\n\nThe fix is to compare prefixes in `clean.py`.\n\n"
         + "It rained again, and only `rain.md` should say so. " * 12
     )
-    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(Voice.ASSISTANT, said)], 0.1).text
+    text = short(ObjectKind.CONVERSATION_PHASE, [TextPart(PartRole.ASSISTANT, said)], 0.1).text
     assert "The fix is to compare prefixes" in text
     assert "Failure output" not in text
 

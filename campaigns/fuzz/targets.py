@@ -29,7 +29,7 @@ from mnemosyne.domain.tools import cleanup_tags, memory_tools
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import DIALECTS, lane_of
-from mnemosyne.domain.wire.identity import identify, speaker
+from mnemosyne.domain.wire.identity import identify, read_client_headers
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.rewriters import make_rewriter
@@ -70,7 +70,7 @@ def _read_body(dialect: Dialect, raw: bytes) -> None:
         assert sha256(rebuilt).digest() == read.stored_sha256
         assert rebuilt == raw or read.withheld
         assert read.sha256 == sha256(raw).digest()
-    caller = identify(speaker([]), read)
+    caller = identify(read_client_headers([]), read)
     assert caller.external_id is None or caller.external_id.isprintable()
     seen = [
         SeenMessage(number, message.role, 1, transcript.content_of(read, number))

@@ -191,7 +191,7 @@ class Loaded:
         reply of the model distinguishes them.
         """
         command, reading = await self.read_turn(request)
-        nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.speaker)
+        nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.client_headers)
         if nearest is None:
             return Recognized()
         branch, shared = nearest
@@ -245,7 +245,7 @@ class Loaded:
             tenant=self.identity.tenant,
             external_id=self.identity.external_id,
             salt=self.state.salt or self._new_salt(),
-            speaker=client_headers,
+            client_headers=client_headers,
             caller=caller,
             chains=chains,
             base=base,

@@ -26,7 +26,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import lane_of
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, identify, speaker
+from mnemosyne.domain.wire.identity import Caller, ClientHeaders, identify, read_client_headers
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -68,7 +68,7 @@ class ArrivedRequest:
     @cached_property
     def client_headers(self) -> ClientHeaders:
         """The fields of the client's headers."""
-        return speaker(self.headers)
+        return read_client_headers(self.headers)
 
     def caller(self, read: Transcript) -> Caller:
         """The client and the purpose of the request, from its headers and its parsed body."""

@@ -26,7 +26,7 @@ from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
-from mnemosyne.domain.segmentation.speaking import find_prompt
+from mnemosyne.domain.segmentation.authors import find_prompt
 from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
@@ -365,7 +365,7 @@ class ManagedRounds:
         """Whether the provider caches by prefix, and the prompt begins with a part that changes."""
         return (
             begins_with_billing(read)
-            and rounds.find_tariff(branch.speaker, read, self._settings).caching is Caching.PREFIX
+            and rounds.find_tariff(branch.client_headers, read, self._settings).caching is Caching.PREFIX
         )
 
     def hold(self, address: Address, turn: ManagedTurn) -> None:
@@ -459,7 +459,7 @@ class ManagedRounds:
             before=turn.history,
             history=turn.history,
             window=settings.window,
-            tariff=rounds.find_tariff(branch.speaker, turn.read, settings),
+            tariff=rounds.find_tariff(branch.client_headers, turn.read, settings),
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)
         if fitted is None:

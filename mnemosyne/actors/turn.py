@@ -63,7 +63,7 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import TENANT_HEADER, speaker
+from mnemosyne.domain.wire.identity import TENANT_HEADER, read_client_headers
 from mnemosyne.domain.wire.json_spans import has_too_many_values
 from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
@@ -174,7 +174,7 @@ class TurnOpener:
     def _find_client(self, headers: Headers) -> MemoryClient:
         if self.owners is None:
             return OWNER
-        return self.owners.find_client(headers, speaker(headers).external_id)
+        return self.owners.find_client(headers, read_client_headers(headers).external_id)
 
     def _finder_of_tenant(self, headers: Headers) -> SessionFinder | None:
         """The finder of the tenant that a request names, or whose credential it shows; None for the default tenant, so

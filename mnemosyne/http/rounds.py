@@ -13,7 +13,7 @@ import trio
 
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, Upstream, UpstreamReply, UpstreamRequest
-from mnemosyne.domain.wire.identity import speaker
+from mnemosyne.domain.wire.identity import read_client_headers
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_frames
 from mnemosyne.http.client_reply import ClientReply
@@ -79,7 +79,7 @@ class SplicedRounds:
         self._client = client
         self._turn = client.turn
         self._hidden = hidden
-        self._itemized = speaker(text_headers(request.headers)).reads_iterations
+        self._itemized = read_client_headers(text_headers(request.headers)).reads_iterations
         self._number = 0
         """Number of replies that have begun."""
         self._end: EndOfRound | None = None

@@ -171,7 +171,7 @@ class _Judge:
         self._stream = stream
         self._window = window
         self._history: History = history_of(str(stream), events)
-        self._speakers = replay.speakers(events)
+        self._client_headers = replay.find_client_headers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
         self._callers = KnownCredentials()
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
@@ -292,10 +292,10 @@ class _Judge:
         )
 
     def _speaker(self, version: int) -> ClientHeaders:
-        speaker = self._speakers[version]
-        if speaker is None:
+        headers = self._client_headers[version]
+        if headers is None:
             raise LogFailed("the log does not say who spoke: it is from before that was recorded.")
-        return speaker
+        return headers
 
     async def _outgoing(
         self, actor: SessionActor, decision: ReplayedDecision, request: ArrivedRequest, read: Transcript

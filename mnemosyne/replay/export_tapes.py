@@ -22,14 +22,14 @@ def tape_of(reader: Reader) -> Tape:
     started = events[0].envelope.event if events else None
     if not isinstance(started, SessionStarted):
         raise Unplayable("the export does not begin with the start of a session")
-    if any(speaker is None for speaker in replay.speakers(events).values()):
+    if any(headers is None for headers in replay.find_client_headers(events).values()):
         raise Unplayable("the export does not say who spoke: it is from before that was recorded")
     return Tape(started.external_id, partial(_steps, reader, events, started), started.tenant, started.salt)
 
 
 def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarted) -> Iterator[Step]:
     history = history_of(str(reader.header.session), events)
-    speakers = replay.speakers(events)
+    client_headers = replay.find_client_headers(events)
     for each in events:
         event = each.envelope.event
         match event:
@@ -37,9 +37,9 @@ def _steps(reader: Reader, events: list[Recorded[Event]], started: SessionStarte
                 yield Missed(started.external_id, Gap(since=event.since, turns=event.turns, reason=event.reason))
             case TurnBegan():
                 body = _assemble(reader, time_travel.body_at(history, Attempt(each.version, event)))
-                speaker = speakers[each.version]
-                assert speaker is not None
-                yield Arrives(_key(event), event.at, history.dialect_of(event.branch), replay.headers_of(speaker), body)
+                headers = client_headers[each.version]
+                assert headers is not None
+                yield Arrives(_key(event), event.at, history.dialect_of(event.branch), replay.headers_of(headers), body)
             case TurnFinished():
                 head = ReplyHead(event.status, ((b"content-type", b"application/json"),))
                 yield TapedReply(_key(event), event.at, head, _reply(reader, event.reply))

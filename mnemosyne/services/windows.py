@@ -108,7 +108,7 @@ async def explain(
 def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
     taken, branch = found.session.taken, found.session.branches[found.branch]
     hour = found.account is not None and found.account.shadow.write_1h > 0
-    credential = branch.speaker.credential if branch.speaker is not None else None
+    credential = branch.client_headers.credential if branch.client_headers is not None else None
     host, tariff = settings.provider_of(dialect_of(branch.lane).name, found.began.model)
     seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=found.began.model)
     named = taken.settings.tariff if taken is not None else tariff

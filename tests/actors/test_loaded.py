@@ -135,5 +135,5 @@ async def test_a_copy_leaves_the_session_unchanged(log: StoppableLog) -> None:
 async def test_invalid_unicode_in_a_name_is_stored_as_valid_text(log: StoppableLog) -> None:
     named = attrs.evolve(arrived(LONG), headers=(*headers()[:1], ("X-Claude-Code-Session-Id", "a\udc80b")))
     command, _ = await fresh(log).read_turn(named)
-    assert command.speaker is not None
-    assert str(command.speaker.external_id).encode()
+    assert command.client_headers is not None
+    assert str(command.client_headers.external_id).encode()

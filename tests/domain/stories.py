@@ -99,7 +99,7 @@ class Story:
                 tenant="t",
                 external_id="s",
                 salt=b"salt",
-                speaker=ClientHeaders(
+                client_headers=ClientHeaders(
                     client=who.client,
                     version=who.version,
                     external_id=who.external_id,

@@ -195,9 +195,9 @@ async def decided_again(home: Path, tape: Tape) -> int:
 
 async def asked_again(home: Path, tape: Tape, *options: str) -> tuple[int, bytes]:
     """The exit code and the output of that look."""
-    speaker = next(identity.speaker(step.headers) for step in tape.steps() if isinstance(step, Arrives))
-    assert speaker.external_id is not None
-    command = [*MNEMOSYNE, "replay", "--from-log", speaker.external_id, *options]
+    client = next(identity.read_client_headers(step.headers) for step in tape.steps() if isinstance(step, Arrives))
+    assert client.external_id is not None
+    command = [*MNEMOSYNE, "replay", "--from-log", client.external_id, *options]
     done = await trio.run_process(command, env=environ_for(home), check=False, capture_stdout=True)
     return done.returncode, done.stdout
 

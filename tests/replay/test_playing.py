@@ -206,4 +206,4 @@ async def test_who_spoke_is_in_the_log_once_for_each_branch() -> None:
     began = [each.envelope.event for each in events if isinstance(each.envelope.event, TurnBegan)]
     branches = [event.branch for event in began]
     assert [event.branch for event in began if event.speaker] == list(dict.fromkeys(branches))
-    assert all(speaker is not None for speaker in replay.speakers(events).values())
+    assert all(headers is not None for headers in replay.find_client_headers(events).values())

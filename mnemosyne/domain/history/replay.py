@@ -118,7 +118,7 @@ def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
     return (cause in _ROUND_ENDS and then == cause) or (cause == _ENDS and then == FinishTurn.__name__)
 
 
-def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
+def find_client_headers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
     """The client headers of each request, by the version of its event; None if the log does not say."""
     last: dict[str, ClientHeaders] = {}
     by_version: dict[int, ClientHeaders | None] = {}
@@ -131,17 +131,17 @@ def speakers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders 
     return by_version
 
 
-def headers_of(speaker: ClientHeaders) -> tuple[tuple[str, str], ...]:
-    """Headers equivalent to those of a client: ``identity.speaker`` reads the same from them."""
-    opening = next((agent.opening for agent in AGENTS if agent.client == speaker.client), "client/")
+def headers_of(client: ClientHeaders) -> tuple[tuple[str, str], ...]:
+    """Headers equivalent to those of a client: ``identity.read_client_headers`` reads the same from them."""
+    opening = next((agent.opening for agent in AGENTS if agent.client == client.client), "client/")
     named = {
-        "user-agent": opening + (speaker.version or ""),
-        SESSION_HEADER: speaker.external_id,
-        PARENT_SESSION_HEADER: speaker.parent_external_id,
-        AGENT_HEADER: speaker.agent_id,
-        PARENT_AGENT_HEADER: speaker.parent_agent_id,
+        "user-agent": opening + (client.version or ""),
+        SESSION_HEADER: client.external_id,
+        PARENT_SESSION_HEADER: client.parent_external_id,
+        AGENT_HEADER: client.agent_id,
+        PARENT_AGENT_HEADER: client.parent_agent_id,
     }
-    return tuple((name, value) for name, value in named.items() if value) + _CREDENTIALS[speaker.credential]
+    return tuple((name, value) for name, value in named.items() if value) + _CREDENTIALS[client.credential]
 
 
 _NO_TOKEN = "Bearer \x01"

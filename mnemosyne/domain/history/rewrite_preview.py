@@ -52,7 +52,7 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
         before=history,
         history=history,
         window=settings.window,
-        tariff=rounds.find_tariff(found.session.branches[found.branch].speaker, read, settings),
+        tariff=rounds.find_tariff(found.session.branches[found.branch].client_headers, read, settings),
     )
 
 

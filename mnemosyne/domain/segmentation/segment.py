@@ -31,8 +31,8 @@ from mnemosyne.domain.objects.kinds import (
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
+from mnemosyne.domain.segmentation.authors import Author, find_authors
 from mnemosyne.domain.segmentation.lines import index_line
-from mnemosyne.domain.segmentation.speaking import Speaker, speakers
 from mnemosyne.domain.text.announcements import only_announces
 from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import parts, render_count, stub
@@ -203,7 +203,7 @@ class _Segmenter:
         for place, block in new_blocks:
             if blocks.is_any_result(block):
                 results.setdefault(str(blocks.call_id_of(block)), []).append((place, block))
-        who = speakers(message.role, message.content)
+        who = find_authors(message.role, message.content)
         if message.role != "assistant":
             self._end_thoughts(message.turn)
         thinking, self._thoughts = self._thoughts, ()
@@ -267,10 +267,10 @@ class _Segmenter:
         self._add(Unit(about, places, call.turn if call else turn, turn))
 
     def _add_prose(
-        self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any], speaker: Speaker
+        self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any], author: Author
     ) -> None:
         about = prose.describe(message.role, block)
-        if "user" in about.tags and speaker is Speaker.OTHER and blocks.type_of(block) == "text":
+        if "user" in about.tags and author is Author.OTHER and blocks.type_of(block) == "text":
             about = prose.describe_attached(about.text)
         about = _mark_references(about, [block])
         if "user" in about.tags and places[0].message > self._prompt.message:

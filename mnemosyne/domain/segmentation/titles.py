@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.segmentation.speaking import Speaker, speakers
+from mnemosyne.domain.segmentation.authors import Author, find_authors
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 
@@ -31,8 +31,8 @@ def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
         if role != "user":
             continue
         blocks = content_blocks(message.get("content"))
-        for block, speaker in zip(blocks, speakers(role, blocks), strict=True):
-            if speaker is Speaker.USER and (title := _first_words(str(block["text"]))):
+        for block, author in zip(blocks, find_authors(role, blocks), strict=True):
+            if author is Author.USER and (title := _first_words(str(block["text"]))):
                 return title
     return None
 

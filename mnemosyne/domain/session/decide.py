@@ -69,15 +69,15 @@ class Gap:
 @attrs.frozen(kw_only=True)
 class BeginTurn:
     """A request arrived. ``chains`` are the chain hashes of its messages; ``body`` is a change on the last body of the
-    branch ``base``; ``gap`` describes earlier turns that were not recorded; ``speaker`` is read from the headers alone.
-    ``known`` are the branches whose history the caller has proven to know, None for all of them.
+    branch ``base``; ``gap`` describes earlier turns that were not recorded. ``known`` are the branches whose history the
+    client has proven to know, None for all of them.
     """
 
     at: int
     tenant: str
     external_id: str
     salt: bytes
-    speaker: ClientHeaders
+    client_headers: ClientHeaders
     caller: Caller
     chains: tuple[bytes, ...]
     base: str | None
@@ -385,20 +385,20 @@ def _begin_turn(command: BeginTurn, place: _Place, session: Session) -> TurnBega
         echo=command.echo,
         echoed_attempt=command.echoed_attempt,
         opaque=command.opaque,
-        speaker=_speaker(command, place, session),
+        speaker=_changed_headers(command, place, session),
     )
 
 
-def _speaker(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
+def _changed_headers(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
     """The client headers, if they differ from those of the branch's last request; else None."""
     branch = session.branches.get(place.address.branch)
-    return None if branch is not None and branch.speaker == command.speaker else command.speaker
+    return None if branch is not None and branch.client_headers == command.client_headers else command.client_headers
 
 
 def _place(command: BeginTurn, session: Session) -> _Place:
     if not command.chains:
         return _place_opaque(command, session)
-    nearest = nearest_branch(session, command.caller.lane, command.chains, command.speaker)
+    nearest = nearest_branch(session, command.caller.lane, command.chains, command.client_headers)
     if nearest is None:
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     branch, kept = nearest
@@ -409,7 +409,7 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     compacts = command.caller.kind is RequestKind.COMPACTION
     # A summary may follow messages with which the previous window began, too.
     succeeds = command.caller.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
-    if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.speaker, branch):
+    if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.client_headers, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, and two side calls with the same message: these are no forks.
     if is_side(command.caller.lane) or succeeds or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
@@ -424,12 +424,12 @@ def _is_successor(branch: Branch, session: Session) -> bool:
     return branch.kind is BranchKind.SUCCESSOR
 
 
-def is_another(speaker: ClientHeaders, branch: Branch) -> bool:
+def is_another(client: ClientHeaders, branch: Branch) -> bool:
     """Whether a client would continue the branch under another session name or as another agent. That is a fork,
     because the previous client may continue, too.
     """
-    known = branch.speaker
-    return known is not None and (known.external_id, known.agent_id) != (speaker.external_id, speaker.agent_id)
+    known = branch.client_headers
+    return known is not None and (known.external_id, known.agent_id) != (client.external_id, client.agent_id)
 
 
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
@@ -463,7 +463,7 @@ def _owner(branch: Branch, turn: int, session: Session) -> Branch:
 
 
 def nearest_branch(
-    session: Session, lane: str, chains: tuple[bytes, ...], speaker: ClientHeaders
+    session: Session, lane: str, chains: tuple[bytes, ...], client: ClientHeaders
 ) -> tuple[Branch, int] | None:
     """The branch of the lane that shares the longest history, and the number of shared messages; of equals, the newest.
     If that branch belongs to another client and this one can continue a branch of its own, that one: the histories of
@@ -477,9 +477,9 @@ def nearest_branch(
             kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
-            if kept == len(branch.chains) and not is_another(speaker, branch) and (own is None or kept >= own[1]):
+            if kept == len(branch.chains) and not is_another(client, branch) and (own is None or kept >= own[1]):
                 own = branch, kept
-    if best is not None and own is not None and is_another(speaker, best[0]):
+    if best is not None and own is not None and is_another(client, best[0]):
         return own
     return best and _find_before_dispatch(*best, session)
 
@@ -499,7 +499,7 @@ def _find_before_dispatch(branch: Branch, kept: int, session: Session) -> tuple[
 def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
     """The parent of a new context window: the window of the calling agent, else the main agent's; None for the first
     request of a conversation. A successor may restore objects of its parent, and any client can write the words with
-    which a summary begins; so its parent must be a branch that its caller has proven to know.
+    which a summary begins; so its parent must be a branch that its client has proven to know.
     """
     caller = command.caller
     among = command.known if caller.kind is RequestKind.SUCCESSOR else None

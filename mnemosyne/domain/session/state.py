@@ -148,7 +148,7 @@ class Branch:
     ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is the number of messages in the request
     of turn t + 1, and ``attempts[t]`` the number of attempts at it (for an inherited turn, the number when this branch
     was opened: its owner continues to count). ``body`` is the recipe of the client's last body, recorded by the event
-    of version ``body_version``, 0 if there is none. ``speaker`` holds the headers of its last client. ``mode``,
+    of version ``body_version``, 0 if there is none. ``client_headers`` holds the headers of its last client. ``mode``,
     ``tool_budget`` and ``late`` are as in BranchModeSet; ``decided`` is true after such an event. ``began`` is the
     event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
     attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
@@ -167,7 +167,7 @@ class Branch:
     attempts: tuple[int, ...] = ()
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
-    speaker: ClientHeaders | None = None
+    client_headers: ClientHeaders | None = None
     mode: Mode = Mode.OBSERVE
     decided: bool = False
     tool_budget: int | None = None
@@ -392,7 +392,7 @@ def _account(session: Session, event: TurnFinished | TurnInterrupted) -> Memory:
 def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     before, after = branch.attempts[: event.turn - 1], branch.attempts[event.turn :]
     attempts = (*before, event.attempt, *after)
-    branch = attrs.evolve(branch, attempts=attempts, speaker=event.speaker or branch.speaker)
+    branch = attrs.evolve(branch, attempts=attempts, client_headers=event.speaker or branch.client_headers)
     if event.turn < branch.turns:  # a repeated earlier turn does not change the branch's history
         return branch
     return attrs.evolve(

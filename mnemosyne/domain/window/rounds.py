@@ -142,12 +142,12 @@ def opening_of(
 
 def tariff_of(opening: Opening, settings: ServerSettings) -> Tariff:
     """The tariff of a request: the one that the server's settings name, otherwise the detected one."""
-    return find_tariff(opening.branch.speaker, opening.read, settings)
+    return find_tariff(opening.branch.client_headers, opening.read, settings)
 
 
-def find_tariff(speaker: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
+def find_tariff(client: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
     """The tariff of a request with these client headers."""
-    credential = speaker.credential if speaker is not None else None
+    credential = client.credential if client is not None else None
     hour = asks_for_an_hour(read)
     host, tariff = settings.provider_of(read.dialect.name, read.fields.model)
     seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=read.fields.model)

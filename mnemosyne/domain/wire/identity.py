@@ -182,7 +182,7 @@ class Caller:
     kind: RequestKind
 
 
-def speaker(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
+def read_client_headers(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     """Read the client from its headers.
 
     Header names are case-insensitive; the first of repeated headers counts, empty ones are ignored.

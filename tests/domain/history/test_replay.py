@@ -22,7 +22,7 @@ versions = st.from_regex(r"\A[0-9]\.[0-9]{1,3}(\.[0-9])?\Z")
 
 
 @st.composite
-def speakers(draw: st.DrawFn) -> ClientHeaders:
+def clients(draw: st.DrawFn) -> ClientHeaders:
     headers = {"user-agent": draw(st.sampled_from(["", "claude-cli/", "opencode/", "Anthropic/Python ", "curl/"]))}
     headers["user-agent"] += draw(versions | st.just(""))
     names = [name for group in identity.SESSION_HEADERS.values() for name in group]
@@ -31,12 +31,12 @@ def speakers(draw: st.DrawFn) -> ClientHeaders:
         headers[name] = draw(words)
     said = draw(st.sampled_from([{}, {"x-api-key": "k"}, {"authorization": "Bearer t"}]))
     beta = draw(st.sampled_from([{}, {"anthropic-beta": "oauth-2025-04-20"}]))
-    return identity.speaker((headers | said | beta).items())
+    return identity.read_client_headers((headers | said | beta).items())
 
 
-@given(speakers())
-def test_headers_generated_from_a_client_identify_the_same_client(speaker: ClientHeaders) -> None:
-    assert identity.speaker(replay.headers_of(speaker)) == speaker
+@given(clients())
+def test_headers_generated_from_a_client_identify_the_same_client(client: ClientHeaders) -> None:
+    assert identity.read_client_headers(replay.headers_of(client)) == client
 
 
 BEGAN = RoundBegan(

@@ -12,7 +12,7 @@ from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.chat_reply import usage_of
 from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, dialect_of, is_side, lane_of, side_of
 from mnemosyne.domain.wire.fragments import read_block
-from mnemosyne.domain.wire.identity import RequestKind, identify, speaker
+from mnemosyne.domain.wire.identity import RequestKind, identify, read_client_headers
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
@@ -212,7 +212,7 @@ def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conv
         {"name": "wait"},
     ]
     body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": named})
-    client = speaker([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
+    client = read_client_headers([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
     read = transcript.read(json.dumps(body).encode(), lane=lane_of(responses.dialect, client.agent_id)).transcript
     assert (read.offering, read.fields.has_tools, read.fields.tool_names) == (0, True, ("exec", "wait"))
     assert json.loads(read.tools) == named
@@ -257,7 +257,7 @@ def test_a_change_of_the_reasoning_effort_is_not_a_message_of_the_model() -> Non
 def test_a_malformed_item_is_read_and_its_caller_identified(item: object) -> None:
     raw = json.dumps({"model": "m", "input": [item, item]}).encode()
     read = transcript.read(raw, lane="responses/main").transcript
-    assert identify(speaker(()), read).kind in RequestKind
+    assert identify(read_client_headers(()), read).kind in RequestKind
     assert [len(read.message_bytes(number)) for number in range(len(read.messages))] == [len(json.dumps(item))] * len(
         read.messages
     )

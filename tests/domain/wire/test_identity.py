@@ -8,7 +8,7 @@ import pytest
 
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.dialects import lane_of
-from mnemosyne.domain.wire.identity import Caller, RequestKind, speaker
+from mnemosyne.domain.wire.identity import Caller, RequestKind, read_client_headers
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
@@ -20,7 +20,7 @@ TOOLS = [{"name": "bash"}]
 
 def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
     """Identify the sender of a request with these headers."""
-    client_headers = speaker(headers)
+    client_headers = read_client_headers(headers)
     lane = lane_of(transcript.dialect, client_headers.agent_id)
     return identity.identify(client_headers, read(transcript.raw, lane=lane).transcript)
 
@@ -43,7 +43,7 @@ def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
     ],
 )
 def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, client: str, version: str | None) -> None:
-    client_headers = identity.speaker([("user-agent", user_agent)])
+    client_headers = identity.read_client_headers([("user-agent", user_agent)])
     assert (client_headers.client, client_headers.version) == (client, version)
 
 
@@ -64,7 +64,7 @@ def test_the_client_and_its_version_are_in_the_user_agent(user_agent: str, clien
     ],
 )
 def test_only_clients_observed_to_do_so_read_the_context_size_from_iterations(user_agent: str, reads: bool) -> None:
-    assert identity.speaker([("user-agent", user_agent)]).reads_iterations is reads
+    assert identity.read_client_headers([("user-agent", user_agent)]).reads_iterations is reads
 
 
 def test_the_proxys_own_header_has_priority() -> None:
@@ -260,19 +260,23 @@ def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -
 
 
 def test_a_key_in_a_session_header_is_stored_only_as_its_hash() -> None:
-    client_headers = speaker([("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")])
+    client_headers = read_client_headers(
+        [("X-Session-Id", "sk-ant-CANARY"), ("X-Claude-Code-Agent-Id", "Bearer CANARY")]
+    )
     assert "CANARY" not in repr(client_headers)
-    assert client_headers == speaker([("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")])
-    assert client_headers.external_id != speaker([("x-session-id", "sk-ant-OTHER")]).external_id
+    assert client_headers == read_client_headers(
+        [("x-session-id", "sk-ant-CANARY"), ("x-claude-code-agent-id", "Bearer CANARY")]
+    )
+    assert client_headers.external_id != read_client_headers([("x-session-id", "sk-ant-OTHER")]).external_id
 
 
 def test_a_session_name_that_looks_like_a_key_or_contains_the_requests_key_is_hashed() -> None:
     own = ("X-Api-Key", "a-gateway-s-own-key")
     for secret in ("ghp_CANARYabcdefghijklmnopqrstuvwxyz0123", "a-gateway-s-own-key", "session a-gateway-s-own-key"):
-        client_headers = speaker([("X-Session-Id", secret), own])
+        client_headers = read_client_headers([("X-Session-Id", secret), own])
         assert (client_headers.external_id or "").startswith("hidden:")
-        assert client_headers == speaker([("X-Session-Id", secret), own])
-    assert speaker([("X-Session-Id", "plain"), own]).external_id == "plain"
+        assert client_headers == read_client_headers([("X-Session-Id", secret), own])
+    assert read_client_headers([("X-Session-Id", "plain"), own]).external_id == "plain"
 
 
 def test_a_key_in_the_metadata_names_a_session_only_by_its_hash() -> None:
@@ -284,7 +288,7 @@ def test_a_session_name_equal_to_the_requests_shapeless_key_is_hashed() -> None:
     asked = request("hi", metadata={"user_id": '{"session_id": "a-gateway-s-own-key"}'})
     assert identified([], asked).external_id == "a-gateway-s-own-key"
     keys = frozenset({"a-gateway-s-own-key"})
-    assert (identity.identify(speaker([]), asked, keys).external_id or "").startswith("hidden:")
+    assert (identity.identify(read_client_headers([]), asked, keys).external_id or "").startswith("hidden:")
 
 
 OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"
@@ -305,6 +309,6 @@ OAUTH, KEY = "sk-ant-oat01-" + 20 * "a", "sk-ant-api03-" + 20 * "b"
     ],
 )
 def test_only_the_kind_of_a_credential_is_kept(headers: list[tuple[str, str]], kind: str | None) -> None:
-    client_headers = speaker(headers)
+    client_headers = read_client_headers(headers)
     assert client_headers.credential == kind
     assert not any(part in repr(client_headers) for part in (OAUTH, KEY, "t0ken", "dXNl"))

@@ -10,7 +10,7 @@ from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
 
-class Speaker(Enum):
+class Author(Enum):
     """The author of a text, from most to least trusted."""
 
     USER = "user"
@@ -36,21 +36,21 @@ _ATTACHES = re.compile(
 """How clients introduce attachments."""
 
 
-def speakers(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Speaker, ...]:
+def find_authors(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Author, ...]:
     """Return the author of each block of a message, in order.
 
     A client puts attachments after a note about them (``Called the Read tool with …``), in blocks that look like the
     user's: no block after such a note is the user's.
     """
-    authors: list[Speaker] = []
+    authors: list[Author] = []
     attached = False
     for block in content:
-        speaker = _speaker(role, block)
-        if speaker is Speaker.USER:
+        author = _find_author(role, block)
+        if author is Author.USER:
             note = _ATTACHES.search(str(block["text"]))
-            speaker = Speaker.OTHER if attached or (note is not None and note.start() == 0) else speaker
+            author = Author.OTHER if attached or (note is not None and note.start() == 0) else author
             attached = attached or note is not None
-        authors.append(speaker)
+        authors.append(author)
     return tuple(authors)
 
 
@@ -58,8 +58,8 @@ def read_typed(role: str | None, content: Sequence[Mapping[str, Any]]) -> str:
     """Return the text that the user typed in a message; empty if it has another role or contains tool results."""
     if not blocks.is_prompt(role, content):
         return ""
-    typed = zip(content, speakers(role, content), strict=True)
-    return "\n\n".join(str(block["text"]) for block, speaker in typed if speaker is Speaker.USER).strip()
+    typed = zip(content, find_authors(role, content), strict=True)
+    return "\n\n".join(str(block["text"]) for block, author in typed if author is Author.USER).strip()
 
 
 def find_prompt(read: Transcript) -> tuple[int, str] | None:
@@ -71,11 +71,11 @@ def find_prompt(read: Transcript) -> tuple[int, str] | None:
     return None
 
 
-def _speaker(role: str | None, block: Mapping[str, Any]) -> Speaker:
+def _find_author(role: str | None, block: Mapping[str, Any]) -> Author:
     if role not in ("user", "assistant"):
-        return Speaker.CLIENT
+        return Author.CLIENT
     if blocks.type_of(block) != "text" or not isinstance(block.get("text"), str):
-        return Speaker.OTHER
+        return Author.OTHER
     if role == "assistant":
-        return Speaker.ASSISTANT
-    return Speaker.CLIENT if is_clients(block["text"].lstrip(_INVISIBLE)) else Speaker.USER
+        return Author.ASSISTANT
+    return Author.CLIENT if is_clients(block["text"].lstrip(_INVISIBLE)) else Author.USER

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.segmentation.speaking import Speaker, speakers
+from mnemosyne.domain.segmentation.authors import Author, find_authors
 
-USER, ASSISTANT, CLIENT, OTHER = Speaker
+USER, ASSISTANT, CLIENT, OTHER = Author
 
 
 def text(words: str) -> dict[str, Any]:
@@ -35,6 +35,6 @@ CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md
     ],
 )
 def test_the_author_does_not_follow_from_the_role_alone(
-    role: str, content: list[dict[str, Any]], who: tuple[Speaker, ...]
+    role: str, content: list[dict[str, Any]], who: tuple[Author, ...]
 ) -> None:
-    assert speakers(role, content) == who
+    assert find_authors(role, content) == who

@@ -70,8 +70,8 @@ def _read_body(dialect: Dialect, raw: bytes) -> None:
         assert sha256(rebuilt).digest() == read.stored_sha256
         assert rebuilt == raw or read.withheld
         assert read.sha256 == sha256(raw).digest()
-    caller = identify(read_client_headers([]), read)
-    assert caller.external_id is None or caller.external_id.isprintable()
+    origin = identify(read_client_headers([]), read)
+    assert origin.external_id is None or origin.external_id.isprintable()
     seen = [
         SeenMessage(number, message.role, 1, transcript.content_of(read, number))
         for number, message in enumerate(read.messages)

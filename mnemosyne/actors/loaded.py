@@ -21,7 +21,7 @@ from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, 
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of, is_side, side_of
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -43,14 +43,14 @@ class Loaded:
         contents: ContentStore,
         event_log: StreamReader[Event],
         new_salt: Callable[[], bytes],
-        callers: KnownCredentials | None = None,
+        known_credentials: KnownCredentials | None = None,
     ) -> None:
         self.state = Session()
         self.bodies = Bodies(identity.stream, contents, event_log)
         self.histories = Histories(self.bodies)
         self.identity = identity
         self._new_salt = new_salt
-        self._callers = callers or KnownCredentials()
+        self._known_credentials = known_credentials or KnownCredentials()
         self._replies = Replies(self.bodies)
         self._seen_from = self.state
         self._foreseen: tuple[Event, ...] = ()
@@ -126,7 +126,7 @@ class Loaded:
         repeats an earlier turn is not known by that.
         """
         if began.relation is not TurnRelation.REPEATS:
-            self._callers.note(self.identity.stream, began.branch, credential)
+            self._known_credentials.note(self.identity.stream, began.branch, credential)
         branch = self.state.branches[began.branch]
         if began.turn == branch.turns:  # false for a repeated earlier turn
             self.bodies.hold(branch, read)
@@ -141,16 +141,16 @@ class Loaded:
 
         alone = await request.read() if previous is None and not replies and lane == request.lane else None
 
-        def read() -> tuple[TranscriptReading, Caller]:
+        def read() -> tuple[TranscriptReading, RequestOrigin]:
             if alone is None:
                 found = transcript.read(request.raw, previous, lane=lane, known=known, replies=replies)
             else:
                 found = alone.without(known)
-            return found, request.caller(found.transcript)
+            return found, request.identify(found.transcript)
 
-        reading, caller = await run_in_thread(read, in_thread=is_much(request.raw, previous))
+        reading, origin = await run_in_thread(read, in_thread=is_much(request.raw, previous))
         chains = self._chains(reading.transcript, base, previous)
-        return await self._command(request, client_headers, caller, reading, chains, base, gap), reading
+        return await self._command(request, client_headers, origin, reading, chains, base, gap), reading
 
     async def _find_lane(self, request: ArrivedRequest) -> str:
         """The lane of a request: its agent's own, or the parent's if the agent is a fork. Clients name no parent, so a
@@ -167,7 +167,7 @@ class Loaded:
             for branch in branches
             if not is_side(branch.lane)
             and dialect_of(branch.lane) is request.dialect
-            and not self._callers.is_stranger(self.identity.stream, branch.name, request.credential)
+            and not self._known_credentials.is_stranger(self.identity.stream, branch.name, request.credential)
         ]
         chains = {lane: _shorten(read.chains_in(lane)) for lane in {branch.lane for branch in spoken}}
         shared = {branch.name: branch.count_shared(chains[branch.lane]) for branch in spoken}
@@ -191,7 +191,7 @@ class Loaded:
         reply of the model distinguishes them.
         """
         command, reading = await self.read_turn(request)
-        nearest = nearest_branch(self.state, command.caller.lane, command.chains, command.client_headers)
+        nearest = nearest_branch(self.state, command.origin.lane, command.chains, command.client_headers)
         if nearest is None:
             return Recognized()
         branch, shared = nearest
@@ -208,7 +208,7 @@ class Loaded:
             is_exact=is_exact,
             goes_on=goes_on,
             is_same_caller=request.credential is None
-            or self._callers.is_known(self.identity.stream, branch.name, request.credential),
+            or self._known_credentials.is_known(self.identity.stream, branch.name, request.credential),
             shared=shared,
             awaits_reply=len(command.chains) > shared and is_at_end and self._is_running(branch),
         )
@@ -231,7 +231,7 @@ class Loaded:
         self,
         request: ArrivedRequest,
         client_headers: ClientHeaders,
-        caller: Caller,
+        origin: RequestOrigin,
         reading: TranscriptReading,
         chains: tuple[bytes, ...],
         base: str | None,
@@ -239,14 +239,14 @@ class Loaded:
     ) -> BeginTurn:
         read = reading.transcript
         client_headers = _storable(client_headers)
-        echo, echoed_attempt = await self._echo(caller.lane, chains, client_headers, read)
+        echo, echoed_attempt = await self._echo(origin.lane, chains, client_headers, read)
         return BeginTurn(
             at=request.at,
             tenant=self.identity.tenant,
             external_id=self.identity.external_id,
             salt=self.state.salt or self._new_salt(),
             client_headers=client_headers,
-            caller=caller,
+            origin=origin,
             chains=chains,
             base=base,
             body=recipe.encode(reading.change),
@@ -259,17 +259,19 @@ class Loaded:
             echoed_attempt=echoed_attempt,
             opaque=read.opaque,
             gap=gap,
-            known=await self._find_known(request.credential, caller, read),
+            known=await self._find_known(request.credential, origin, read),
         )
 
-    async def _find_known(self, credential: bytes | None, caller: Caller, read: Transcript) -> frozenset[str] | None:
+    async def _find_known(
+        self, credential: bytes | None, origin: RequestOrigin, read: Transcript
+    ) -> frozenset[str] | None:
         """The branches that a client which begins with a summary is known to know: those where it used the same
         credential, and those whose recorded summary its request contains.
         """
-        if credential is None or caller.kind is not RequestKind.SUCCESSOR:
+        if credential is None or origin.kind is not RequestKind.SUCCESSOR:
             return None
         branches = self.state.branches
-        known = {name for name in branches if self._callers.is_known(self.identity.stream, name, credential)}
+        known = {name for name in branches if self._known_credentials.is_known(self.identity.stream, name, credential)}
         for each in branches.values():
             parent = branches.get(each.parent or "")
             if parent is not None and parent.name not in known and succession.sums_up(each, parent):

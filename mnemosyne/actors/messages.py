@@ -26,7 +26,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import lane_of
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, identify, read_client_headers
+from mnemosyne.domain.wire.identity import ClientHeaders, RequestOrigin, identify, read_client_headers
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
@@ -70,7 +70,7 @@ class ArrivedRequest:
         """The fields of the client's headers."""
         return read_client_headers(self.headers)
 
-    def caller(self, read: Transcript) -> Caller:
+    def identify(self, read: Transcript) -> RequestOrigin:
         """The client and the purpose of the request, from its headers and its parsed body."""
         return identify(self.client_headers, read, credentials.in_headers(self.headers))
 

@@ -86,7 +86,7 @@ class SessionRegistry:
         """The questions of turns to a helper model; None if there is no helper."""
         self.summaries = SummaryQueue() if questions is not None else None
         """The summaries that sessions want from a helper model; None if there is no helper."""
-        self.callers = KnownCredentials()
+        self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
         self.retired = 0
         """Number of idle actors that were retired."""
@@ -191,7 +191,7 @@ class SessionRegistry:
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
             read = (await request.read()).transcript
-            awake.passthrough_lanes.add(request.caller(read).lane)
+            awake.passthrough_lanes.add(request.identify(read).lane)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop this actor of a session, if it is still the current one; the next message starts another, which reads
@@ -257,7 +257,7 @@ class SessionRegistry:
             settings=self.settings,
             summaries=self.summaries,
             outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
-            callers=self.callers,
+            known_credentials=self.known_credentials,
             knowledge_source=self._knowledge_source,
         )
         awake = self._awake[identity.stream] = _LoadedActor(actor, trio.current_time())

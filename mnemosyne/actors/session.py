@@ -126,7 +126,7 @@ class SessionActor:
         summaries: SummaryQueue | None = None,
         outside: ActorServices | None = None,
         memory: Loaded | None = None,
-        callers: KnownCredentials | None = None,
+        known_credentials: KnownCredentials | None = None,
         knowledge_source: KnowledgeSource | None = None,
     ) -> None:
         outside = outside or ActorServices()
@@ -137,7 +137,7 @@ class SessionActor:
         self._log = event_log
         self._journal = journal
         self._settings = settings
-        self._memory = memory or Loaded(identity, contents, event_log, new_salt, callers)
+        self._memory = memory or Loaded(identity, contents, event_log, new_salt, known_credentials)
         self.rounds = ManagedRounds(self._memory, outside, settings)
         """The rounds of its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)

@@ -58,7 +58,7 @@ class SessionFinder:
             nearest = self._unnamed.find_nearest(request.raw)
             reading = read_in_thread(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
             read = (await reading).transcript
-            client_name = request.caller(read).external_id
+            client_name = request.identify(read).external_id
             if client_name is None:
                 return await self._identify_by_history(request, read)
         external_id = sanitize.text(client_name)

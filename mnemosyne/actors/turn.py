@@ -167,7 +167,7 @@ class TurnOpener:
             dialect=dialect,
             wanted=wanted,
             default=default,
-            credential=self.registry.callers.credential_of(headers),
+            credential=self.registry.known_credentials.credential_of(headers),
             client=client,
         )
 

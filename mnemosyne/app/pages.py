@@ -217,14 +217,14 @@ class PagesAlone:
     """
 
     pages: QuartTrio
-    callers: AllowedHosts
+    allowed_hosts: AllowedHosts
     asked_at: float
     busy: int = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await answer_lifespan(receive, send)
-        elif refused := refusal_for(self.callers, scope):
+        elif refused := refusal_for(self.allowed_hosts, scope):
             await refuse(send, refused)
         else:
             self.busy += 1

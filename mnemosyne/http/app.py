@@ -41,7 +41,7 @@ class Application:
 
     gateway: Gateway
     status: StatusPages
-    callers: AllowedHosts
+    allowed_hosts: AllowedHosts
     pages: PagePasser | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,10 +50,10 @@ class Application:
             return
         headers: Headers = tuple(scope["headers"])
         send = _shield_last(send)
-        if refused := refusal_for(self.callers, scope):
+        if refused := refusal_for(self.allowed_hosts, scope):
             await refuse(send, refused)
             return
-        if page := self.callers.page(headers):
+        if page := self.allowed_hosts.page(headers):
             if is_preflight(scope["method"], headers):
                 await _send_empty(send, 204, preflight_reply(page, headers))
                 return
@@ -111,11 +111,11 @@ def hosts_of(config: Config) -> AllowedHosts:
     return AllowedHosts(frozenset(hosts), frozenset(config.allowed_origins), proxies)
 
 
-def refusal_for(callers: AllowedHosts, scope: Scope) -> ErrorBody | None:
+def refusal_for(allowed_hosts: AllowedHosts, scope: Scope) -> ErrorBody | None:
     """Return the error for a request that must be refused because of its origin or form; None if it is acceptable."""
     headers: Headers = tuple(scope["headers"])
     address, _ = scope.get("client") or (None, None)
-    foreign = callers.refusal(headers) or callers.refusal_of_tenant(headers, address)
+    foreign = allowed_hosts.refusal(headers) or allowed_hosts.refusal_of_tenant(headers, address)
     if foreign is not None:
         return error_body(403, "permission_error", f"Mnemosyne: {foreign}", error_dialect(scope["raw_path"]))
     return refusal_of(scope["method"], scope["raw_path"], headers)

@@ -21,7 +21,7 @@ from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, Ses
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import MAIN, SIDE, is_side, lane_of
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
@@ -29,17 +29,17 @@ from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
 
 
-def caller(
+def origin(
     *,
     agent: str | None = None,
     called_by: str | None = None,
     called_by_session: str | None = None,
     name: str = "s",
     kind: RequestKind = RequestKind.TURN,
-) -> Caller:
+) -> RequestOrigin:
     """Who sends a request, as ``identify`` would say."""
     own = f"agent:{agent}" if agent else MAIN
-    return Caller(
+    return RequestOrigin(
         client="other",
         version=None,
         external_id=name,
@@ -77,14 +77,14 @@ class Story:
         history: str = "",
         *,
         raw: bytes | None = None,
-        who: Caller | None = None,
+        who: RequestOrigin | None = None,
         echo: Echo | None = None,
         echoed_attempt: int | None = None,
         gap: Gap | None = None,
         known: frozenset[str] | None = None,
     ) -> TurnBegan:
         """A request with these messages, one word each (or of these bytes); what was recorded of it."""
-        who = who or caller()
+        who = who or origin()
         base = max(self.bodies, key=lambda name: self.state.branches[name].body_version, default=None)
         previous = self.bodies[base] if base else None
         lane = who.lane if not is_side(who.lane) else lane_of(MESSAGES, who.agent_id)
@@ -107,7 +107,7 @@ class Story:
                     agent_id=who.agent_id,
                     parent_agent_id=who.parent_agent_id,
                 ),
-                caller=who,
+                origin=who,
                 chains=tuple(message.chain[:CHAIN_BYTES] for message in read.messages),
                 base=base,
                 body=recipe.encode(reading.change),

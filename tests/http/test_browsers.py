@@ -75,8 +75,8 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "is_ours"), HOSTS)
 def test_only_local_or_configured_host_names_reach_this_server(host: str, is_ours: bool) -> None:
-    callers = AllowedHosts(hosts=frozenset({"gate.example.com", "server"}))
-    assert (callers.refusal(((b"host", host.encode()),)) is None) is is_ours
+    allowed_hosts = AllowedHosts(hosts=frozenset({"gate.example.com", "server"}))
+    assert (allowed_hosts.refusal(((b"host", host.encode()),)) is None) is is_ours
 
 
 def test_request_without_browser_headers_is_answered() -> None:

@@ -163,6 +163,6 @@ async def test_no_part_of_a_credential_is_recorded() -> None:
     async with open_stage(window=WINDOW) as stage:
         client = await tell_secret(stage, named=True)
         recorded = repr([await events_of(stage.log, stream) for stream in await stage.log.streams()])
-        assert stage.process.registry.callers.credential_of([("x-api-key", KEY)]).hex() not in recorded
+        assert stage.process.registry.known_credentials.credential_of([("x-api-key", KEY)]).hex() not in recorded
         assert KEY not in recorded
         assert client.headers["x-api-key"] == KEY

@@ -48,7 +48,7 @@ from mnemosyne.domain.session.round_events import (
 )
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.dialects import is_side
-from mnemosyne.domain.wire.identity import Caller, ClientHeaders, RequestKind
+from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
 from mnemosyne.domain.wire.normal_form import Echo
 
 CHAIN_BYTES = 16
@@ -69,8 +69,8 @@ class Gap:
 @attrs.frozen(kw_only=True)
 class BeginTurn:
     """A request arrived. ``chains`` are the chain hashes of its messages; ``body`` is a change on the last body of the
-    branch ``base``; ``gap`` describes earlier turns that were not recorded. ``known`` are the branches whose history the
-    client has proven to know, None for all of them.
+    branch ``base``; ``gap`` describes earlier turns that were not recorded. ``known`` are the branches whose history
+    the client has proven to know, None for all of them.
     """
 
     at: int
@@ -78,7 +78,7 @@ class BeginTurn:
     external_id: str
     salt: bytes
     client_headers: ClientHeaders
-    caller: Caller
+    origin: RequestOrigin
     chains: tuple[bytes, ...]
     base: str | None
     body: bytes
@@ -360,8 +360,8 @@ def _start_session(command: BeginTurn) -> SessionStarted:
         at=command.at,
         tenant=command.tenant,
         external_id=command.external_id,
-        client=command.caller.client,
-        client_version=command.caller.version,
+        client=command.origin.client,
+        client_version=command.origin.version,
         salt=command.salt,
     )
 
@@ -398,7 +398,7 @@ def _changed_headers(command: BeginTurn, place: _Place, session: Session) -> Cli
 def _place(command: BeginTurn, session: Session) -> _Place:
     if not command.chains:
         return _place_opaque(command, session)
-    nearest = nearest_branch(session, command.caller.lane, command.chains, command.client_headers)
+    nearest = nearest_branch(session, command.origin.lane, command.chains, command.client_headers)
     if nearest is None:
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     branch, kept = nearest
@@ -406,13 +406,13 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     owner = _owner(branch, turn, session)
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
         return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
-    compacts = command.caller.kind is RequestKind.COMPACTION
+    compacts = command.origin.kind is RequestKind.COMPACTION
     # A summary may follow messages with which the previous window began, too.
-    succeeds = command.caller.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
+    succeeds = command.origin.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
     if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.client_headers, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, and two side calls with the same message: these are no forks.
-    if is_side(command.caller.lane) or succeeds or (turn == 0 and command.caller.kind is RequestKind.SUCCESSOR):
+    if is_side(command.origin.lane) or succeeds or (turn == 0 and command.origin.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
 
@@ -435,16 +435,16 @@ def is_another(client: ClientHeaders, branch: Branch) -> bool:
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
     """Place a request that has no history: all of a lane go to one branch, one after the other."""
     for branch in session.branches.values():
-        if branch.kind is BranchKind.OPAQUE and branch.lane == command.caller.lane:
+        if branch.kind is BranchKind.OPAQUE and branch.lane == command.origin.lane:
             return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES)
     return _open(command, session, BranchKind.OPAQUE, parent=_caller_window(command, session))
 
 
 def _kind(command: BeginTurn) -> BranchKind:
     """The kind of a new branch that is not a fork."""
-    match command.caller.kind:
+    match command.origin.kind:
         case RequestKind.TURN:
-            return BranchKind.AGENT if command.caller.agent_id else BranchKind.MAIN
+            return BranchKind.AGENT if command.origin.agent_id else BranchKind.MAIN
         case RequestKind.TITLE | RequestKind.SIDE:
             return BranchKind.SIDE
         case RequestKind.COMPACTION:
@@ -452,7 +452,7 @@ def _kind(command: BeginTurn) -> BranchKind:
         case RequestKind.SUCCESSOR:
             return BranchKind.SUCCESSOR
         case _:
-            assert_never(command.caller.kind)
+            assert_never(command.origin.kind)
 
 
 def _owner(branch: Branch, turn: int, session: Session) -> Branch:
@@ -501,15 +501,15 @@ def _caller_window(command: BeginTurn, session: Session) -> Branch | None:
     request of a conversation. A successor may restore objects of its parent, and any client can write the words with
     which a summary begins; so its parent must be a branch that its client has proven to know.
     """
-    caller = command.caller
-    among = command.known if caller.kind is RequestKind.SUCCESSOR else None
-    if caller.kind is not RequestKind.TURN:
-        agent = caller.agent_id  # an agent's side calls, compactions and successors are its own
-    elif caller.agent_id is None:
+    origin = command.origin
+    among = command.known if origin.kind is RequestKind.SUCCESSOR else None
+    if origin.kind is not RequestKind.TURN:
+        agent = origin.agent_id  # an agent's side calls, compactions and successors are its own
+    elif origin.agent_id is None:
         return None
     else:
         # opencode names the calling session, which is an agent's id where sub-agents nest.
-        agent = caller.parent_agent_id or caller.parent_external_id
+        agent = origin.parent_agent_id or origin.parent_external_id
     return _last_window(session, agent, among) or _last_window(session, None, among)
 
 
@@ -536,12 +536,12 @@ def _open(
         at=command.at,
         branch=_name(kind, session),
         kind=kind,
-        lane=command.caller.lane,
+        lane=command.origin.lane,
         parent=parent.name if parent else None,
         forked_at=forked_at if forked_at is not None else parent.turns if parent else 0,
         inherits=inherits,
         kept=kept,
-        agent_id=command.caller.agent_id,
+        agent_id=command.origin.agent_id,
     )
     address = Address(opened.branch, opened.forked_at + 1 if inherits else 1, 1)
     return _Place(address, TurnRelation.FIRST, kept, opened)

@@ -162,7 +162,7 @@ class ClientHeaders:
 
 
 @attrs.frozen(kw_only=True)
-class Caller:
+class RequestOrigin:
     """The sender of a request and its purpose.
 
     ``external_id`` is the client's name for its session, or None. For a sub-agent of opencode it is the calling
@@ -231,11 +231,11 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
     return f"hidden:{sha256(value.encode('utf-8', 'replace')).hexdigest()[:16]}" if is_secret else value
 
 
-def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> Caller:
+def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> RequestOrigin:
     """Identify the sender and purpose of a request. ``keys`` are the credentials in its headers. Never raises."""
     kind = _kind(client, transcript)
     lane = side_of(transcript.lane) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.lane
-    return Caller(
+    return RequestOrigin(
         client=client.client,
         version=client.version,
         external_id=client.external_id or _id_in_metadata(transcript, keys),

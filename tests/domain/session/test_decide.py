@@ -29,13 +29,13 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.identity import RequestKind
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Piece
-from tests.domain.stories import Story, address, caller, opened, place
+from tests.domain.stories import Story, address, opened, origin, place
 from tests.profiles import examples
 
-COMPACTION = caller(kind=RequestKind.COMPACTION)
-SUCCESSOR = caller(kind=RequestKind.SUCCESSOR)
-ANOTHER = caller(name="another")
-SIDE = caller(kind=RequestKind.SIDE)
+COMPACTION = origin(kind=RequestKind.COMPACTION)
+SUCCESSOR = origin(kind=RequestKind.SUCCESSOR)
+ANOTHER = origin(name="another")
+SIDE = origin(kind=RequestKind.SIDE)
 OTHER_DIALECT = b'{"messages":[{"role":"tool","content":"x"}]}'
 
 
@@ -126,7 +126,7 @@ def test_a_client_that_continues_under_another_name_forks_at_the_end_of_the_bran
     assert (fork.kind, fork.parent, fork.forked_at, fork.inherits, fork.kept) == (BranchKind.FORK, "main", 2, True, 3)
     assert place(story.begin("u1 a1 u2 a2 v3 b3 v4", who=ANOTHER)) == "fork-1 4"
     assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
-    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 w5", who=caller(name="third"))) == "fork-2 5"
+    assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 w5", who=origin(name="third"))) == "fork-2 5"
     assert opened(story, "fork-2").parent == "fork-1"
     assert place(story.begin("u1 a1 u2 a2 v3 b3 v4 b4 v5", who=ANOTHER)) == "fork-1 5"
 
@@ -162,9 +162,9 @@ def test_two_continuations_of_one_turn_in_flight_are_main_and_a_fork() -> None:
 
 def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
     story = build_story("u1", "u1 a1 u2")
-    assert place(story.begin("do", who=caller(agent="x"))) == "agent-1 1"
-    assert place(story.begin("do ok go", who=caller(agent="x"))) == "agent-1 2"
-    assert place(story.begin("do", who=caller(agent="y"))) == "agent-2 1"
+    assert place(story.begin("do", who=origin(agent="x"))) == "agent-1 1"
+    assert place(story.begin("do ok go", who=origin(agent="x"))) == "agent-1 2"
+    assert place(story.begin("do", who=origin(agent="y"))) == "agent-2 1"
     branch = opened(story, "agent-1")
     assert (branch.kind, branch.parent, branch.forked_at, branch.inherits) == (BranchKind.AGENT, "main", 2, False)
     assert place(story.begin("u1 a1 u2 a2 u3")) == "main 3"
@@ -173,18 +173,18 @@ def test_a_sub_agent_has_a_branch_of_its_own_on_the_main_agents() -> None:
 @pytest.mark.parametrize("names", ["agent", "session"])
 def test_a_nested_sub_agent_has_its_calling_agent_as_parent(names: str) -> None:
     story = build_story("u1")
-    story.begin("do", who=caller(agent="x", called_by_session="root"))
-    story.begin("do", who=caller(agent="z", called_by_session="root"))
-    nested = caller(agent="y", called_by="x") if names == "agent" else caller(agent="y", called_by_session="x")
+    story.begin("do", who=origin(agent="x", called_by_session="root"))
+    story.begin("do", who=origin(agent="z", called_by_session="root"))
+    nested = origin(agent="y", called_by="x") if names == "agent" else origin(agent="y", called_by_session="x")
     story.begin("more", who=nested)
     assert opened(story, "agent-3").parent == "agent-1"
 
 
 def test_side_calls_and_rewinds_of_a_sub_agent_belong_to_it() -> None:
     story = build_story("u1")
-    story.begin("do a go", who=caller(agent="x"))
-    story.begin("do a no", who=caller(agent="x"))
-    story.begin("title", who=caller(agent="x", kind=RequestKind.TITLE))
+    story.begin("do a go", who=origin(agent="x"))
+    story.begin("do a no", who=origin(agent="x"))
+    story.begin("title", who=origin(agent="x", kind=RequestKind.TITLE))
     assert (opened(story, "fork-1").parent, opened(story, "fork-1").agent_id) == ("agent-1", "x")
     assert opened(story, "side-1").parent == "fork-1"
 
@@ -283,7 +283,7 @@ def test_requests_without_a_history_follow_each_other_on_one_branch_for_each_lan
     for raw in (OTHER_DIALECT, b"not json", OTHER_DIALECT, b'{"messages":[]}'):
         story.begin(raw=raw)
     story.begin(raw=OTHER_DIALECT, who=SIDE)
-    story.begin(raw=OTHER_DIALECT, who=caller(agent="x"))
+    story.begin(raw=OTHER_DIALECT, who=origin(agent="x"))
     assert places(story) == ["opaque-1 1", "opaque-1 2", "opaque-1 3", "opaque-1 4", "opaque-2 1", "opaque-3 1"]
     assert place(story.begin("u1")) == "main 1"
     assert [opened(story, name).parent for name in ("opaque-1", "opaque-2", "opaque-3")] == [
@@ -377,7 +377,7 @@ steps = st.tuples(
     st.integers(0, 9),
     st.lists(st.sampled_from(["x", "y", "z", "long" * 70, "longer" * 50]), max_size=3),
     st.sampled_from(
-        [caller()] * 5 + [caller(agent="x"), caller(agent="y", called_by="x"), COMPACTION, SUCCESSOR, SIDE]
+        [origin()] * 5 + [origin(agent="x"), origin(agent="y", called_by="x"), COMPACTION, SUCCESSOR, SIDE]
     ),
 )
 

@@ -19,17 +19,17 @@ from mnemosyne.domain.session.directory import (
 )
 from mnemosyne.domain.session.round_events import ManagingSwitched, Mode
 from mnemosyne.domain.wire.dialects import MAIN
-from mnemosyne.domain.wire.identity import Caller, RequestKind
-from tests.domain.stories import Story, caller
+from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin
+from tests.domain.stories import Story, origin
 
 HISTORIES = st.sampled_from(["a b c", "a b c d e", "a x c", "z"])
-CALLERS = st.sampled_from([caller(), caller(agent="a1"), caller(kind=RequestKind.SIDE)])
+ORIGINS = st.sampled_from([origin(), origin(agent="a1"), origin(kind=RequestKind.SIDE)])
 MODES = st.sampled_from([None, *Mode])
 
 
-@given(st.lists(st.tuples(HISTORIES, CALLERS, MODES), max_size=6))
+@given(st.lists(st.tuples(HISTORIES, ORIGINS, MODES), max_size=6))
 def test_modes_from_two_event_kinds_equal_modes_from_the_whole_session(
-    steps: list[tuple[str, Caller, Mode | None]],
+    steps: list[tuple[str, RequestOrigin, Mode | None]],
 ) -> None:
     story = Story()
     for history, who, mode in steps:
@@ -44,9 +44,9 @@ def test_a_forked_agent_keeps_its_own_name_in_its_parents_lane() -> None:
     story = Story()
     main = story.begin("a b c")
     story.do(SetMode(at=1, branch=main.branch, mode=Mode.MANAGE, why="w"))
-    fork = story.begin("a b c d", who=attrs.evolve(caller(agent="x"), lane=MAIN))
+    fork = story.begin("a b c d", who=attrs.evolve(origin(agent="x"), lane=MAIN))
     assert fork.branch == "fork-1"
-    story.begin("z", who=caller(agent="y"))
+    story.begin("z", who=origin(agent="y"))
     expected = {MAIN: Mode.MANAGE, "agent:x": Mode.MANAGE, "agent:y": Mode.OBSERVE}
     assert lane_modes(story.state) == modes_by_branch(story.events) == expected
 
@@ -93,7 +93,7 @@ def test_only_a_branch_that_was_managed_is_shown_as_no_longer_managed() -> None:
     story.do(SetMode(at=1, branch=never.branch, mode=Mode.BYPASS, why="no answer in time"))
     other = story.begin("z")
     story.do(SetMode(at=2, branch=other.branch, mode=Mode.MANAGE, why="asked for"))
-    fork = story.begin("z y", who=attrs.evolve(caller(agent="x"), lane=MAIN))
+    fork = story.begin("z y", who=attrs.evolve(origin(agent="x"), lane=MAIN))
     again = story.begin("a x c")
     for branch in (other.branch, fork.branch, again.branch):
         story.do(SetMode(at=3, branch=branch, mode=Mode.BYPASS, why="off"))

@@ -25,12 +25,12 @@ from mnemosyne.domain.window.rounds import (
     opening_of,
     without_thinking,
 )
-from mnemosyne.domain.wire.identity import Caller, RequestKind
+from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript, read
 from mnemosyne.upstreams import NamedUpstream
 from tests.domain.recorded import dumps
-from tests.domain.stories import Story, caller
+from tests.domain.stories import Story, origin
 
 PAGING = attrs.evolve(SETTINGS, tool_budget=500)
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
@@ -46,7 +46,7 @@ def body(*messages: dict[str, Any], **members: Any) -> bytes:
     return dumps({"model": "claude-opus-4-5", "tools": [TOOL], "messages": list(messages), **members})
 
 
-def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: Caller | None = None) -> Opening:
+def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: RequestOrigin | None = None) -> Opening:
     before = story.state
     known = len(story.events)
     story.begin(raw=raw, who=who)
@@ -124,11 +124,11 @@ def test_tools_of_a_client_that_loads_them_itself_are_not_paged() -> None:
         (body(PROMPT, tools=[]), None, "no tools"),
         (body(PROMPT, tools=[{**TOOL, "name": QUERY}]), None, "a tool of its own"),
         (body(PROMPT, SAID, ANSWERED), None, "began without us"),
-        (body(PROMPT), caller(kind=RequestKind.SIDE), "not a conversation"),
+        (body(PROMPT), origin(kind=RequestKind.SIDE), "not a conversation"),
         (b"{", None, "not a conversation"),
     ],
 )
-def test_unmanageable_branch_is_observed_with_a_reason(raw: bytes, who: Caller | None, why: str) -> None:
+def test_unmanageable_branch_is_observed_with_a_reason(raw: bytes, who: RequestOrigin | None, why: str) -> None:
     mode, command = choose_mode(opening(Story(), raw, who=who), SETTINGS)
     assert mode is Mode.OBSERVE
     assert command is not None
@@ -144,7 +144,7 @@ def test_first_request_records_that_managing_is_off() -> None:
         mode, command = choose_mode(off, PAGING)
         assert command is not None
         assert (mode, command.mode, command.why) == (Mode.OBSERVE, Mode.OBSERVE, TURNED_OFF)
-    side = opening(Story(), body(PROMPT), Mode.BYPASS, caller(kind=RequestKind.SIDE))
+    side = opening(Story(), body(PROMPT), Mode.BYPASS, origin(kind=RequestKind.SIDE))
     _, command = choose_mode(side, SETTINGS)
     assert command is not None
     assert "not a conversation" in command.why

@@ -218,8 +218,8 @@ def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conv
     assert json.loads(read.tools) == named
     assert read.opaque is None
     assert read.messages[0].role == "system"
-    caller = identify(client, read)
-    assert (caller.external_id, caller.kind, caller.lane) == ("s", RequestKind.TURN, "responses/agent:t")
+    origin = identify(client, read)
+    assert (origin.external_id, origin.kind, origin.lane) == ("s", RequestKind.TURN, "responses/agent:t")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.dialects import lane_of
-from mnemosyne.domain.wire.identity import Caller, RequestKind, read_client_headers
+from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin, read_client_headers
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
@@ -18,7 +18,7 @@ OPENCODE = ("user-agent", "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime
 TOOLS = [{"name": "bash"}]
 
 
-def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> Caller:
+def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> RequestOrigin:
     """Identify the sender of a request with these headers."""
     client_headers = read_client_headers(headers)
     lane = lane_of(transcript.dialect, client_headers.agent_id)
@@ -85,14 +85,14 @@ def test_metadata_without_a_session_is_ignored(user_id: str) -> None:
 
 def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
     headers = [OPENCODE, ("x-session-id", "child"), ("x-parent-session-id", "parent")]
-    caller = identified(headers, request("a"))
-    assert (caller.external_id, caller.parent_external_id, caller.agent_id) == ("parent", "parent", "child")
-    assert caller.lane == "agent:child"
+    origin = identified(headers, request("a"))
+    assert (origin.external_id, origin.parent_external_id, origin.agent_id) == ("parent", "parent", "child")
+    assert origin.lane == "agent:child"
 
 
 def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_lane() -> None:
-    caller = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
-    assert (caller.external_id, caller.agent_id, caller.lane) == ("s", "a", "agent:a")
+    origin = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
+    assert (origin.external_id, origin.agent_id, origin.lane) == ("s", "a", "agent:a")
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_lane() ->
 def test_the_kind_and_lane_of_a_request(
     header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, lane: str
 ) -> None:
-    caller = identified([header], request(*texts, tools=tools))
-    assert (caller.kind, caller.lane) == (kind, lane)
+    origin = identified([header], request(*texts, tools=tools))
+    assert (origin.kind, origin.lane) == (kind, lane)
 
 
 def test_a_context_summarization_agent_is_recognized_by_its_system_prompt() -> None:
-    caller = identified([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
-    assert caller.kind is RequestKind.COMPACTION
+    origin = identified([OPENCODE], request("x", tools=False, system="You are a context summarization agent. Go."))
+    assert origin.kind is RequestKind.COMPACTION
 
 
 def test_codexs_compaction_and_its_successor_are_recognized() -> None:
@@ -155,8 +155,8 @@ def test_a_compaction_trigger_and_a_history_that_begins_with_its_result_are_reco
 
 
 def test_a_title_request_is_recognized_by_its_schema() -> None:
-    caller = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
-    assert (caller.kind, caller.lane) == (RequestKind.TITLE, "side")
+    origin = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
+    assert (origin.kind, origin.lane) == (RequestKind.TITLE, "side")
 
 
 def test_a_compaction_with_another_text_is_recognized_by_its_marker() -> None:
@@ -166,13 +166,13 @@ def test_a_compaction_with_another_text_is_recognized_by_its_marker() -> None:
         {"role": "assistant", "content": marked},
         {"role": "user", "content": "Sum up."},
     ]
-    caller = identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
-    assert caller.kind is RequestKind.COMPACTION
+    origin = identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
+    assert origin.kind is RequestKind.COMPACTION
     turn = identified([OPENCODE], read(dumps({"messages": messages, "tools": TOOLS})).transcript)
     assert turn.kind is RequestKind.TURN
 
 
-def captured() -> dict[str, tuple[Caller, Transcript]]:
+def captured() -> dict[str, tuple[RequestOrigin, Transcript]]:
     requests = {}
     for name, capture in recorded.captures():
         transcript = read(dumps(capture["body"])).transcript
@@ -216,11 +216,11 @@ REWROTE = {"cc-turn5-after-compact/0003", "oc-x-e400long/0005", "cc-x-stop_misma
 
 def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
     runs = defaultdict(set)
-    for name, (caller, _) in captured().items():
+    for name, (origin, _) in captured().items():
         run = name.split("/")[0]
-        runs[caller.external_id].add(SEVERAL_PROCESSES.get(run, run))
-        assert caller.client == ("opencode" if run.startswith("oc-") else "claude-code")
-        assert caller.version == {"cc197-think": "2.1.197"}.get(run, "1.18.33" if run.startswith("oc-") else "2.1.329")
+        runs[origin.external_id].add(SEVERAL_PROCESSES.get(run, run))
+        assert origin.client == ("opencode" if run.startswith("oc-") else "claude-code")
+        assert origin.version == {"cc197-think": "2.1.197"}.get(run, "1.18.33" if run.startswith("oc-") else "2.1.329")
     assert all(len(names) == 1 for names in runs.values())
     assert len(runs) == len({name for names in runs.values() for name in names})
 
@@ -228,24 +228,24 @@ def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
 def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
     agents = {"cc-agent/0005", "cc-agent/0006", "oc-agent/0004", "oc-agent/0005"}
     lanes = defaultdict(set)
-    for name, (caller, transcript) in captured().items():
+    for name, (origin, transcript) in captured().items():
         kind = KINDS.get(name, RequestKind.TURN)
-        assert (name, caller.kind) == (name, kind)
+        assert (name, origin.kind) == (name, kind)
         assert (transcript.opaque is not None) == name.startswith("oc-openai/")
         if name in agents:
-            lanes[name.split("/")[0]].add(caller.lane)
-            assert caller.lane == f"agent:{caller.agent_id}"
+            lanes[name.split("/")[0]].add(origin.lane)
+            assert origin.lane == f"agent:{origin.agent_id}"
         else:
-            assert caller.lane == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
+            assert origin.lane == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
     assert [len(names) for names in lanes.values()] == [1, 1], "one agent branch in each run"
 
 
 def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
     last: dict[tuple[str | None, str], Transcript] = {}
     forked = set()
-    for name, (caller, transcript) in captured().items():
-        branch = (caller.external_id, caller.lane)
-        if caller.lane == "side" or caller.kind is RequestKind.COMPACTION:
+    for name, (origin, transcript) in captured().items():
+        branch = (origin.external_id, origin.lane)
+        if origin.lane == "side" or origin.kind is RequestKind.COMPACTION:
             continue
         if branch in last and transcript.count_shared(last[branch]) < len(last[branch].messages):
             forked.add(name)

@@ -28,7 +28,7 @@ from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.domain.tools import cleanup_tags, memory_tools
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.dialects import DIALECTS, lane_of
+from mnemosyne.domain.wire.dialects import DIALECTS, conversation_of
 from mnemosyne.domain.wire.identity import identify, read_client_headers
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
@@ -60,11 +60,11 @@ class FuzzTarget:
 
 def _read_body(dialect: Dialect, raw: bytes) -> None:
     """A body can be rebuilt, also as a difference to an earlier body, and any content becomes objects."""
-    lane = lane_of(dialect, None)
-    first = transcript.read(raw[: len(raw) // 2], lane=lane)
+    conversation = conversation_of(dialect, None)
+    first = transcript.read(raw[: len(raw) // 2], conversation=conversation)
     held = dict(first.contents)
     for before, known in ((None, {}), (first.transcript, held)):
-        found = transcript.read(raw, before, lane=lane, known=known.keys())
+        found = transcript.read(raw, before, conversation=conversation, known=known.keys())
         read = found.transcript
         rebuilt = recipe.assemble(read.recipe.pieces, {**known, **dict(found.contents)}.__getitem__)
         assert sha256(rebuilt).digest() == read.stored_sha256

@@ -84,7 +84,9 @@ class Bodies:
             await self._read_last(branch, raw)
 
     async def _read_last(self, branch: Branch, raw: bytes) -> Transcript:
-        return self.hold(branch, (await read_in_thread(raw, lane=branch.lane, known=self.known)).transcript)
+        return self.hold(
+            branch, (await read_in_thread(raw, conversation=branch.conversation, known=self.known)).transcript
+        )
 
     async def find_last(self, branch: Branch) -> Transcript | None:
         """The last body of a branch; None if it cannot be read, and then the next request is stored in full."""
@@ -105,7 +107,7 @@ class Bodies:
             return held
         return await self._read_last(branch, await self.assemble(branch.body))
 
-    async def of_versions(self, versions: Collection[int], lane: str) -> dict[int, Transcript]:
+    async def of_versions(self, versions: Collection[int], conversation: str) -> dict[int, Transcript]:
         """The client bodies that several events recorded, by version. Raises ContentForgotten and LogFailed."""
         recorded = await self._event_log.read(self._stream, upto=max(versions))
         history = time_travel.history_of(str(self._stream), recorded)
@@ -114,7 +116,7 @@ class Bodies:
         reads: dict[int, Transcript] = {}
         for version, body in bodies.items():
             raw = recipe.assemble(body.pieces, found.__getitem__)
-            reads[version] = (await read_in_thread(raw, lane=lane, known=self.known)).transcript
+            reads[version] = (await read_in_thread(raw, conversation=conversation, known=self.known)).transcript
         return reads
 
     async def assemble(self, body: Recipe) -> bytes:
@@ -216,7 +218,7 @@ class Replies:
 
     async def are_whole(self, branch: Branch) -> bool:
         """Whether any reply to the branch's last turn is complete."""
-        dialect = dialect_of(branch.lane)
+        dialect = dialect_of(branch.conversation)
         said = [dialect.read_reply(await self._body_of(reply)) for reply in branch.replies.values()]
         return any(each.stop_reason is not None for each in said)
 
@@ -271,7 +273,7 @@ class Histories:
         if held is not None:
             return held
         raw = await self._bodies.assemble(branch.wire.body)
-        read = (await read_in_thread(raw, lane=branch.lane, most=transcript.ANY_NUMBER)).transcript
+        read = (await read_in_thread(raw, conversation=branch.conversation, most=transcript.ANY_NUMBER)).transcript
         sent = attrs.evolve(read, recipe=branch.wire.body)
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])

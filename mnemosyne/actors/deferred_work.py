@@ -190,7 +190,7 @@ class DeferredWork:
         sent_versions = [each.version for each in (exchange.request, *exchange.rounds)]
         missing = [version for version in sent_versions if version not in self._reads]
         if missing:
-            self._reads |= await self._loaded.bodies.of_versions(missing, branch.lane)
+            self._reads |= await self._loaded.bodies.of_versions(missing, branch.conversation)
         client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:
             return None

@@ -134,16 +134,22 @@ class Loaded:
     async def read_turn(self, request: ArrivedRequest, gap: Gap | None = None) -> tuple[BeginTurn, TranscriptReading]:
         """The command for a request, and the reading of its body."""
         client_headers = request.client_headers
-        lane = await self._find_lane(request)
-        related = [branch for branch in self.state.branches.values() if branch.lane in (lane, side_of(lane))]
+        conversation = await self._find_conversation(request)
+        related = [
+            branch
+            for branch in self.state.branches.values()
+            if branch.conversation in (conversation, side_of(conversation))
+        ]
         base, previous = await self.bodies.nearest(related, request.raw)
         known, replies = self.known, self.bodies.replies
 
-        alone = await request.read() if previous is None and not replies and lane == request.lane else None
+        alone = (
+            await request.read() if previous is None and not replies and conversation == request.conversation else None
+        )
 
         def read() -> tuple[TranscriptReading, RequestOrigin]:
             if alone is None:
-                found = transcript.read(request.raw, previous, lane=lane, known=known, replies=replies)
+                found = transcript.read(request.raw, previous, conversation=conversation, known=known, replies=replies)
             else:
                 found = alone.without(known)
             return found, request.identify(found.transcript)
@@ -152,28 +158,31 @@ class Loaded:
         chains = self._chains(reading.transcript, base, previous)
         return await self._command(request, client_headers, origin, reading, chains, base, gap), reading
 
-    async def _find_lane(self, request: ArrivedRequest) -> str:
-        """The lane of a request: its agent's own, or the parent's if the agent is a fork. Clients name no parent, so a
-        fork is recognized by its first request, which contains its parent's history: the model's replies in it
-        distinguish two agents that began with the same prompt.
+    async def _find_conversation(self, request: ArrivedRequest) -> str:
+        """The conversation of a request: its agent's own, or the parent's if the agent is a fork. Clients name no
+        parent, so a fork is recognized by its first request, which contains its parent's history: the model's replies
+        in it distinguish two agents that began with the same prompt.
         """
-        own, branches = request.lane, self.state.branches.values()
-        known = next((branch.lane for branch in branches if branch.header_lane == own), None)
+        own, branches = request.conversation, self.state.branches.values()
+        known = next((branch.conversation for branch in branches if branch.named_conversation == own), None)
         if known is not None or request.client_headers.agent_id is None or b'"assistant"' not in request.raw:
             return known or own
         read = (await request.read()).transcript
         spoken = [
             branch
             for branch in branches
-            if not is_side(branch.lane)
-            and dialect_of(branch.lane) is request.dialect
+            if not is_side(branch.conversation)
+            and dialect_of(branch.conversation) is request.dialect
             and not self._known_credentials.is_stranger(self.identity.stream, branch.name, request.credential)
         ]
-        chains = {lane: _shorten(read.chains_in(lane)) for lane in {branch.lane for branch in spoken}}
-        shared = {branch.name: branch.count_shared(chains[branch.lane]) for branch in spoken}
+        chains = {
+            conversation: _shorten(read.chains_in(conversation))
+            for conversation in {branch.conversation for branch in spoken}
+        }
+        shared = {branch.name: branch.count_shared(chains[branch.conversation]) for branch in spoken}
         for branch in sorted(spoken, key=lambda each: (shared[each.name], each.body_version), reverse=True):
             if await self._shares_reply(branch, shared[branch.name], read):
-                return branch.lane
+                return branch.conversation
         return own
 
     async def _shares_reply(self, branch: Branch, shared: int, read: Transcript) -> bool:
@@ -191,7 +200,7 @@ class Loaded:
         reply of the model distinguishes them.
         """
         command, reading = await self.read_turn(request)
-        nearest = nearest_branch(self.state, command.origin.lane, command.chains, command.client_headers)
+        nearest = nearest_branch(self.state, command.origin.conversation, command.chains, command.client_headers)
         if nearest is None:
             return Recognized()
         branch, shared = nearest
@@ -239,7 +248,7 @@ class Loaded:
     ) -> BeginTurn:
         read = reading.transcript
         client_headers = _storable(client_headers)
-        echo, echoed_attempt = await self._echo(origin.lane, chains, client_headers, read)
+        echo, echoed_attempt = await self._echo(origin.conversation, chains, client_headers, read)
         return BeginTurn(
             at=request.at,
             tenant=self.identity.tenant,
@@ -281,9 +290,9 @@ class Loaded:
         return frozenset(known)
 
     async def _echo(
-        self, lane: str, chains: tuple[bytes, ...], client_headers: ClientHeaders, read: Transcript
+        self, conversation: str, chains: tuple[bytes, ...], client_headers: ClientHeaders, read: Transcript
     ) -> tuple[Echo | None, int | None]:
-        nearest = nearest_branch(self.state, lane, chains, client_headers)
+        nearest = nearest_branch(self.state, conversation, chains, client_headers)
         if nearest is None or not len(nearest[0].chains) == nearest[1] < len(chains):
             return None, None  # the request does not continue that branch
         return await self._replies.find_echo(nearest[0], read)

@@ -25,7 +25,7 @@ from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.dialects import lane_of
+from mnemosyne.domain.wire.dialects import conversation_of
 from mnemosyne.domain.wire.identity import ClientHeaders, RequestOrigin, identify, read_client_headers
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
@@ -63,7 +63,7 @@ class ArrivedRequest:
 
     async def read(self) -> TranscriptReading:
         """The reading of its body, without a previous body."""
-        return await self._alone.read(self.raw, self.lane)
+        return await self._alone.read(self.raw, self.conversation)
 
     @cached_property
     def client_headers(self) -> ClientHeaders:
@@ -75,9 +75,9 @@ class ArrivedRequest:
         return identify(self.client_headers, read, credentials.in_headers(self.headers))
 
     @property
-    def lane(self) -> str:
-        """The lane of an ordinary turn of this client, judging by the headers; a fork's is its parent's."""
-        return lane_of(self.dialect, self.client_headers.agent_id)
+    def conversation(self) -> str:
+        """The conversation of an ordinary turn of this client, judging by the headers; a fork's is its parent's."""
+        return conversation_of(self.dialect, self.client_headers.agent_id)
 
 
 Contents = tuple[tuple[bytes, bytes], ...]

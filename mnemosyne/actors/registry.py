@@ -21,7 +21,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.directory import lane_modes
+from mnemosyne.domain.session.directory import modes_by_conversation
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.rounds import SETTINGS
@@ -50,8 +50,8 @@ SWEEP_SECONDS = 15
 class _LoadedActor:
     actor: SessionActor
     last_used: float
-    passthrough_lanes: set[str] = attrs.field(factory=set)
-    """The lanes with a passthrough request that waits in the mailbox while the actor reads the log."""
+    passthrough_conversations: set[str] = attrs.field(factory=set)
+    """The conversations with a passthrough request that waits in the mailbox while the actor reads the log."""
     is_late: bool = False
     """Whether a caller timed out waiting for it."""
 
@@ -145,16 +145,16 @@ class SessionRegistry:
         if (awake := self._awake.get(stream)) is not None:
             awake.is_late = True
 
-    def mode_of(self, stream: UUID, lane: str) -> Mode | None:
-        """The mode of a lane, as the session's actor knows it or will from its mailbox; None if no actor does. Another
-        process may have begun a lane that this actor does not know.
+    def mode_of(self, stream: UUID, conversation: str) -> Mode | None:
+        """The mode of a conversation, as the session's actor knows it or will from its mailbox; None if no actor does.
+        Another process may have begun a conversation that this actor does not know.
         """
         awake = self._awake.get(stream)
         if awake is None:
             return None
         if awake.actor.loaded:
-            return lane_modes(awake.actor.state).get(lane)
-        return Mode.OBSERVE if lane in awake.passthrough_lanes else None
+            return modes_by_conversation(awake.actor.state).get(conversation)
+        return Mode.OBSERVE if conversation in awake.passthrough_conversations else None
 
     def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
         """The window of a model that its provider stated in a session; None if there is none, or no actor is loaded."""
@@ -179,19 +179,21 @@ class SessionRegistry:
         awake = self._awake.get(stream)
         return awake.actor if awake is not None else None
 
-    def has_lane(self, stream: UUID, lane: str) -> bool:
-        """Whether a session's actor knows a branch of this lane, or will from its mailbox."""
+    def has_conversation(self, stream: UUID, conversation: str) -> bool:
+        """Whether a session's actor knows a branch of this conversation, or will from its mailbox."""
         awake = self._awake.get(stream)
         if awake is None:
             return False
-        return lane in (lane_modes(awake.actor.state) if awake.actor.loaded else awake.passthrough_lanes)
+        return conversation in (
+            modes_by_conversation(awake.actor.state) if awake.actor.loaded else awake.passthrough_conversations
+        )
 
     async def note_passthrough(self, stream: UUID, request: ArrivedRequest) -> None:
         """Record that a request is passed through, as an actor that is still loading does not know it yet."""
         awake = self._awake.get(stream)
         if awake is not None and not awake.actor.loaded:
             read = (await request.read()).transcript
-            awake.passthrough_lanes.add(request.identify(read).lane)
+            awake.passthrough_conversations.add(request.identify(read).conversation)
 
     def discard(self, stream: UUID, actor: SessionActor) -> None:
         """Stop this actor of a session, if it is still the current one; the next message starts another, which reads

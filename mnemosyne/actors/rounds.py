@@ -252,7 +252,7 @@ class ManagedRounds:
         spoken = [
             each
             for each in self._state.branches.values()
-            if each.header_lane == request.lane
+            if each.named_conversation == request.conversation
             and each.kind in _CONTINUABLE
             and not is_another(request.client_headers, each)
         ]
@@ -263,7 +263,7 @@ class ManagedRounds:
         before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
         if before is None or prior is None or len(prior.history.ends) != len(before.messages):
             return None
-        read = (await read_in_thread(request.raw, before, lane=branch.lane)).transcript
+        read = (await read_in_thread(request.raw, before, conversation=branch.conversation)).transcript
         kept = read.count_shared(before)
         if not kept == len(before.messages) < len(read.messages):
             return None
@@ -493,7 +493,7 @@ class ManagedRounds:
             return known
         prior = await self._loaded.histories.of(branch)
         assert prior is not None
-        read = (await read_in_thread(request, lane=branch.lane)).transcript
+        read = (await read_in_thread(request, conversation=branch.conversation)).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
         turn = ManagedTurn(
             read=read,
@@ -632,7 +632,7 @@ class ManagedRounds:
         if branch.wire is not None and (prior is None or prior.version != branch.wire.body_version):
             prior = await self._loaded.histories.of(branch)  # another turn or attempt was sent meanwhile
         before = prior.sent if prior is not None else attrs.evolve(turn.read, recipe=branch.body)
-        reading = await read_in_thread(body, before, lane=branch.lane, known=known, most=ANY_NUMBER)
+        reading = await read_in_thread(body, before, conversation=branch.conversation, known=known, most=ANY_NUMBER)
         sent = reading.transcript
         command = BeginRound(
             at=at,

@@ -444,7 +444,7 @@ class SessionActor:
         read = attrs.evolve(opening.read, recipe=opening.branch.body)
         own = opening.is_last  # otherwise the client's own body is not available as a base
         before, known = read if own else None, self._memory.known
-        reading = await read_in_thread(fallback.body, before, lane=opening.branch.lane, known=known)
+        reading = await read_in_thread(fallback.body, before, conversation=opening.branch.conversation, known=known)
         sent = reading.transcript
         command = SendFallback(
             at=opening.at,

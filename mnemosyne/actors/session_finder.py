@@ -47,7 +47,7 @@ class SessionFinder:
     _off: Lru[str, int | None] = attrs.field(factory=lambda: Lru(1), init=False)
     """The last known setting of the tenant's operator."""
     _unsettled: Lru[tuple[str, str], bool] = attrs.field(factory=lambda: Lru(ROOTS_HELD), init=False)
-    """The names and lanes with recorded requests whose origin is undecided."""
+    """The names and conversations with recorded requests whose origin is undecided."""
 
     async def identity_of(self, request: ArrivedRequest) -> Identity:
         """The session that a request belongs to. If its origin cannot be determined now, the session with the request's
@@ -56,7 +56,11 @@ class SessionFinder:
         headers, client_name = request.client_headers, request.client_headers.external_id
         if client_name is None:
             nearest = self._unnamed.find_nearest(request.raw)
-            reading = read_in_thread(request.raw, nearest, lane=request.lane) if nearest is not None else request.read()
+            reading = (
+                read_in_thread(request.raw, nearest, conversation=request.conversation)
+                if nearest is not None
+                else request.read()
+            )
             read = (await reading).transcript
             client_name = request.identify(read).external_id
             if client_name is None:
@@ -80,15 +84,15 @@ class SessionFinder:
     async def _identify_without_origin(
         self, external_id: str, headers: ClientHeaders, request: ArrivedRequest
     ) -> Identity:
-        """The session with that name. It is known if it has the lane already, or the request contains no reply of the
-        model. Otherwise its origin stays undecided: the next request looks it up again.
+        """The session with that name. It is known if it has the conversation already, or the request contains no reply
+        of the model. Otherwise its origin stays undecided: the next request looks it up again.
         """
         own = self._name(external_id, known=False)
-        if not self.registry.has_lane(own.stream, request.lane):
+        if not self.registry.has_conversation(own.stream, request.conversation):
             await self._recognize_safely(own, request)  # its answer means that it has read the log
-        if b'"assistant"' not in request.raw or self.registry.has_lane(own.stream, request.lane):
+        if b'"assistant"' not in request.raw or self.registry.has_conversation(own.stream, request.conversation):
             return self._name(external_id)
-        self._unsettled.put((external_id, request.lane), True)
+        self._unsettled.put((external_id, request.conversation), True)
         return own
 
     async def _root_of(self, external_id: str, headers: ClientHeaders, request: ArrivedRequest) -> str:
@@ -97,16 +101,16 @@ class SessionFinder:
         cannot be determined now.
         """
         stream = stream_of(self.tenant, external_id)
-        is_settled = self._unsettled.get((external_id, request.lane)) is None
+        is_settled = self._unsettled.get((external_id, request.conversation)) is None
         begins = headers.agent_id is None and b'"assistant"' not in request.raw
-        if begins or (is_settled and self.registry.has_lane(stream, request.lane)):
+        if begins or (is_settled and self.registry.has_conversation(stream, request.conversation)):
             return external_id
         root = await self._ask_directory(lambda: self.directory.root_of(self.tenant, external_id))
         if root is None and headers.agent_id is None:
             modes = await self._ask_directory(lambda: self.directory.modes_of(stream))
-            is_own = is_settled and request.lane in modes
+            is_own = is_settled and request.conversation in modes
             root = external_id if is_own else await self._find_renamed(request)
-        self._unsettled.pop((external_id, request.lane))
+        self._unsettled.pop((external_id, request.conversation))
         return self._roots.put(external_id, root) if root is not None else external_id
 
     async def _find_renamed(self, request: ArrivedRequest) -> str | None:
@@ -238,12 +242,12 @@ class SessionFinder:
             return self._off.get(self.tenant)
 
     async def mode_of(self, identity: Identity, request: ArrivedRequest) -> Mode | None:
-        """The mode of a request's lane. For an agent without a lane whose request contains a reply of the model, the
-        strongest mode in the session: it may be a fork. None if that cannot be determined now.
+        """The mode of a request's conversation. For an agent without a conversation whose request contains a reply of
+        the model, the strongest mode in the session: it may be a fork. None if that cannot be determined now.
         """
         if not identity.is_known:
             return None
-        known = self.registry.mode_of(identity.stream, request.lane)
+        known = self.registry.mode_of(identity.stream, request.conversation)
         if known is not None:
             return known
         modes = await self._try_directory(lambda: self.directory.modes_of(identity.stream))
@@ -251,7 +255,7 @@ class SessionFinder:
             return None
         # A body that was not read may contain anything.
         may_fork = request.client_headers.agent_id is not None and (b'"assistant"' in request.raw or not request.raw)
-        return modes.get(request.lane, strongest(modes.values()) if may_fork else Mode.OBSERVE)
+        return modes.get(request.conversation, strongest(modes.values()) if may_fork else Mode.OBSERVE)
 
     async def _try_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """The directory's answer; None if it fails or is late."""
@@ -275,4 +279,4 @@ def _make_name(request: ArrivedRequest, read: Transcript) -> str:
     if not read.messages:
         return f"body:{read.sha256.hex()[:32]}"
     first = next((each for each in read.messages if each.role == "user"), read.messages[0])
-    return f"{UNNAMED}{request.lane}:{first.digest.hex()[:32]}:{request.correlation_id}"
+    return f"{UNNAMED}{request.conversation}:{first.digest.hex()[:32]}:{request.correlation_id}"

@@ -62,14 +62,14 @@ async def read_in_thread(
     raw: bytes,
     previous: Transcript | None = None,
     *,
-    lane: str = "main",
+    conversation: str = "main",
     known: Container[bytes] = frozenset(),
     replies: Sequence[StoredBytes] = (),
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
     """See ``transcript.read``."""
     return await run_in_thread(
-        lambda: transcript.read(raw, previous, lane=lane, known=known, replies=replies, most=most),
+        lambda: transcript.read(raw, previous, conversation=conversation, known=known, replies=replies, most=most),
         in_thread=is_much(raw, previous),
     )
 
@@ -81,13 +81,13 @@ class ReadAlone:
         self._reading: TranscriptReading | None = None
         self._lock = trio.Lock()
 
-    async def read(self, raw: bytes, lane: str) -> TranscriptReading:
+    async def read(self, raw: bytes, conversation: str) -> TranscriptReading:
         """The reading of a body, cached."""
         if not is_much(raw):
-            self._reading = self._reading or transcript.read(raw, lane=lane)
+            self._reading = self._reading or transcript.read(raw, conversation=conversation)
             return self._reading
         async with self._lock:
-            self._reading = self._reading or await read_in_thread(raw, lane=lane)
+            self._reading = self._reading or await read_in_thread(raw, conversation=conversation)
             return self._reading
 
 

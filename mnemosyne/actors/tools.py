@@ -116,7 +116,7 @@ class FromMemory:
         them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
         answers by call.
         """
-        dialect = dialect_of(state.branches[address.branch].lane)
+        dialect = dialect_of(state.branches[address.branch].conversation)
         context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
         results: dict[str, bytes] = {}
         for call in calls:

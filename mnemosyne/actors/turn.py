@@ -519,9 +519,13 @@ class Turn:
         configured window is known; it is the limit for a managed conversation whose actor is only busy.
         """
         continuation = await self._continue_last()
-        stream, lane = (await self.identity()).stream, self._request.lane
-        is_busy = self._registry.mode_of(stream, lane) is Mode.MANAGE
-        read = await (self._request.read() if continuation is None else read_in_thread(continuation.body, lane=lane))
+        stream, conversation = (await self.identity()).stream, self._request.conversation
+        is_busy = self._registry.mode_of(stream, conversation) is Mode.MANAGE
+        read = await (
+            self._request.read()
+            if continuation is None
+            else read_in_thread(continuation.body, conversation=conversation)
+        )
         wanted, model = self._registry.settings.window, read.transcript.fields.model
         is_known = bool(family_of(model or ""))
         stated = self._registry.find_stated_window(stream, model)
@@ -548,7 +552,7 @@ class Turn:
         """
         body, raw = None, self._request.raw
         if mode is not Mode.OBSERVE:
-            read = (await read_in_thread(raw, lane=self._request.lane, most=ANY_NUMBER)).transcript
+            read = (await read_in_thread(raw, conversation=self._request.conversation, most=ANY_NUMBER)).transcript
             body = await run_in_thread(lambda: rounds.without_thinking(read), in_thread=is_much(raw))
         self._outgoing = Passthrough(late=True) if body is None else Fallback(body, why)
         return Prepared(body)

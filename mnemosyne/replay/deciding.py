@@ -525,8 +525,8 @@ class _Judge:
             raw = await self._body(version)
         except (ContentForgotten, LogFailed):
             return
-        lane = self._memory.state.branches[branch].lane
-        self._deferred.keep_sent(version, transcript.read(raw, lane=lane).transcript)
+        conversation = self._memory.state.branches[branch].conversation
+        self._deferred.keep_sent(version, transcript.read(raw, conversation=conversation).transcript)
 
 
 _Again = Callable[[ReplayedDecision], Any]

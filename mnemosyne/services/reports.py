@@ -139,7 +139,7 @@ async def _forecast_paging(archive: Archive, stream: UUID, history: History) -> 
         rebuilt = await contexts.rebuild(archive, stream, history, history.turn(longest.name, longest.last)[-1])
     except (ContentForgotten, LogFailed):
         return None
-    read = transcript.read(rebuilt.body, lane=longest.opened.lane).transcript
+    read = transcript.read(rebuilt.body, conversation=longest.opened.lane).transcript
     contents = (content_blocks(read.message(number).get("content")) for number in range(len(read.messages)))
     said = (block for content in contents for block in content)
     return forecast_paging(read, {str(block.get("name")) for block in said if is_call(block)})

@@ -109,7 +109,7 @@ def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
     taken, branch = found.session.taken, found.session.branches[found.branch]
     hour = found.account is not None and found.account.shadow.write_1h > 0
     credential = branch.client_headers.credential if branch.client_headers is not None else None
-    host, tariff = settings.provider_of(dialect_of(branch.lane).name, found.began.model)
+    host, tariff = settings.provider_of(dialect_of(branch.conversation).name, found.began.model)
     seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=found.began.model)
     named = taken.settings.tariff if taken is not None else tariff
     return catalogue.tariff_of(named or seen)
@@ -277,7 +277,7 @@ async def _next_request(
     history = time_travel.history_of(str(stream), events)
     attempt = history.at(found.branch, TurnPlace(found.turn))
     rebuilt = await contexts.rebuild(archive, stream, history, attempt)
-    read = transcript.read(rebuilt.body, lane=found.session.branches[found.branch].lane).transcript
+    read = transcript.read(rebuilt.body, conversation=found.session.branches[found.branch].conversation).transcript
     following = history.line(found.branch).turns.get(found.turn + 1)
     return rewrite_preview.next_request(found, read, following[0].began.at if following else now, settings)
 

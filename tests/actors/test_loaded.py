@@ -88,7 +88,7 @@ async def test_contents_of_events_are_known_until_they_are_deleted(log: Stoppabl
     assert session.known == set()
 
 
-async def test_request_continues_the_branch_of_its_own_lane(log: StoppableLog) -> None:
+async def test_request_continues_the_branch_of_its_own_conversation(log: StoppableLog) -> None:
     session = await loaded(log)
     command, reading = await session.read_turn(arrived(LONG, "one", "u2", "two", "u3"))
     assert (command.base, command.echo, command.echoed_attempt) == ("main", Echo.SAME, 1)

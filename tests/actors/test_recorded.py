@@ -54,7 +54,7 @@ EXPECTED = {
     "oc-bash": ["side-1: 1", "main: 1 2"],
     "oc-loop30": ["side-1: 1", f"main: {numbers(31)}"],
     "oc-multithink": ["side-1: 1", "main: 1 2"],
-    "oc-openai": ["opaque-1: 1", "opaque-2: 1 2"],  # the title's lane, then the main one
+    "oc-openai": ["opaque-1: 1", "opaque-2: 1 2"],  # the title's conversation, then the main one
     "oc-opus55-high": ["side-1: 1", "main: 1"],
     "oc-opus55-think": ["side-1: 1", "main: 1 2 3"],
     "oc-parallel": ["side-1: 1", "main: 1 2"],

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.decide import (
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe, transcript
-from mnemosyne.domain.wire.dialects import MAIN, SIDE, is_side, lane_of
+from mnemosyne.domain.wire.dialects import MAIN, SIDE, conversation_of, is_side
 from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
@@ -46,7 +46,7 @@ def origin(
         parent_external_id=called_by_session,
         agent_id=agent,
         parent_agent_id=called_by,
-        lane=SIDE if kind in (RequestKind.SIDE, RequestKind.TITLE) else own,
+        conversation=SIDE if kind in (RequestKind.SIDE, RequestKind.TITLE) else own,
         kind=kind,
     )
 
@@ -87,9 +87,9 @@ class Story:
         who = who or origin()
         base = max(self.bodies, key=lambda name: self.state.branches[name].body_version, default=None)
         previous = self.bodies[base] if base else None
-        lane = who.lane if not is_side(who.lane) else lane_of(MESSAGES, who.agent_id)
+        conversation = who.conversation if not is_side(who.conversation) else conversation_of(MESSAGES, who.agent_id)
         raw = request(history.split()) if raw is None else raw
-        reading = transcript.read(raw, previous, lane=lane, known=self.contents.keys())
+        reading = transcript.read(raw, previous, conversation=conversation, known=self.contents.keys())
         self.contents.update(reading.contents)
         read = reading.transcript
         self.began += 1

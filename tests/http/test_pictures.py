@@ -163,7 +163,7 @@ async def test_images_too_large_for_a_turn_are_refused_with_their_size() -> None
 
 
 async def test_image_restore_is_refused_where_results_hold_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "dialect_of", lambda lane: attrs.evolve(MESSAGES, attaches=False))
+    monkeypatch.setattr(tools, "dialect_of", lambda conversation: attrs.evolve(MESSAGES, attaches=False))
     clock = Clock()
     async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])

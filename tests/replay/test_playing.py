@@ -19,7 +19,7 @@ from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.replay.tapes import NotATape, Tape
 from tests.actors.support import StoppableLog
 from tests.actors.support import events_of as events_of_log
-from tests.domain.wire.dialects import WRITTEN, Written, bodies, lane, replies
+from tests.domain.wire.dialects import WRITTEN, Written, bodies, conversation, replies
 from tests.http.test_dialects import talk
 from tests.replay.recordings import (
     played,
@@ -134,7 +134,7 @@ def test_an_export_in_any_dialect_is_played_as_it_was_spoken(
     (stream,) = streams(again)
     events = [each.event for each in read(again, stream)]
     assert finished(events) == finished(recorded)
-    assert [event.lane for event in events if isinstance(event, BranchOpened)] == [lane(written)]
+    assert [event.lane for event in events if isinstance(event, BranchOpened)] == [conversation(written)]
     assert [event.echo.value for event in events if isinstance(event, TurnBegan) and event.echo] == ["same"] * 3
 
 

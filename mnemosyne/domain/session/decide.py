@@ -4,9 +4,9 @@ A **branch** is one context window: the main agent, a sub-agent, a side call, a 
 request and its reply; the same request sent again is another **attempt** at the turn. Turns of a branch count from 1;
 a fork continues the count of its parent.
 
-A request belongs to the branch of its lane whose history is its longest prefix. It continues the last turn, repeats a
-turn, or forks: where its history diverges, or where the client continues under another name or as another agent.
-Histories are compared as chains: a chain hash identifies a message and all messages before it.
+A request belongs to the branch of its conversation whose history is its longest prefix. It continues the last turn,
+repeats a turn, or forks: where its history diverges, or where the client continues under another name or as another
+agent. Histories are compared as chains: a chain hash identifies a message and all messages before it.
 """
 
 from bisect import bisect_right
@@ -398,7 +398,7 @@ def _changed_headers(command: BeginTurn, place: _Place, session: Session) -> Cli
 def _place(command: BeginTurn, session: Session) -> _Place:
     if not command.chains:
         return _place_opaque(command, session)
-    nearest = nearest_branch(session, command.origin.lane, command.chains, command.client_headers)
+    nearest = nearest_branch(session, command.origin.conversation, command.chains, command.client_headers)
     if nearest is None:
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     branch, kept = nearest
@@ -412,7 +412,7 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.client_headers, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)
     # Two summaries may begin with the same words, and two side calls with the same message: these are no forks.
-    if is_side(command.origin.lane) or succeeds or (turn == 0 and command.origin.kind is RequestKind.SUCCESSOR):
+    if is_side(command.origin.conversation) or succeeds or (turn == 0 and command.origin.kind is RequestKind.SUCCESSOR):
         return _open(command, session, _kind(command), parent=_caller_window(command, session))
     return _open(command, session, BranchKind.COMPACTION if compacts else BranchKind.FORK, parent=owner, forked_at=turn)
 
@@ -433,9 +433,9 @@ def is_another(client: ClientHeaders, branch: Branch) -> bool:
 
 
 def _place_opaque(command: BeginTurn, session: Session) -> _Place:
-    """Place a request that has no history: all of a lane go to one branch, one after the other."""
+    """Place a request that has no history: all of a conversation go to one branch, one after the other."""
     for branch in session.branches.values():
-        if branch.kind is BranchKind.OPAQUE and branch.lane == command.origin.lane:
+        if branch.kind is BranchKind.OPAQUE and branch.conversation == command.origin.conversation:
             return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES)
     return _open(command, session, BranchKind.OPAQUE, parent=_caller_window(command, session))
 
@@ -463,17 +463,19 @@ def _owner(branch: Branch, turn: int, session: Session) -> Branch:
 
 
 def nearest_branch(
-    session: Session, lane: str, chains: tuple[bytes, ...], client: ClientHeaders
+    session: Session, conversation: str, chains: tuple[bytes, ...], client: ClientHeaders
 ) -> tuple[Branch, int] | None:
-    """The branch of the lane that shares the longest history, and the number of shared messages; of equals, the newest.
-    If that branch belongs to another client and this one can continue a branch of its own, that one: the histories of
-    both may be equal.
+    """The branch of the conversation that shares the longest history, and the number of shared messages; of equals, the
+    newest. If that branch belongs to another client and this one can continue a branch of its own, that one: the
+    histories of both may be equal.
     """
     best: tuple[Branch, int] | None = None
     own: tuple[Branch, int] | None = None
     for branch in session.branches.values():
         # Nothing continues a compaction: its summary begins a new history. The client can only repeat the request.
-        if branch.lane == lane and (branch.kind is not BranchKind.COMPACTION or branch.chains == chains):
+        if branch.conversation == conversation and (
+            branch.kind is not BranchKind.COMPACTION or branch.chains == chains
+        ):
             kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
@@ -519,7 +521,7 @@ def _last_window(session: Session, agent: str | None, among: frozenset[str] | No
         branch
         for branch in session.branches.values()
         if branch.agent_id == agent
-        and not is_side(branch.lane)
+        and not is_side(branch.conversation)
         and branch.kind is not BranchKind.COMPACTION
         and (among is None or branch.name in among)
     ]
@@ -536,7 +538,7 @@ def _open(
         at=command.at,
         branch=_name(kind, session),
         kind=kind,
-        lane=command.origin.lane,
+        lane=command.origin.conversation,
         parent=parent.name if parent else None,
         forked_at=forked_at if forked_at is not None else parent.turns if parent else 0,
         inherits=inherits,

@@ -1,5 +1,5 @@
-"""What must be known of a session before it is loaded: the mode of each lane, the session that an agent belongs to, and
-the session that a client continues under another name.
+"""What must be known of a session before it is loaded: the mode of each conversation, the session that an agent belongs
+to, and the session that a client continues under another name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.domain.session.events import BranchOpened, SessionImported
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
-from mnemosyne.domain.wire.dialects import header_lane
+from mnemosyne.domain.wire.dialects import named_conversation
 
 if TYPE_CHECKING:  # a directory must not import the whole session
     from mnemosyne.domain.session.state import Session
@@ -60,7 +60,7 @@ class Directory(Protocol):
     """The sessions of the log, found without reading them whole. Every method raises LogFailed."""
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        """The mode of each lane of a session for which one was decided."""
+        """The mode of each conversation of a session for which one was decided."""
         ...
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
@@ -92,20 +92,20 @@ class Directory(Protocol):
         ...
 
 
-def lane_modes(session: "Session") -> dict[str, Mode]:
-    """The mode of each lane of a session, by the lane's name in headers."""
-    decided = ((branch.header_lane, branch.mode) for branch in session.branches.values())
-    return _by_lane(decided)
+def modes_by_conversation(session: "Session") -> dict[str, Mode]:
+    """The mode of each conversation of a session, by the conversation's name in headers."""
+    decided = ((branch.named_conversation, branch.mode) for branch in session.branches.values())
+    return _by_conversation(decided)
 
 
 def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
-    """The same as ``lane_modes``, from a session's BranchOpened and BranchModeSet events alone."""
+    """The same as ``modes_by_conversation``, from a session's BranchOpened and BranchModeSet events alone."""
     held = list(events)
     decisions = last_decisions(_mode_steps(held))
     opened = [event for event in held if isinstance(event, BranchOpened)]
-    return _by_lane(
+    return _by_conversation(
         (
-            header_lane(each.lane, each.agent_id),
+            named_conversation(each.lane, each.agent_id),
             decisions[each.branch].mode if each.branch in decisions else Mode.OBSERVE,
         )
         for each in opened
@@ -158,15 +158,15 @@ def last_decisions(steps: Iterable[tuple[str, str | Decision]]) -> dict[str, Dec
     return decisions
 
 
-def _by_lane(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
-    """The strongest mode of each lane: a client also sends unmanaged requests, such as those for a title, in the lane
-    of a managed conversation.
+def _by_conversation(modes: Iterable[tuple[str, Mode]]) -> dict[str, Mode]:
+    """The strongest mode of each conversation: a client also sends unmanaged requests, such as those for a title, in
+    a managed conversation.
     """
-    by_lane: dict[str, Mode] = {}
-    for lane, mode in modes:
-        if _WEIGHT[mode] >= _WEIGHT[by_lane.get(lane, Mode.OBSERVE)]:
-            by_lane[lane] = mode
-    return by_lane
+    by_conversation: dict[str, Mode] = {}
+    for conversation, mode in modes:
+        if _WEIGHT[mode] >= _WEIGHT[by_conversation.get(conversation, Mode.OBSERVE)]:
+            by_conversation[conversation] = mode
+    return by_conversation
 
 
 def strongest(modes: Iterable[Mode]) -> Mode:

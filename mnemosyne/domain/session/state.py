@@ -48,7 +48,7 @@ from mnemosyne.domain.session.round_events import (
     WindowStated,
 )
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.dialects import header_lane
+from mnemosyne.domain.wire.dialects import named_conversation
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
 
@@ -157,7 +157,7 @@ class Branch:
 
     name: str
     kind: BranchKind
-    lane: str
+    conversation: str
     parent: str | None
     forked_at: int
     inherits: bool
@@ -185,9 +185,9 @@ class Branch:
         return len(self.counts)
 
     @property
-    def header_lane(self) -> str:
-        """The lane that the headers of its requests name."""
-        return header_lane(self.lane, self.agent_id)
+    def named_conversation(self) -> str:
+        """The conversation that the headers of its requests name."""
+        return named_conversation(self.conversation, self.agent_id)
 
     def count_shared(self, chains: tuple[bytes, ...]) -> int:
         """The number of messages in the common prefix: equal chain hashes mean equal histories, so bisection works."""
@@ -333,7 +333,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
     branch = Branch(
         name=event.branch,
         kind=event.kind,
-        lane=event.lane,
+        conversation=event.lane,
         parent=event.parent,
         forked_at=event.forked_at,
         inherits=event.inherits,

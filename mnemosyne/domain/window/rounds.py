@@ -305,7 +305,7 @@ def _obstacle_at_first(opening: Opening) -> str:
     branch, branches = opening.branch, opening.session.branches.values()
     goes_on = _has_model_words(opening.read)
     known = branch.kind is BranchKind.SUCCESSOR or any(
-        other.mode is Mode.MANAGE and other.lane == branch.lane for other in branches
+        other.mode is Mode.MANAGE and other.conversation == branch.conversation for other in branches
     )
     return obstacle(branch.kind, opening.read) or ("its history began without us" if goes_on and not known else "")
 

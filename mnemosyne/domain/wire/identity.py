@@ -167,9 +167,9 @@ class RequestOrigin:
 
     ``external_id`` is the client's name for its session, or None. For a sub-agent of opencode it is the calling
     session, which is also in ``parent_external_id``; with nested sub-agents, that is a sub-agent's session.
-    ``agent_id`` is None for the main agent. ``lane`` is ``main``, ``agent:<id>`` or ``side``, with the name of a
-    dialect in front (``dialects``): the lane in which the request was read, or the side lane. A compaction request is
-    in the lane of the agent whose history it closes.
+    ``agent_id`` is None for the main agent. ``conversation`` is ``main``, ``agent:<id>`` or ``side``, with the name of
+    a dialect in front (``dialects``): the one in which the request was read, or that of side requests. A compaction
+    request belongs to the conversation of the agent whose history it closes.
     """
 
     client: Client
@@ -178,7 +178,7 @@ class RequestOrigin:
     parent_external_id: str | None
     agent_id: str | None
     parent_agent_id: str | None
-    lane: str
+    conversation: str
     kind: RequestKind
 
 
@@ -234,7 +234,9 @@ def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:
 def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str] = frozenset()) -> RequestOrigin:
     """Identify the sender and purpose of a request. ``keys`` are the credentials in its headers. Never raises."""
     kind = _kind(client, transcript)
-    lane = side_of(transcript.lane) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.lane
+    conversation = (
+        side_of(transcript.conversation) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.conversation
+    )
     return RequestOrigin(
         client=client.client,
         version=client.version,
@@ -242,7 +244,7 @@ def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str]
         parent_external_id=client.parent_external_id,
         agent_id=client.agent_id,
         parent_agent_id=client.parent_agent_id,
-        lane=lane,
+        conversation=conversation,
         kind=kind,
     )
 

@@ -57,7 +57,7 @@ class Message:
 
     ``start`` and ``end`` count bytes from the ``[`` of the array, so a change before it moves nothing. ``digest`` is
     the hash of the normal form; ``chain`` hashes the chain of the previous message together with ``digest``, beginning
-    with the lane's seed: equal chains mean equal histories. ``role`` is ``""`` if the element is not a message.
+    with the conversation's seed: equal chains mean equal histories. ``role`` is ``""`` if the element is not a message.
     """
 
     start: int
@@ -107,7 +107,7 @@ class Transcript:
     """
 
     raw: bytes = attrs.field(repr=False)
-    lane: str
+    conversation: str
     messages: tuple[Message, ...] = attrs.field(repr=False)
     fields: Fields
     opaque: str | None
@@ -130,7 +130,7 @@ class Transcript:
     @property
     def dialect(self) -> Dialect:
         """The dialect in which the body was read."""
-        return dialect_of(self.lane)
+        return dialect_of(self.conversation)
 
     @property
     def tools(self) -> bytes:
@@ -149,12 +149,12 @@ class Transcript:
 
     @property
     def chain(self) -> bytes:
-        """The chain hash of the whole history; that of an empty history is the lane's seed."""
-        return self.messages[-1].chain if self.messages else seed(self.lane)
+        """The chain hash of the whole history; that of an empty history is the conversation's seed."""
+        return self.messages[-1].chain if self.messages else seed(self.conversation)
 
-    def chains_in(self, lane: str) -> tuple[bytes, ...]:
-        """Return the chain hashes that the messages would have in another lane."""
-        return tuple(message.chain for message in _chain(seed(lane), self.messages, 0))
+    def chains_in(self, conversation: str) -> tuple[bytes, ...]:
+        """Return the chain hashes that the messages would have in another conversation."""
+        return tuple(message.chain for message in _chain(seed(conversation), self.messages, 0))
 
     @cached_property
     def markers(self) -> tuple[tuple[int, bytes], ...]:
@@ -206,9 +206,9 @@ class Transcript:
 
     def count_shared(self, earlier: "Transcript") -> int:
         """Return the length of the histories' common prefix in messages, by bisection over the chains; 0 across
-        lanes.
+        conversations.
         """
-        if self.lane != earlier.lane:
+        if self.conversation != earlier.conversation:
             return 0
         limit = min(len(self.messages), len(earlier.messages))
         return bisect_left(range(limit), True, key=lambda i: self.messages[i].chain != earlier.messages[i].chain)
@@ -237,21 +237,21 @@ class TranscriptReading:
         return attrs.evolve(self, contents=tuple(content for content in self.contents if content[0] not in known))
 
 
-def seed(lane: str) -> bytes:
-    """Return the chain hash before the first message of a lane."""
-    return sha256(b"lane\0" + lane.encode("utf-8", "surrogatepass")).digest()
+def seed(conversation: str) -> bytes:
+    """Return the chain hash before the first message of a conversation."""
+    return sha256(b"lane\0" + conversation.encode("utf-8", "surrogatepass")).digest()
 
 
 def read(
     raw: bytes,
     previous: Transcript | None = None,
     *,
-    lane: str = MAIN,
+    conversation: str = MAIN,
     known: Container[bytes] = frozenset(),
     replies: Sequence[StoredBytes] = (),
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
-    """Read a request body in the dialect of its ``lane``, against the previous one of its branch.
+    """Read a request body in the dialect of its ``conversation``, against the previous one of its branch.
 
     Any other previous body gives the same transcript, only more slowly. A body with more than ``most`` values is
     opaque. ``known`` are the digests of the contents already stored, which must include those of the previous body and
@@ -261,10 +261,10 @@ def read(
     head = recipe.common_prefix(previous.raw, raw) if previous else 0
     tail = recipe.common_suffix(previous.raw, raw, min(len(previous.raw), len(raw)) - head) if previous else 0
     # An opaque body, or one in another dialect, has no layout to start from.
-    dialect = dialect_of(lane)
+    dialect = dialect_of(conversation)
     earlier = previous if previous and previous.opaque is None and previous.dialect is dialect else None
     layout, values = _lay_out(raw, earlier, (head, tail), dialect, most)
-    messages = _messages(raw, layout, earlier, lane) if layout.opaque is None else ()
+    messages = _messages(raw, layout, earlier, conversation) if layout.opaque is None else ()
     opaque = layout.opaque or _why_unread(raw, dialect, messages, layout)
     messages = messages if opaque is None else ()
     fields = _fields(layout.members)
@@ -279,7 +279,7 @@ def read(
     checkpoint, exact = _hash(raw, previous, head)
     transcript = Transcript(
         raw=raw,
-        lane=lane,
+        conversation=conversation,
         messages=messages,
         fields=fields,
         opaque=opaque,
@@ -371,16 +371,18 @@ def _before(previous: Transcript | None) -> Before | None:
     )
 
 
-def _messages(raw: bytes, layout: BodyLayout, previous: Transcript | None, lane: str) -> tuple[Message, ...]:
+def _messages(raw: bytes, layout: BodyLayout, previous: Transcript | None, conversation: str) -> tuple[Message, ...]:
     old = previous.messages if previous else ()
     kept = old[: layout.kept]
     resumed = old[layout.resumed :] if layout.resumed is not None else ()
-    if previous and previous.lane != lane:
-        kept = tuple(_chain(seed(lane), kept, 0))
-    chain = kept[-1].chain if kept else seed(lane)
+    if previous and previous.conversation != conversation:
+        kept = tuple(_chain(seed(conversation), kept, 0))
+    chain = kept[-1].chain if kept else seed(conversation)
     new: list[Message] = []
     for start, end in layout.new:
-        role, digest = _reuse_digest(raw, layout, previous, dialect_of(lane), (start, end), layout.kept + len(new))
+        role, digest = _reuse_digest(
+            raw, layout, previous, dialect_of(conversation), (start, end), layout.kept + len(new)
+        )
         chain = _link(chain, digest)
         new.append(Message(start, end, role, digest, chain))
     return (*kept, *new, *_chain(chain, resumed, layout.moved))

@@ -16,7 +16,7 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.dialects import lane_of
+from mnemosyne.domain.wire.dialects import conversation_of
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
@@ -31,7 +31,7 @@ NOTES = "The proxy gives up after eight, so make seven retries."
 
 def sent(messages: list[Json], dialect: Dialect = MESSAGES) -> tuple[Transcript, UpstreamHistory]:
     body = json.dumps({"model": "m", "max_tokens": 9, dialect.array: messages}).encode()
-    read = transcript.read(body, lane=lane_of(dialect, None)).transcript
+    read = transcript.read(body, conversation=conversation_of(dialect, None)).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     return read, upstream_history.first(client, dialect=dialect)
 

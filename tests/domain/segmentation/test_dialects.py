@@ -3,7 +3,7 @@
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
 from mnemosyne.domain.wire import transcript
-from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written, bodies, lane
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written, bodies, conversation
 
 LONG = "\n".join(f"def part_{number}(): return {number}" for number in range(60))
 READ = Call("c1", "Read", {"file_path": "/app/main.py"}, LONG)
@@ -23,7 +23,7 @@ TALK = (
 
 
 def drafts(written: Written) -> tuple[Draft, ...]:
-    read = transcript.read(bodies(written, TALK)[-1], lane=lane(written)).transcript
+    read = transcript.read(bodies(written, TALK)[-1], conversation=conversation(written)).transcript
     seen = []
     for number, message in enumerate(read.messages):
         content = read.message(number)["content"]

@@ -278,7 +278,7 @@ def test_a_history_that_shares_nothing_is_another_main_branch() -> None:
     assert opened(story, "main-2").parent is None
 
 
-def test_requests_without_a_history_follow_each_other_on_one_branch_for_each_lane() -> None:
+def test_requests_without_a_history_follow_each_other_on_one_branch_for_each_conversation() -> None:
     story = Story()
     for raw in (OTHER_DIALECT, b"not json", OTHER_DIALECT, b'{"messages":[]}'):
         story.begin(raw=raw)

@@ -10,9 +10,9 @@ from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.knowledge.knowledge_store import knowledge_stream
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.directory import (
-    lane_modes,
     mode_decisions,
     modes_by_branch,
+    modes_by_conversation,
     off_since,
     operator_stream,
     stream_of,
@@ -36,27 +36,33 @@ def test_modes_from_two_event_kinds_equal_modes_from_the_whole_session(
         began = story.begin(history, who=who)
         if mode is not None:
             story.do(SetMode(at=9, branch=began.branch, mode=mode, why="w"))
-    ours = {lane: mode for lane, mode in modes_by_branch(story.events).items() if mode is not Mode.OBSERVE}
-    assert ours == {lane: mode for lane, mode in lane_modes(story.state).items() if mode is not Mode.OBSERVE}
+    ours = {
+        conversation: mode for conversation, mode in modes_by_branch(story.events).items() if mode is not Mode.OBSERVE
+    }
+    assert ours == {
+        conversation: mode
+        for conversation, mode in modes_by_conversation(story.state).items()
+        if mode is not Mode.OBSERVE
+    }
 
 
-def test_a_forked_agent_keeps_its_own_name_in_its_parents_lane() -> None:
+def test_a_forked_agent_keeps_its_own_name_in_its_parents_conversation() -> None:
     story = Story()
     main = story.begin("a b c")
     story.do(SetMode(at=1, branch=main.branch, mode=Mode.MANAGE, why="w"))
-    fork = story.begin("a b c d", who=attrs.evolve(origin(agent="x"), lane=MAIN))
+    fork = story.begin("a b c d", who=attrs.evolve(origin(agent="x"), conversation=MAIN))
     assert fork.branch == "fork-1"
     story.begin("z", who=origin(agent="y"))
     expected = {MAIN: Mode.MANAGE, "agent:x": Mode.MANAGE, "agent:y": Mode.OBSERVE}
-    assert lane_modes(story.state) == modes_by_branch(story.events) == expected
+    assert modes_by_conversation(story.state) == modes_by_branch(story.events) == expected
 
 
-def test_an_unmanaged_request_does_not_change_the_mode_of_a_managed_lane() -> None:
+def test_an_unmanaged_request_does_not_change_the_mode_of_a_managed_conversation() -> None:
     story = Story()
     managed = story.begin("a")
     story.do(SetMode(at=1, branch=managed.branch, mode=Mode.MANAGE, why="w"))
     story.begin("z")
-    assert lane_modes(story.state)[MAIN] is Mode.MANAGE
+    assert modes_by_conversation(story.state)[MAIN] is Mode.MANAGE
 
 
 def test_mode_decisions_include_the_reason_and_a_fork_inherits_its_parents() -> None:
@@ -93,7 +99,7 @@ def test_only_a_branch_that_was_managed_is_shown_as_no_longer_managed() -> None:
     story.do(SetMode(at=1, branch=never.branch, mode=Mode.BYPASS, why="no answer in time"))
     other = story.begin("z")
     story.do(SetMode(at=2, branch=other.branch, mode=Mode.MANAGE, why="asked for"))
-    fork = story.begin("z y", who=attrs.evolve(origin(agent="x"), lane=MAIN))
+    fork = story.begin("z y", who=attrs.evolve(origin(agent="x"), conversation=MAIN))
     again = story.begin("a x c")
     for branch in (other.branch, fork.branch, again.branch):
         story.do(SetMode(at=3, branch=branch, mode=Mode.BYPASS, why="off"))

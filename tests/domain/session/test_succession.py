@@ -14,7 +14,7 @@ SUMMARY = "\n".join(f"{number}. What was done as number {number} of the list." f
 
 def read(*contents: object) -> Transcript:
     messages = [{"role": "user", "content": each} for each in contents]
-    return transcript.read(dumps({"model": "m", "messages": messages}), None, lane="main").transcript
+    return transcript.read(dumps({"model": "m", "messages": messages}), None, conversation="main").transcript
 
 
 def blocks(*texts: str) -> list[dict[str, str]]:

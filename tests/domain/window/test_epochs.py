@@ -55,7 +55,9 @@ ASKED = PendingRequest(
     tariff=tariff_of("api"),
 )
 
-MAIN = Branch(name=BRANCH, kind=BranchKind.MAIN, lane="main", parent=None, forked_at=0, inherits=False, agent_id=None)
+MAIN = Branch(
+    name=BRANCH, kind=BranchKind.MAIN, conversation="main", parent=None, forked_at=0, inherits=False, agent_id=None
+)
 PIN = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
 DETAILED = remembered(
     created("abc2345"), summarized("abc2345", Fidelity.DETAILED, 9), degraded("abc2345", Fidelity.DETAILED)

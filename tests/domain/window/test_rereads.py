@@ -80,10 +80,10 @@ DIALECTS = (messages_body, chat_body, responses_body)
 
 def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000, folder: str = "") -> PendingRequest:
     """The request that brings the last of these results; its client names its ``folder``."""
-    lane, body = write(steps)
+    conversation, body = write(steps)
     if folder:
         name_folder(body, folder)
-    read = transcript.read(json.dumps(body).encode(), lane=lane).transcript
+    read = transcript.read(json.dumps(body).encode(), conversation=conversation).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.first(client, dialect=read.dialect)
     return PendingRequest(
@@ -109,9 +109,15 @@ def name_folder(body: Json, folder: str) -> None:
         body["system"] = f"# Environment\n - Primary working directory: {folder}"
 
 
-def session(*events: ObjectEvent, lane: str = "main") -> Session:
+def session(*events: ObjectEvent, conversation: str = "main") -> Session:
     branch = Branch(
-        name=BRANCH, kind=BranchKind.MAIN, lane=lane, parent=None, forked_at=0, inherits=False, agent_id=None
+        name=BRANCH,
+        kind=BranchKind.MAIN,
+        conversation=conversation,
+        parent=None,
+        forked_at=0,
+        inherits=False,
+        agent_id=None,
     )
     return Session(memory=remembered(*events), branches={BRANCH: branch})
 
@@ -280,12 +286,12 @@ def test_instruction_file_is_not_restored() -> None:
 
 
 def test_two_references_in_one_request_restore_the_content_once() -> None:
-    lane, body = messages_body([reading(CONTENT), reading(STUB)])
+    conversation, body = messages_body([reading(CONTENT), reading(STUB)])
     first, second = ({"type": "tool_use", "id": each, "name": "Read", "input": {"file_path": PATH}} for each in "xy")
     body["messages"][3]["content"] = [first, second]
     results = [{"type": "tool_result", "tool_use_id": each, "content": STUB} for each in "xy"]
     body["messages"][4]["content"] = results
-    read = transcript.read(json.dumps(body).encode(), lane=lane).transcript
+    read = transcript.read(json.dumps(body).encode(), conversation=conversation).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.first(client, dialect=read.dialect)
     asked = attrs.evolve(ask([reading(CONTENT), reading(STUB)]), read=read, before=history, history=history)

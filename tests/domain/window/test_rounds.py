@@ -88,8 +88,8 @@ def test_tariff_depends_on_the_provider_of_the_request() -> None:
     told = NamedUpstream("told", "https://models.example", models=("llama*",), tariff="openai-before-5.6")
     settings = attrs.evolve(SETTINGS, host="api.anthropic.com", others=(own, told))
 
-    def tariff(lane: str, model: str | None, settings: ServerSettings = settings) -> str:
-        return find_tariff(None, read(body(PROMPT, model=model), lane=lane).transcript, settings).name
+    def tariff(conversation: str, model: str | None, settings: ServerSettings = settings) -> str:
+        return find_tariff(None, read(body(PROMPT, model=model), conversation=conversation).transcript, settings).name
 
     assert tariff("chat/main", "qwen3") == "local"
     assert tariff("chat/main", "llama4") == "openai-before-5.6"
@@ -98,7 +98,10 @@ def test_tariff_depends_on_the_provider_of_the_request() -> None:
     named = attrs.evolve(settings, tariff="subscription")
     assert [tariff("chat/main", each, named) for each in ("qwen3", "llama4")] == ["subscription", "openai-before-5.6"]
     alone = attrs.evolve(settings, others=(own,))
-    assert [tariff(lane, None, alone) for lane in ("chat/main", "main")] == ["local", "api"]  # as routing decides
+    assert [tariff(conversation, None, alone) for conversation in ("chat/main", "main")] == [
+        "local",
+        "api",
+    ]  # as routing decides
 
 
 def test_tool_budget_is_set_only_with_managing() -> None:

@@ -275,10 +275,10 @@ def test_memory_tools_join_the_clients_tools_item_outside_the_history() -> None:
     for before, behind in (([], [operator]), ([operator], []), ([operator], [operator])):
         client = [*before, offered, *behind, prompt]
         raw = b'{"model":"m","input":[' + b",".join(client) + b"]}"
-        read = transcript.read(raw, lane="responses/main").transcript
+        read = transcript.read(raw, conversation="responses/main").transcript
         history = upstream_history.first(client, dialect=RESPONSES)
         body = upstream_history.body(read, history, tools_json(RESPONSES))
-        sent = transcript.read(body, lane="responses/main").transcript
+        sent = transcript.read(body, conversation="responses/main").transcript
         assert sent.fields.tool_names == ("exec", *(tool["name"] for tool in TOOLS))
         assert [upstream_history.bare(sent, number) for number in range(len(client))] == [
             each.replace(b" ],", b"],") for each in client

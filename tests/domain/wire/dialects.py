@@ -277,8 +277,8 @@ WRITTEN = (
 )
 
 
-def lane(written: Written) -> str:
-    """Return the lane of the main agent in a dialect."""
+def conversation(written: Written) -> str:
+    """Return the conversation of the main agent in a dialect."""
     return "main" if written.dialect is MESSAGES else f"{written.dialect.name}/main"
 
 

@@ -40,7 +40,9 @@ def call(id_: str | float | None) -> Json:
 
 
 def asked(messages: list[Json]) -> PendingRequest:
-    read = transcript.read(json.dumps({"model": "qwen3", "messages": messages}).encode(), lane="chat/main").transcript
+    read = transcript.read(
+        json.dumps({"model": "qwen3", "messages": messages}).encode(), conversation="chat/main"
+    ).transcript
     history = upstream_history.first(
         [read.message_bytes(number) for number in range(len(messages))], dialect=read.dialect
     )

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.chat_reply import usage_of
-from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, dialect_of, is_side, lane_of, side_of
+from mnemosyne.domain.wire.dialects import DIALECTS, MAIN, conversation_of, dialect_of, is_side, side_of
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.identity import RequestKind, identify, read_client_headers
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript
-from tests.domain.wire.dialects import TALK, WRITTEN, Said, Written, bodies, lane, replies
+from tests.domain.wire.dialects import TALK, WRITTEN, Said, Written, bodies, conversation, replies
 
 IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 THINKS = {"thinking", "redacted_thinking"}
 
 
 def read_of(written: Written, body: bytes, before: Transcript | None = None) -> Transcript:
-    return transcript.read(body, before, lane=lane(written)).transcript
+    return transcript.read(body, before, conversation=conversation(written)).transcript
 
 
 def blocks_in(read: Transcript) -> list[Any]:
@@ -73,9 +73,11 @@ def test_a_body_is_rebuilt_and_read_alike_after_any_previous_body(written: Writt
     for before in [None, *sent]:
         earlier = read_of(written, before) if before is not None else None
         for body in sent:
-            reading = transcript.read(body, earlier, lane=lane(written))
-            assert reading.transcript == transcript.read(body, lane=lane(written)).transcript
-            held = dict(transcript.read(before, lane=lane(written)).contents) if before is not None else {}
+            reading = transcript.read(body, earlier, conversation=conversation(written))
+            assert reading.transcript == transcript.read(body, conversation=conversation(written)).transcript
+            held = (
+                dict(transcript.read(before, conversation=conversation(written)).contents) if before is not None else {}
+            )
             base = earlier.recipe if earlier is not None else Recipe()
             made = recipe.apply(base, reading.change)
             assert recipe.assemble(made.pieces, {**held, **dict(reading.contents)}.__getitem__) == body
@@ -193,14 +195,14 @@ def test_a_body_on_the_path_of_another_dialect_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("agent", [None, "a", "chat/x", "responses/main"])
-def test_a_lane_names_its_dialect(agent: str | None) -> None:
+def test_a_conversation_names_its_dialect(agent: str | None) -> None:
     for dialect in DIALECTS:
-        made = lane_of(dialect, agent)
+        made = conversation_of(dialect, agent)
         assert dialect_of(made) is dialect
         assert not is_side(made)
         assert is_side(side_of(made))
         assert dialect_of(side_of(made)) is dialect
-    assert lane_of(MESSAGES, None) == MAIN
+    assert conversation_of(MESSAGES, None) == MAIN
 
 
 def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conversation() -> None:
@@ -213,13 +215,15 @@ def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conv
     ]
     body["input"].insert(0, {"type": "additional_tools", "role": "developer", "tools": named})
     client = read_client_headers([("user-agent", "codex_exec/0.169.0"), ("session-id", "s"), ("thread-id", "t")])
-    read = transcript.read(json.dumps(body).encode(), lane=lane_of(responses.dialect, client.agent_id)).transcript
+    read = transcript.read(
+        json.dumps(body).encode(), conversation=conversation_of(responses.dialect, client.agent_id)
+    ).transcript
     assert (read.offering, read.fields.has_tools, read.fields.tool_names) == (0, True, ("exec", "wait"))
     assert json.loads(read.tools) == named
     assert read.opaque is None
     assert read.messages[0].role == "system"
     origin = identify(client, read)
-    assert (origin.external_id, origin.kind, origin.lane) == ("s", RequestKind.TURN, "responses/agent:t")
+    assert (origin.external_id, origin.kind, origin.conversation) == ("s", RequestKind.TURN, "responses/agent:t")
 
 
 @pytest.mark.parametrize(
@@ -235,18 +239,20 @@ def test_codexs_tools_in_the_history_belong_to_the_system_and_the_rest_is_a_conv
 )
 def test_tools_are_offered_only_by_a_developer_item_with_a_list_of_tools(item: dict[str, object], offers: bool) -> None:
     raw = json.dumps({"model": "m", "input": [{"role": "system", "content": "Hi."}, item, {"role": "user"}]}).encode()
-    read = transcript.read(raw, lane="responses/main").transcript
+    read = transcript.read(raw, conversation="responses/main").transcript
     assert read.fields.has_tools is offers
     assert read.offering == (1 if offers else None)
     grown = raw.replace(b'{"role": "user"}', b'{"role": "user"}, {"role": "assistant", "content": "Done."}')
-    assert transcript.read(grown, read, lane="responses/main").transcript == (
-        transcript.read(grown, lane="responses/main").transcript
+    assert transcript.read(grown, read, conversation="responses/main").transcript == (
+        transcript.read(grown, conversation="responses/main").transcript
     )
 
 
 def test_a_change_of_the_reasoning_effort_is_not_a_message_of_the_model() -> None:
     items = [{"role": "user", "content": "Hi."}, {"type": "configuration_update", "reasoning": {"effort": "low"}}]
-    read = transcript.read(json.dumps({"model": "m", "input": items}).encode(), lane="responses/main").transcript
+    read = transcript.read(
+        json.dumps({"model": "m", "input": items}).encode(), conversation="responses/main"
+    ).transcript
     assert [message.role for message in read.messages] == ["user", "system"]
     assert (read.message(1), read.block_ranges(1)) == ({"role": "system", "content": []}, ())
 
@@ -256,7 +262,7 @@ def test_a_change_of_the_reasoning_effort_is_not_a_message_of_the_model() -> Non
 )
 def test_a_malformed_item_is_read_and_its_caller_identified(item: object) -> None:
     raw = json.dumps({"model": "m", "input": [item, item]}).encode()
-    read = transcript.read(raw, lane="responses/main").transcript
+    read = transcript.read(raw, conversation="responses/main").transcript
     assert identify(read_client_headers(()), read).kind in RequestKind
     assert [len(read.message_bytes(number)) for number in range(len(read.messages))] == [len(json.dumps(item))] * len(
         read.messages

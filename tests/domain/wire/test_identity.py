@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire import identity
-from mnemosyne.domain.wire.dialects import lane_of
+from mnemosyne.domain.wire.dialects import conversation_of
 from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin, read_client_headers
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.domain import recorded
@@ -21,8 +21,8 @@ TOOLS = [{"name": "bash"}]
 def identified(headers: Iterable[tuple[str, str]], transcript: Transcript) -> RequestOrigin:
     """Identify the sender of a request with these headers."""
     client_headers = read_client_headers(headers)
-    lane = lane_of(transcript.dialect, client_headers.agent_id)
-    return identity.identify(client_headers, read(transcript.raw, lane=lane).transcript)
+    conversation = conversation_of(transcript.dialect, client_headers.agent_id)
+    return identity.identify(client_headers, read(transcript.raw, conversation=conversation).transcript)
 
 
 def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
@@ -87,16 +87,16 @@ def test_a_sub_agent_of_opencode_belongs_to_the_calling_session() -> None:
     headers = [OPENCODE, ("x-session-id", "child"), ("x-parent-session-id", "parent")]
     origin = identified(headers, request("a"))
     assert (origin.external_id, origin.parent_external_id, origin.agent_id) == ("parent", "parent", "child")
-    assert origin.lane == "agent:child"
+    assert origin.conversation == "agent:child"
 
 
-def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_lane() -> None:
+def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_conversation() -> None:
     origin = identified([CLAUDE, ("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")], request("a"))
-    assert (origin.external_id, origin.agent_id, origin.lane) == ("s", "a", "agent:a")
+    assert (origin.external_id, origin.agent_id, origin.conversation) == ("s", "a", "agent:a")
 
 
 @pytest.mark.parametrize(
-    ("header", "texts", "tools", "kind", "lane"),
+    ("header", "texts", "tools", "kind", "conversation"),
     [
         (CLAUDE, ["a", "b", "CRITICAL: Respond with TEXT ONLY. No tools."], True, RequestKind.COMPACTION, "main"),
         (CLAUDE, ["This session is being continued from a previous conversation that ran out of context. x"], True,
@@ -111,11 +111,11 @@ def test_a_sub_agent_of_claude_code_shares_the_session_and_has_its_own_lane() ->
         (("x", "y"), ["CRITICAL: Respond with TEXT ONLY"], True, RequestKind.COMPACTION, "main"),
     ],
 )  # fmt: skip
-def test_the_kind_and_lane_of_a_request(
-    header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, lane: str
+def test_the_kind_and_conversation_of_a_request(
+    header: tuple[str, str], texts: list[str], tools: bool, kind: RequestKind, conversation: str
 ) -> None:
     origin = identified([header], request(*texts, tools=tools))
-    assert (origin.kind, origin.lane) == (kind, lane)
+    assert (origin.kind, origin.conversation) == (kind, conversation)
 
 
 def test_a_context_summarization_agent_is_recognized_by_its_system_prompt() -> None:
@@ -130,7 +130,7 @@ def test_codexs_compaction_and_its_successor_are_recognized() -> None:
     def asked(*items: tuple[str, str], tools: bool = True) -> RequestKind:
         items_sent = [{"role": role, "content": [{"type": "input_text", "text": text}]} for role, text in items]
         body = {"input": items_sent, **({"tools": [{"type": "function", "name": "exec_command"}]} if tools else {})}
-        return identified([codex], read(dumps(body), lane="responses/main").transcript).kind
+        return identified([codex], read(dumps(body), conversation="responses/main").transcript).kind
 
     opening = [("developer", "You are Codex."), ("user", "<environment_context>"), ("user", "Which colour?")]
     summary = ("user", "Another language model started to solve this problem and produced a summary of its thinking")
@@ -144,7 +144,7 @@ def test_codexs_compaction_and_its_successor_are_recognized() -> None:
 def test_a_compaction_trigger_and_a_history_that_begins_with_its_result_are_recognized() -> None:
     def asked(*items: dict[str, Any]) -> RequestKind:
         body = {"input": list(items), "tools": [{"type": "function", "name": "exec_command"}]}
-        return identified([], read(dumps(body), lane="responses/main").transcript).kind
+        return identified([], read(dumps(body), conversation="responses/main").transcript).kind
 
     prompt, answer = {"role": "user", "content": "Which colour?"}, {"role": "assistant", "content": "Teal."}
     compaction = {"type": "compaction", "encrypted_content": "c2VhbGVk"}
@@ -156,7 +156,7 @@ def test_a_compaction_trigger_and_a_history_that_begins_with_its_result_are_reco
 
 def test_a_title_request_is_recognized_by_its_schema() -> None:
     origin = identified([CLAUDE], request("x", tools=False, output_config={"format": {"type": "json_schema"}}))
-    assert (origin.kind, origin.lane) == (RequestKind.TITLE, "side")
+    assert (origin.kind, origin.conversation) == (RequestKind.TITLE, "side")
 
 
 def test_a_compaction_with_another_text_is_recognized_by_its_marker() -> None:
@@ -225,27 +225,27 @@ def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
     assert len(runs) == len({name for names in runs.values() for name in names})
 
 
-def test_every_captured_request_is_of_the_expected_kind_and_lane() -> None:
+def test_every_captured_request_is_of_the_expected_kind_and_conversation() -> None:
     agents = {"cc-agent/0005", "cc-agent/0006", "oc-agent/0004", "oc-agent/0005"}
-    lanes = defaultdict(set)
+    conversations = defaultdict(set)
     for name, (origin, transcript) in captured().items():
         kind = KINDS.get(name, RequestKind.TURN)
         assert (name, origin.kind) == (name, kind)
         assert (transcript.opaque is not None) == name.startswith("oc-openai/")
         if name in agents:
-            lanes[name.split("/")[0]].add(origin.lane)
-            assert origin.lane == f"agent:{origin.agent_id}"
+            conversations[name.split("/")[0]].add(origin.conversation)
+            assert origin.conversation == f"agent:{origin.agent_id}"
         else:
-            assert origin.lane == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
-    assert [len(names) for names in lanes.values()] == [1, 1], "one agent branch in each run"
+            assert origin.conversation == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
+    assert [len(names) for names in conversations.values()] == [1, 1], "one agent branch in each run"
 
 
-def test_every_captured_turn_extends_the_chain_of_its_lane() -> None:
+def test_every_captured_turn_extends_the_chain_of_its_conversation() -> None:
     last: dict[tuple[str | None, str], Transcript] = {}
     forked = set()
     for name, (origin, transcript) in captured().items():
-        branch = (origin.external_id, origin.lane)
-        if origin.lane == "side" or origin.kind is RequestKind.COMPACTION:
+        branch = (origin.external_id, origin.conversation)
+        if origin.conversation == "side" or origin.kind is RequestKind.COMPACTION:
             continue
         if branch in last and transcript.count_shared(last[branch]) < len(last[branch].messages):
             forked.add(name)

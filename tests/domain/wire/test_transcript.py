@@ -213,15 +213,15 @@ def test_the_shared_history_of_a_fork_ends_where_it_diverges() -> None:
     assert one.count_shared(other) == other.count_shared(one) == 2
 
 
-def test_each_lane_has_its_own_chain() -> None:
+def test_each_conversation_has_its_own_chain() -> None:
     raw = body([user("one")])
     main = read(raw).transcript
-    agent = read(raw, main, lane="agent:a").transcript
-    assert agent == read(raw, lane="agent:a").transcript
+    agent = read(raw, main, conversation="agent:a").transcript
+    assert agent == read(raw, conversation="agent:a").transcript
     assert agent.chain != main.chain
     assert agent.messages[0].digest == main.messages[0].digest
     assert agent.count_shared(main) == 0
-    assert read(body([]), lane="agent:a").transcript.chain == transcript.seed("agent:a")
+    assert read(body([]), conversation="agent:a").transcript.chain == transcript.seed("agent:a")
 
 
 def test_the_fields_are_read() -> None:

@@ -122,7 +122,7 @@ def _rewrite_reply(dialect: Dialect, data: bytes) -> None:
 
 def _reply_seeds(dialect: Dialect) -> list[bytes]:
     (written,) = [each for each in WRITTEN if each.dialect is dialect]
-    said = [each for exchange in TALK for each in exchange.said]
+    said = [each for exchange in TALK for each in exchange.replies]
     whole = [json.dumps(written.whole(each)).encode() for each in said]
     return [b"\x10" + each for each in (*map(written.stream, said), *whole)]
 

@@ -182,7 +182,7 @@ class FickleCasting(Casting):
 class Races:
     """A client sends a request twice at once, and then a third time for the reply that it continues."""
 
-    replies: Sequence[walks.Said]
+    replies: Sequence[walks.ReplyOrFault]
 
     async def __call__(self, walk: walks.Walk) -> None:
         agent = walk.agent
@@ -198,7 +198,7 @@ class Races:
 class WorksInParallel:
     """A sub-agent and its conversation work at the same time."""
 
-    replies: Sequence[walks.Said]
+    replies: Sequence[walks.ReplyOrFault]
 
     async def __call__(self, walk: walks.Walk) -> None:
         agent = walk.agent
@@ -255,7 +255,7 @@ class StepDrawer:
         ]
         return chance.choices(made, [4, 4, 3, 1, 1, 2, 1, 2, 1, 2, 0.7, 0.7, 0.2])[0]()
 
-    def _replies(self) -> list[walks.Said]:
+    def _replies(self) -> list[walks.ReplyOrFault]:
         return [(self._blocks(), self._fault()) for _ in range(self.chance.randint(1, 4))]
 
     def _blocks(self) -> list[walks.Block]:

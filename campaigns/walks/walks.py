@@ -73,7 +73,7 @@ TRIES = 8
 Block = tuple[str, int]
 """What the model says, and which."""
 
-Said = tuple[Sequence[Block], Json | int | None]
+ReplyOrFault = tuple[Sequence[Block], Json | int | None]
 """A reply of the model, and what goes wrong with it: a fault of the stream, or a status."""
 
 
@@ -103,7 +103,7 @@ class Walk:
         self.words += 1
         return f"Now do number {self.words} of it."
 
-    def hears(self, agent: Agent, replies: Sequence[Said]) -> None:
+    def hears(self, agent: Agent, replies: Sequence[ReplyOrFault]) -> None:
         """Set the model's next replies, and drop all earlier ones."""
         self.scene.replies.pop(agent.name, None)
         agent.hears(*(self._reply(agent, blocks, fault) for blocks, fault in replies))
@@ -172,7 +172,7 @@ Step = Callable[[Walk], Awaitable[None]]
 class Works:
     """The user types a prompt, and the model gives these replies in order; files have this many lines."""
 
-    replies: Sequence[Said]
+    replies: Sequence[ReplyOrFault]
     lines: int = 20
 
     async def __call__(self, walk: Walk) -> None:
@@ -184,7 +184,7 @@ class Works:
 class LosesReply:
     """A reply does not reach the client, which repeats the request and gets another reply."""
 
-    replies: Sequence[Said]
+    replies: Sequence[ReplyOrFault]
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
@@ -198,7 +198,7 @@ class LosesReply:
 class Interrupts:
     """The user stops the model at its first calls, and sends another prompt."""
 
-    replies: Sequence[Said]
+    replies: Sequence[ReplyOrFault]
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
@@ -214,7 +214,7 @@ class Interrupts:
 class Disconnects:
     """The client disconnects during a reply, and sends the request again."""
 
-    replies: Sequence[Said]
+    replies: Sequence[ReplyOrFault]
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent
@@ -231,7 +231,7 @@ class Rewinds:
     """The user goes back to an earlier prompt and types another."""
 
     prompt: int
-    replies: Sequence[Said]
+    replies: Sequence[ReplyOrFault]
 
     async def __call__(self, walk: Walk) -> None:
         agent = walk.agent

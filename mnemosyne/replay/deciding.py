@@ -81,7 +81,7 @@ from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed, NotFound, Outdated
 from mnemosyne.http.rewriters import rules_of
 from mnemosyne.http.splicing import end_of_round
-from mnemosyne.replay.recorded_services import Hearing, RecordedServices
+from mnemosyne.replay.recorded_services import CollectingJournal, RecordedServices
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
 
@@ -244,12 +244,12 @@ class _Judge:
         self._begun = began.branch, began.turn
         if self._is_old(decision):
             return await self._open_alone(decision, request, gap)
-        heard = Hearing()
-        actor = self._actor(decision, heard)
+        journal = CollectingJournal()
+        actor = self._actor(decision, journal)
         outgoing = await self._outgoing(actor, decision, request, read)
         await _say(actor, Begin(request=request, outgoing=outgoing, gap=gap))
-        self._keep(decision, heard, address, actor)
-        return heard.events
+        self._keep(decision, journal, address, actor)
+        return journal.events
 
     async def _open_alone(
         self, decision: ReplayedDecision, request: ArrivedRequest, gap: Gap | None
@@ -339,23 +339,23 @@ class _Judge:
 
     async def _next_round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         (began,) = (event for event in _events(decision) if isinstance(event, RoundBegan))
-        address, heard = _address(began), Hearing()
+        address, journal = _address(began), CollectingJournal()
         under_way = self._turn(decision, address)
-        actor = self._actor(decision, heard)
+        actor = self._actor(decision, journal)
         turn = await actor.rounds.turn_of(address, under_way.request)
         if turn is None:
             raise _CannotBeDecided("an earlier turn of its branch, of which the actor knew more than the log.")
         body = turn.body(address.attempt)
         await _say(actor, NextRound(at=began.at, address=address, body=body, request=under_way.request, **_ID))
-        self._keep(decision, heard, address, actor)
-        return heard.events
+        self._keep(decision, journal, address, actor)
+        return journal.events
 
     async def _round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         """Replay a round that another one followed, or could have followed."""
         finished = next(event for event in _events(decision) if isinstance(event, RoundFinished))
-        address, heard = _address(finished), Hearing()
+        address, journal = _address(finished), CollectingJournal()
         under_way = self._turn(decision, address)
-        actor = self._actor(decision, heard)
+        actor = self._actor(decision, journal)
         end = await self._end_of_round(finished, under_way)
         message: Message
         if decision.events[0].envelope.causation_id == Refused.__name__:
@@ -370,8 +370,8 @@ class _Judge:
             helped = _find_helped(decision, end.calls)
             message = AnswerCalls(at=finished.at, address=address, round=end, sent=sent, helped=helped, **_ID)
         await _say(actor, message)
-        self._keep(decision, heard, address, actor)
-        return heard.events
+        self._keep(decision, journal, address, actor)
+        return journal.events
 
     async def _find_substitutes(self, decision: ReplayedDecision, finished: RoundFinished) -> dict[str, bytes] | None:
         """The substitutes that the model got for late answers; None if the answers came in time."""
@@ -382,10 +382,10 @@ class _Judge:
     async def _finish_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnFinished)
-        address, heard = _address(event), Hearing()
+        address, journal = _address(event), CollectingJournal()
         last: RoundEnd | None = None
         finished = next((each for each in _events(decision) if isinstance(each, RoundFinished)), None)
-        actor = self._actor(decision, heard)
+        actor = self._actor(decision, journal)
         if finished is not None:
             last = await self._end_of_round(finished, self._turn(decision, address))
         reply = self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
@@ -396,18 +396,18 @@ class _Judge:
             ),
         )
         self._under_way.pop(address, None)
-        return heard.events
+        return journal.events
 
     async def _interrupt_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnInterrupted)
-        address, heard = _address(event), Hearing()
+        address, journal = _address(event), CollectingJournal()
         reply = (
             self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
             if event.reply is not None
             else None
         )
-        actor = self._actor(decision, heard)
+        actor = self._actor(decision, journal)
         await _say(
             actor,
             Interrupt(
@@ -421,7 +421,7 @@ class _Judge:
             ),
         )
         self._under_way.pop(address, None)
-        return heard.events
+        return journal.events
 
     def _turn(self, decision: ReplayedDecision, address: Address) -> _ReplayedTurn:
         if self._is_old(decision):
@@ -464,7 +464,7 @@ class _Judge:
 
     # Surroundings
 
-    def _actor(self, decision: ReplayedDecision, heard: Hearing) -> SessionActor:
+    def _actor(self, decision: ReplayedDecision, journal: CollectingJournal) -> SessionActor:
         """An actor with the session's recorded state and the recorded services."""
         memory, taken = self._memory.apart(), self._find_settings(decision)
         settings = taken.settings if taken is not None else rounds.SETTINGS
@@ -476,7 +476,7 @@ class _Judge:
             memory.identity,
             event_log=_FrozenLog(),
             contents=self._archive.contents,
-            journal=heard,
+            journal=journal,
             new_salt=bytes,
             settings=settings,
             outside=RecordedServices(_find_inputs(decision), _find_knowledge(decision)),
@@ -495,9 +495,11 @@ class _Judge:
                 taken = after(taken, event)
         return taken
 
-    def _keep(self, decision: ReplayedDecision, heard: Hearing, address: Address, actor: SessionActor) -> None:
+    def _keep(
+        self, decision: ReplayedDecision, journal: CollectingJournal, address: Address, actor: SessionActor
+    ) -> None:
         """Continue with the actor's state of a turn if it equals the record, else with the recorded state."""
-        same = not replay.differences(decision, heard.events)
+        same = not replay.differences(decision, journal.events)
         self._under_way[address].turn = actor.rounds.under_way(address) if same else None
 
     async def _read_stored(self, change: bytes) -> bytes:

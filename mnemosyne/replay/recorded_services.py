@@ -86,7 +86,7 @@ class _KeptTicket:
 
 
 @attrs.define
-class Hearing:
+class CollectingJournal:
     """A journal that collects appends and writes nothing (ports.Journal)."""
 
     events: tuple[Event, ...] = ()

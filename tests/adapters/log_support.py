@@ -31,13 +31,13 @@ KINDS = (PLAIN, INLINE, SIMULATED, POSTGRES)
 
 
 @attrs.frozen
-class Said:
+class SampleEvent:
     """A sample event."""
 
     text: str
 
 
-CODEC = EventCodec({"thing.said.v1": Said})
+CODEC = EventCodec({"thing.said.v1": SampleEvent})
 
 
 def stream(number: int) -> UUID:
@@ -52,17 +52,17 @@ def content(data: bytes) -> Content:
 
 def said(owner: UUID, expected: int, *texts: str, contents: Iterable[Content] = ()) -> Append:
     """An append of one event for each text."""
-    return Append(owner, expected, tuple(Envelope(Said(text), "c") for text in texts), tuple(contents))
+    return Append(owner, expected, tuple(Envelope(SampleEvent(text), "c") for text in texts), tuple(contents))
 
 
-def hushed(event: Said) -> Said:
+def hushed(event: SampleEvent) -> SampleEvent:
     """What is left of an event when its stream is forgotten: what stands before a colon."""
-    return Said(event.text.partition(":")[0])
+    return SampleEvent(event.text.partition(":")[0])
 
 
 def texts(recorded: Iterable[Recorded[object]]) -> list[str]:
     """What the events say, in order."""
-    return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, Said)]
+    return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, SampleEvent)]
 
 
 @attrs.frozen

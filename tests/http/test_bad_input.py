@@ -13,7 +13,7 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode, WindowFilled
 from mnemosyne_lab.provider.server import open_standin
 from tests.damaged import chances, damage, damage_bytes
-from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, Said, Written, bodies
+from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, ModelReply, Written, bodies
 from tests.http.managing import Stage, open_stage
 from tests.http.raw_client import RawReply, exchange
 from tests.http.test_dialects import CLIENTS, EACH, PATHS
@@ -47,7 +47,7 @@ def asked(*before: Exchange) -> list[Exchange]:
 
 def fill_window(turns: int) -> list[Exchange]:
     """Turns that fill a small window, as the scripted provider answers them, and one more."""
-    return asked(*(Exchange(f"Number {turn}. " * 400, [Said("Seen.")]) for turn in range(turns)))
+    return asked(*(Exchange(f"Number {turn}. " * 400, [ModelReply("Seen.")]) for turn in range(turns)))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
 from mnemosyne.http.sse import FrameReader, event_of
 from mnemosyne.http.whole_reply import WholeReply
-from tests.domain.wire.dialects import WRITTEN, Call, Said
+from tests.domain.wire.dialects import WRITTEN, Call, ModelReply
 from tests.http.rounds import play
 from tests.http.streams import cut
 
@@ -32,12 +32,12 @@ RUN_TOO = Call("call_too", "bash", {"command": "pwd"})
 ASK = Call("call_ask", QUERY, {"question": "what?"})
 TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
 
-PLAIN = CHAT.stream(Said("I look there.", "Hm, let me see.", [RUN, RUN_TOO]))
+PLAIN = CHAT.stream(ModelReply("I look there.", "Hm, let me see.", [RUN, RUN_TOO]))
 SPLICED = [
-    CHAT.stream(Said("Let me recall. ", "What was it?", [ASK])),
-    CHAT.stream(Said("Now I know.", "", [RUN, ASK, RUN_TOO])),
+    CHAT.stream(ModelReply("Let me recall. ", "What was it?", [ASK])),
+    CHAT.stream(ModelReply("Now I know.", "", [RUN, ASK, RUN_TOO])),
 ]
-TAGGED = CHAT.stream(Said(f"Done.\n{TAG}And more.", "", [RUN]))
+TAGGED = CHAT.stream(ModelReply(f"Done.\n{TAG}And more.", "", [RUN]))
 
 
 def read(raw: bytes) -> Json:
@@ -136,7 +136,7 @@ def test_hidden_call_is_removed_in_every_form_that_servers_use() -> None:
 
 
 def test_whole_reply_keeps_log_probabilities_of_visible_texts_only() -> None:
-    def whole(said: Said) -> Json:
+    def whole(said: ModelReply) -> Json:
         native = CHAT.whole(said)
         [choice] = native["choices"]
         calls = choice["message"].get("tool_calls") or []
@@ -146,7 +146,7 @@ def test_whole_reply_keeps_log_probabilities_of_visible_texts_only() -> None:
             "choices": [{**choice, "message": choice["message"] | old, "logprobs": read_message(str(said))}],
         }
 
-    asking, done, tagged = whole(Said("", "", [ASK])), whole(Said("It is there.")), whole(Said(TAG))
+    asking, done, tagged = whole(ModelReply("", "", [ASK])), whole(ModelReply("It is there.")), whole(ModelReply(TAG))
     shown = splice_completion([asking, done], NAMES, itemized=False)["choices"][0]
     assert shown["logprobs"] == done["choices"][0]["logprobs"]
     ended = splice_completion([asking, asking], NAMES, itemized=False)["choices"][0]
@@ -166,7 +166,7 @@ def test_reply_of_hidden_calls_alone_says_so_when_it_is_ended() -> None:
     raw = b"".join(each.raw for each in [*rewriter.feed(SPLICED[0]), *rewriter.close(), *rewriter.end_now()])
     assert read(raw)["choices"][0]["finish_reason"] == "stop"
     rewriter = ChatRewriter(NAMES)
-    asked = CHAT.stream(Said("", "", [ASK]))
+    asked = CHAT.stream(ModelReply("", "", [ASK]))
     raw = b"".join(each.raw for each in [*rewriter.feed(asked), *rewriter.close(), *rewriter.end_now()])
     assert message_of(read(raw))["content"] == NO_CONTENT
 
@@ -194,13 +194,13 @@ def test_error_of_several_lines_is_one_frame() -> None:
     assert event_of(frame) == json.loads(error)
 
 
-def whole(said: Said) -> bytes:
+def whole(said: ModelReply) -> bytes:
     return json.dumps(CHAT.whole(said)).encode()
 
 
 def bare(calls: list[Json], *, streamed: bool) -> bytes:
     """A completion with these calls and the fewest possible fields."""
-    made = CHAT.whole(Said(calls=[ASK]))
+    made = CHAT.whole(ModelReply(calls=[ASK]))
     made["choices"][0]["message"]["tool_calls"] = calls
     if not streamed:
         return json.dumps(made).encode()
@@ -239,10 +239,11 @@ def test_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) ->
 
 
 def test_whole_completion_passes_unchanged_or_joins_its_rounds() -> None:
-    plain = whole(Said("I look there.", "Hm.", [RUN]))
+    plain = whole(ModelReply("I look there.", "Hm.", [RUN]))
     assert play(WholeReply(RULES, NAMES), [plain]).raw == plain
     played = play(
-        WholeReply(RULES, NAMES), [whole(Said("Let me recall. ", "", [ASK])), whole(Said("Now.", "", [RUN, ASK]))]
+        WholeReply(RULES, NAMES),
+        [whole(ModelReply("Let me recall. ", "", [ASK])), whole(ModelReply("Now.", "", [RUN, ASK]))],
     )
     completion = json.loads(played.raw)
     assert message_of(completion)["content"] == "Let me recall. Now."
@@ -253,7 +254,7 @@ def test_whole_completion_passes_unchanged_or_joins_its_rounds() -> None:
 def test_first_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
     assert play(WholeReply(RULES, NAMES), [b"nonsense"]).raw == b"nonsense"
     rewriter = WholeReply(RULES, NAMES)
-    rewriter.feed(whole(Said("", "", [ASK])))
+    rewriter.feed(whole(ModelReply("", "", [ASK])))
     rewriter.close()
     rewriter.next_round()
     rewriter.feed(b"nonsense")

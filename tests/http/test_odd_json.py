@@ -16,7 +16,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.wire import json_values
 from mnemosyne_lab.provider.server import Standin
 from tests.actors.support import StoppableLog, open_process
-from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, ModelReply, Written
 from tests.http.managing import Stage
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
@@ -43,7 +43,7 @@ def raw_of(body: Json) -> bytes:
 @asynccontextmanager
 async def open_lenient(written: Written) -> AsyncIterator[tuple[Callable[[], list[bytes]], Stage]]:
     """A managing proxy in front of a provider that accepts everything; yields the bodies that it received."""
-    reply = "application/json", json.dumps(written.whole(Said("Seen."))).encode()
+    reply = "application/json", json.dumps(written.whole(ModelReply("Seen."))).encode()
     log = StoppableLog()
     async with (
         open_playback([reply] * 9) as provider,
@@ -64,7 +64,9 @@ def talk(turns: int, strange: str) -> Sequence[Exchange]:
             Call(f"call_{odd}{number}", "bash", arguments, f"{odd} line {number}\n" * 150),
             Call(f"call_b{odd}{number}", f"edit{odd}", arguments, f"{odd} fine"),
         ]
-        return Exchange(f"Number {number}{odd}. I always use tabs{odd}.", [Said("Look.", calls=calls), Said("Seen.")])
+        return Exchange(
+            f"Number {number}{odd}. I always use tabs{odd}.", [ModelReply("Look.", calls=calls), ModelReply("Seen.")]
+        )
 
     return [*map(exchange, range(turns)), Exchange(exchange(turns).asked, ())]
 

@@ -12,7 +12,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import json_values
 from mnemosyne_lab.provider.server import Standin
 from tests.actors.support import StoppableLog, open_process
-from tests.domain.wire.dialects import Call, Exchange, Said, Written
+from tests.domain.wire.dialects import Call, Exchange, ModelReply, Written
 from tests.http.managing import Stage
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
@@ -23,16 +23,16 @@ MARK = "\ue000"
 HALVES = {"high": "\\ud83d", "low": "\\ude00", "two in the wrong order": "\\ude00\\ud83d"}
 
 
-def in_text(odd: str) -> Said:
-    return Said(f"Look {odd} here.")
+def in_text(odd: str) -> ModelReply:
+    return ModelReply(f"Look {odd} here.")
 
 
-def in_thinking(odd: str) -> Said:
-    return Said("Look.", f"Hm {odd} so.")
+def in_thinking(odd: str) -> ModelReply:
+    return ModelReply("Look.", f"Hm {odd} so.")
 
 
-def in_a_call(odd: str) -> Said:
-    return Said("Look.", "", [Call(f"call_{odd}", f"bash{odd}", {f"command{odd}": f"cat {odd}"}, "done " * 200)])
+def in_a_call(odd: str) -> ModelReply:
+    return ModelReply("Look.", "", [Call(f"call_{odd}", f"bash{odd}", {f"command{odd}": f"cat {odd}"}, "done " * 200)])
 
 
 @EACH
@@ -42,7 +42,7 @@ def in_a_call(odd: str) -> Said:
 async def test_unpaired_surrogate_in_a_reply_reaches_the_client_and_is_sent_back(
     written: Written,
     half: str,
-    where: Callable[[str], Said],
+    where: Callable[[str], ModelReply],
     streamed: bool,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mnemosyne.domain.session.round_events import EpochBegan, WindowFilled
 from mnemosyne.domain.window.epochs import SHARED_ID
-from tests.domain.wire.dialects import Call, Exchange, Said, Written
+from tests.domain.wire.dialects import Call, Exchange, ModelReply, Written
 from tests.http.test_bad_input import request, send
 from tests.http.test_dialects import EACH
 from tests.http.test_odd_json import MESSAGES, open_lenient
@@ -22,7 +22,7 @@ from tests.http.test_odd_json import MESSAGES, open_lenient
 async def test_conversation_with_repeated_call_ids_is_rewritten(written: Written, name: Callable[[int], str]) -> None:
     def exchange(number: int) -> Exchange:
         call = Call(name(number), "bash", {"command": f"cat {number}"}, f"line of {number}\n" * 250)
-        return Exchange(f"Number {number}.", [Said("Look.", calls=[call]), Said("Seen.")])
+        return Exchange(f"Number {number}.", [ModelReply("Look.", calls=[call]), ModelReply("Seen.")])
 
     async with open_lenient(written) as (sent, stage):
         for turns in range(7):
@@ -39,7 +39,7 @@ async def test_conversation_with_repeated_call_ids_is_rewritten(written: Written
 async def test_calls_of_one_reply_with_the_same_id_are_recorded_as_reason_for_no_rewrite() -> None:
     def exchange(number: int) -> Exchange:
         calls = [Call("call", "bash", {"command": f"cat {each}"}, f"line of {each}\n" * 250) for each in "ab"]
-        return Exchange(f"Number {number}.", [Said("Look.", calls=calls), Said("Seen.")])
+        return Exchange(f"Number {number}.", [ModelReply("Look.", calls=calls), ModelReply("Seen.")])
 
     async with open_lenient(MESSAGES) as (sent, stage):
         for turns in range(5):

@@ -20,7 +20,7 @@ from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import ProjectionStore, Tail
-from tests.adapters.log_support import Said, open_database, query, running, said, stream
+from tests.adapters.log_support import SampleEvent, open_database, query, running, said, stream
 from tests.projections.plain import PlainProjections
 
 PLAIN, POSTGRES = "plain objects", "postgres"
@@ -43,13 +43,13 @@ class Sung:
     text: str
 
 
-NEWER = EventCodec({"thing.said.v1": Said, "thing.sung.v1": Sung})
+NEWER = EventCodec({"thing.said.v1": SampleEvent, "thing.sung.v1": Sung})
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Merge into a word's row at each occurrence, so that the order of merges is visible."""
     event = recorded.envelope.event
-    assert isinstance(event, Said | Sung)
+    assert isinstance(event, SampleEvent | Sung)
     if event.text == POISON:
         raise ZeroDivisionError("this must not be quoted")
     columns: dict[str, Any] = {"last": recorded.position, "loud": event.text.isupper()}

@@ -13,7 +13,7 @@ from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.projection import LONGEST_KEY, Merge, fold
 from mnemosyne.projections.rebuilding import rebuild, rebuild_all
 from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
-from tests.adapters.log_support import CODEC, Said, query, stream
+from tests.adapters.log_support import CODEC, SampleEvent, query, stream
 from tests.projections.support import (
     KINDS,
     OTHER,
@@ -174,8 +174,8 @@ async def test_an_event_that_cannot_be_applied_is_set_aside_and_all_others_are_a
 
 
 def test_the_reason_for_setting_an_event_aside_names_the_location_and_quotes_nothing() -> None:
-    (aside,) = fold(SAMPLE, [Recorded(stream(1), 3, 3, Envelope(Said(POISON), "c"))]).set_aside
-    assert aside.why.startswith("the Said cannot be applied: ZeroDivisionError in support.py, line ")
+    (aside,) = fold(SAMPLE, [Recorded(stream(1), 3, 3, Envelope(SampleEvent(POISON), "c"))]).set_aside
+    assert aside.why.startswith("the SampleEvent cannot be applied: ZeroDivisionError in support.py, line ")
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 5, 40])

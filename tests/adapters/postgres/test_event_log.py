@@ -21,7 +21,7 @@ from mnemosyne.errors import ContentMissing, LogFailed, UnknownEvent, VersionCon
 from tests.adapters.log_support import (
     KINDS,
     POSTGRES,
-    Said,
+    SampleEvent,
     World,
     content,
     hushed,
@@ -82,7 +82,7 @@ class TestEventLog:
     async def test_events_of_some_classes_can_be_read_alone(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, *"abc"))
         await world.journal.append(said(stream(2), 0, "other"))
-        assert await world.log.select(stream(1), (Said, int)) == await world.log.read(stream(1))
+        assert await world.log.select(stream(1), (SampleEvent, int)) == await world.log.read(stream(1))
         assert list(await world.log.select(stream(1), (int,))) == []
 
     async def test_a_stream_that_does_not_exist_holds_nothing(self, world: World) -> None:
@@ -131,7 +131,7 @@ class TestEventLog:
         await world.journal.append(said(stream(1), 0, "c"))
         await world.journal.append(said(stream(2), 2, "d"))
         assert texts(await world.log.pick_first()) == ["a", "c"]
-        found = await world.log.pick_last((Said, int))
+        found = await world.log.pick_last((SampleEvent, int))
         assert texts(found) == ["d", "c"]
         assert list(found) == [(await world.log.read(stream(number)))[-1] for number in (2, 1)]
         assert list(await world.log.pick_last((int,))) == []
@@ -201,7 +201,7 @@ class TestEventLog:
     async def test_what_cannot_be_redacted_is_not_erased_either(self, world: World) -> None:
         await world.journal.append(said(stream(1), 0, "one: a secret", "two", contents=[content(b"1")]))
 
-        def refusing(event: Said) -> Said:
+        def refusing(event: SampleEvent) -> SampleEvent:
             if event.text == "two":
                 raise ZeroDivisionError
             return hushed(event)
@@ -286,7 +286,7 @@ class TestPostgresEventLog:
         async with open_postgres(dsn) as world:
             await world.journal.append(said(stream(1), 0, "one: a secret", "two"))
         query(dsn, "update mnemosyne.stored_events set topic = 'thing.told.v1'")
-        codec = EventCodec({"thing.said.v1": Said}, {"thing.told.v1": ("thing.said.v1", lambda data: data)})
+        codec = EventCodec({"thing.said.v1": SampleEvent}, {"thing.told.v1": ("thing.said.v1", lambda data: data)})
         async with open_database(dsn) as database:
             log = PostgresEventLog(database, codec)
             await log.forget(stream(1), hushed)
@@ -318,7 +318,7 @@ class Cached:
 
 @asynccontextmanager
 async def opened(dsn: str) -> AsyncIterator[Cached]:
-    codec = CountingCodec({"thing.said.v1": Said, "session.forgotten.v1": SessionForgotten})
+    codec = CountingCodec({"thing.said.v1": SampleEvent, "session.forgotten.v1": SessionForgotten})
     async with open_database(dsn) as database:
         log = CachedEventLog(database, codec)
         async with running(GroupJournal(log, codec)) as journal:

@@ -17,7 +17,7 @@ from mnemosyne.adapters.postgres.content_store import Packed
 from mnemosyne.adapters.postgres.recorder import EventMapper, SessionRecorder, SharedDatastore
 from mnemosyne.domain.ports import Envelope, Recorded, UnreadableEvent
 from mnemosyne.errors import UnknownEvent
-from tests.adapters.log_support import CODEC, Said, query, stream
+from tests.adapters.log_support import CODEC, SampleEvent, query, stream
 
 # The library's test cases import its cipher for cases that are not of a recorder, and that needs another package.
 vars(sys.modules.setdefault("eventsourcing.cipher", ModuleType("cipher"))).setdefault("AESCipher", None)
@@ -80,7 +80,7 @@ def test_events_of_a_stream_are_selected_with_their_positions(dsn: str) -> None:
 
 
 def test_the_mapper_maps_an_event_to_what_is_stored_and_back() -> None:
-    mapper, recorded = EventMapper(CODEC), Recorded(stream(1), 7, 0, Envelope(Said("a"), "c", "d"))
+    mapper, recorded = EventMapper(CODEC), Recorded(stream(1), 7, 0, Envelope(SampleEvent("a"), "c", "d"))
     stored = mapper.to_stored_event(recorded)
     assert (stored.originator_id, stored.originator_version) == (recorded.stream, 7)
     assert (stored.topic, stored.state) == CODEC.encode(recorded.envelope)

@@ -3,7 +3,7 @@
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
 from mnemosyne.domain.wire import transcript
-from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written, bodies, conversation
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, ModelReply, Written, bodies, conversation
 
 LONG = "\n".join(f"def part_{number}(): return {number}" for number in range(60))
 READ = Call("c1", "Read", {"file_path": "/app/main.py"}, LONG)
@@ -12,13 +12,13 @@ TALK = (
     Exchange(
         "Why does the import fail in main.py?",
         [
-            Said("Let me look at it.", "Its path.", [READ]),
-            Said("The module is missing. " * 40),
+            ModelReply("Let me look at it.", "Its path.", [READ]),
+            ModelReply("The module is missing. " * 40),
         ],
     ),
-    Exchange("What else is there?", [Said("", "The folder.", [LIST, PWD]), Said("Nothing. " * 30)]),
-    Exchange("Then we use SQLite, not files. Please add the module now.", [Said("Added.")]),
-    Exchange("Thanks.", [Said("")]),
+    Exchange("What else is there?", [ModelReply("", "The folder.", [LIST, PWD]), ModelReply("Nothing. " * 30)]),
+    Exchange("Then we use SQLite, not files. Please add the module now.", [ModelReply("Added.")]),
+    Exchange("Thanks.", [ModelReply("")]),
 )
 
 

@@ -26,7 +26,7 @@ class Call:
 
 
 @attrs.frozen
-class Said:
+class ModelReply:
     """One reply of the model."""
 
     text: str = ""
@@ -39,26 +39,26 @@ class Exchange:
     """A user's message, and the model's replies up to the first without a call."""
 
     asked: str
-    said: Sequence[Said]
+    replies: Sequence[ModelReply]
 
 
 TALK = (
     Exchange(
         "Why does the import fail?",
         [
-            Said(
+            ModelReply(
                 "Let me look.", "The path may be wrong.", [Call("call_1", "read", {"path": "/app/main.py"}, "import x")]
             ),
-            Said(
+            ModelReply(
                 calls=[
                     Call("call_2", "bash", {"command": "ls"}, "a\nb"),
                     Call("call_3", "bash", {"command": "pwd"}, "/app"),
                 ]
             ),
-            Said("The module is missing."),
+            ModelReply("The module is missing."),
         ],
     ),
-    Exchange("Then add it: zwölf 😀, please.", [Said("Added.")]),
+    Exchange("Then add it: zwölf 😀, please.", [ModelReply("Added.")]),
 )
 PROMPT = "You are a careful agent."
 
@@ -71,8 +71,8 @@ class Written:
 
     dialect: Dialect
     request: Callable[[Sequence[Exchange]], Json]
-    whole: Callable[[Said], Json]
-    stream: Callable[[Said], bytes]
+    whole: Callable[[ModelReply], Json]
+    stream: Callable[[ModelReply], bytes]
 
 
 def _arguments(call: Call) -> str:
@@ -86,11 +86,11 @@ def _dump(value: object) -> bytes:
 # Messages
 
 
-def _messages_content(said: Said) -> list[Json]:
-    thought = [{"type": "thinking", "thinking": said.thought, "signature": "c2ln"}] if said.thought else []
-    text = [{"type": "text", "text": said.text}] if said.text else []
+def _messages_content(reply: ModelReply) -> list[Json]:
+    thought = [{"type": "thinking", "thinking": reply.thought, "signature": "c2ln"}] if reply.thought else []
+    text = [{"type": "text", "text": reply.text}] if reply.text else []
     calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)} for call in said.calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)} for call in reply.calls
     ]
     return [*thought, *text, *calls]
 
@@ -99,30 +99,30 @@ def _messages_request(talk: Sequence[Exchange]) -> Json:
     messages: list[Json] = []
     for exchange in talk:
         messages.append({"role": "user", "content": exchange.asked})
-        for said in exchange.said:
-            messages.append({"role": "assistant", "content": _messages_content(said)})
-            if said.calls:
+        for reply in exchange.replies:
+            messages.append({"role": "assistant", "content": _messages_content(reply)})
+            if reply.calls:
                 results = [
-                    {"type": "tool_result", "tool_use_id": call.id, "content": call.result} for call in said.calls
+                    {"type": "tool_result", "tool_use_id": call.id, "content": call.result} for call in reply.calls
                 ]
                 messages.append({"role": "user", "content": results})
     tools = [{"name": "bash", "description": "Run.", "input_schema": {"type": "object"}}]
     return {"model": "claude-opus-5-5", "max_tokens": 99, "system": PROMPT, "tools": tools, "messages": messages}
 
 
-def _messages_whole(said: Said) -> Json:
+def _messages_whole(reply: ModelReply) -> Json:
     usage = {"input_tokens": 12, "cache_read_input_tokens": 100, "output_tokens": 9}
     return {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
         "model": "m",
-        "content": _messages_content(said),
+        "content": _messages_content(reply),
         "usage": usage,
     }
 
 
-def _messages_stream(said: Said) -> bytes:
+def _messages_stream(reply: ModelReply) -> bytes:
     def block(value: Json) -> streams.Block:
         match value["type"]:
             case "thinking":
@@ -140,28 +140,28 @@ def _messages_stream(said: Said) -> bytes:
                     {"type": "input_json_delta", "partial_json": json.dumps(value["input"])},
                 ]
 
-    return streams.stream(streams.message(*map(block, _messages_content(said))))
+    return streams.stream(streams.message(*map(block, _messages_content(reply))))
 
 
 # Chat Completions
 
 
-def _chat_message(said: Said) -> Json:
+def _chat_message(reply: ModelReply) -> Json:
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _arguments(call)}}
-        for call in said.calls
+        for call in reply.calls
     ]
-    thought = {"reasoning_content": said.thought} if said.thought else {}
-    return {"role": "assistant", **thought, "content": said.text or None, **({"tool_calls": calls} if calls else {})}
+    thought = {"reasoning_content": reply.thought} if reply.thought else {}
+    return {"role": "assistant", **thought, "content": reply.text or None, **({"tool_calls": calls} if calls else {})}
 
 
 def _chat_request(talk: Sequence[Exchange]) -> Json:
     messages: list[Json] = [{"role": "system", "content": PROMPT}]
     for exchange in talk:
         messages.append({"role": "user", "content": [{"type": "text", "text": exchange.asked}]})
-        for said in exchange.said:
-            messages.append({key: value for key, value in _chat_message(said).items() if key != "reasoning_content"})
-            messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in said.calls]
+        for reply in exchange.replies:
+            messages.append({key: value for key, value in _chat_message(reply).items() if key != "reasoning_content"})
+            messages += [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in reply.calls]
     tools = [
         {"type": "function", "function": {"name": "bash", "description": "Run.", "parameters": {"type": "object"}}}
     ]
@@ -177,16 +177,16 @@ def _chat_request(talk: Sequence[Exchange]) -> Json:
 _CHAT_USAGE = {"prompt_tokens": 112, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 100}}
 
 
-def _chat_whole(said: Said) -> Json:
-    choice = {"index": 0, "message": _chat_message(said), "finish_reason": "tool_calls" if said.calls else "stop"}
+def _chat_whole(reply: ModelReply) -> Json:
+    choice = {"index": 0, "message": _chat_message(reply), "finish_reason": "tool_calls" if reply.calls else "stop"}
     return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": _CHAT_USAGE}
 
 
-def _chat_stream(said: Said) -> bytes:
+def _chat_stream(reply: ModelReply) -> bytes:
     deltas: list[Json] = [{"role": "assistant", "content": None}]
-    deltas += [{"reasoning_content": piece} for piece in (said.thought[:3], said.thought[3:]) if piece]
-    deltas += [{"content": piece} for piece in (said.text[:5], said.text[5:]) if piece]
-    for index, call in enumerate(said.calls):
+    deltas += [{"reasoning_content": piece} for piece in (reply.thought[:3], reply.thought[3:]) if piece]
+    deltas += [{"content": piece} for piece in (reply.text[:5], reply.text[5:]) if piece]
+    for index, call in enumerate(reply.calls):
         begun = {"name": call.name, "arguments": ""}
         head: Json = {"index": index, "id": call.id, "type": "function", "function": begun}
         pieces = _arguments(call)[:4], _arguments(call)[4:]
@@ -195,7 +195,7 @@ def _chat_stream(said: Said) -> bytes:
             *({"tool_calls": [{"index": index, "function": {"arguments": p}}]} for p in pieces),
         ]
     chunks: list[Json] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if said.calls else "stop"}]})
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if reply.calls else "stop"}]})
     chunks.append({"choices": [], "usage": _CHAT_USAGE})
     named = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
     return b"".join(b"data: " + _dump({**named, **chunk}) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
@@ -204,15 +204,15 @@ def _chat_stream(said: Said) -> bytes:
 # Responses
 
 
-def _items(said: Said) -> list[Json]:
+def _items(reply: ModelReply) -> list[Json]:
     items: list[Json] = []
-    if said.thought:
-        summary = [{"type": "summary_text", "text": said.thought}]
+    if reply.thought:
+        summary = [{"type": "summary_text", "text": reply.thought}]
         items.append({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "c2VhbGVk"})
-    if said.text:
-        part = {"type": "output_text", "text": said.text, "annotations": []}
+    if reply.text:
+        part = {"type": "output_text", "text": reply.text, "annotations": []}
         items.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
-    for made in said.calls:
+    for made in reply.calls:
         call = {"name": made.name, "arguments": _arguments(made), "call_id": made.id}
         items.append({"type": "function_call", "id": f"fc_{made.id}", **call, "status": "completed"})
     return items
@@ -228,12 +228,12 @@ def _responses_request(talk: Sequence[Exchange]) -> Json:
     for exchange in talk:
         asked = [{"type": "input_text", "text": exchange.asked}]
         items.append({"type": "message", "role": "user", "content": asked})
-        for said in exchange.said:
+        for reply in exchange.replies:
             items += [
-                {key: value for key, value in item.items() if key not in ("id", "status")} for item in _items(said)
+                {key: value for key, value in item.items() if key not in ("id", "status")} for item in _items(reply)
             ]
             items += [
-                {"type": "function_call_output", "call_id": call.id, "output": call.result} for call in said.calls
+                {"type": "function_call_output", "call_id": call.id, "output": call.result} for call in reply.calls
             ]
     tools = [{"type": "function", "name": "bash", "parameters": {"type": "object"}}, {"type": "web_search"}]
     return {"model": "gpt-5.6", "instructions": PROMPT, "tools": tools, "input": items, "store": False, "stream": True}
@@ -242,9 +242,9 @@ def _responses_request(talk: Sequence[Exchange]) -> Json:
 _RESPONSES_USAGE = {"input_tokens": 112, "input_tokens_details": {"cached_tokens": 100}, "output_tokens": 9}
 
 
-def _responses_whole(said: Said) -> Json:
+def _responses_whole(reply: ModelReply) -> Json:
     base = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "error": None}
-    return {**base, "output": _items(said), "usage": _RESPONSES_USAGE}
+    return {**base, "output": _items(reply), "usage": _RESPONSES_USAGE}
 
 
 _BEGUN: Mapping[str, Json] = {
@@ -255,8 +255,8 @@ _BEGUN: Mapping[str, Json] = {
 """The members that are empty when an item begins."""
 
 
-def _responses_stream(said: Said) -> bytes:
-    whole = _responses_whole(said)
+def _responses_stream(reply: ModelReply) -> bytes:
+    whole = _responses_whole(reply)
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
     events: list[Json] = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(whole["output"]):
@@ -286,12 +286,12 @@ def bodies(written: Written, talk: Sequence[Exchange] = TALK) -> list[bytes]:
     """Return the bodies of all requests of a conversation, as its client sends them."""
     sent: list[bytes] = []
     for number, exchange in enumerate(talk):
-        for reached in range(len(exchange.said)):
-            so_far = [*talk[:number], Exchange(exchange.asked, exchange.said[:reached])]
+        for reached in range(len(exchange.replies)):
+            so_far = [*talk[:number], Exchange(exchange.asked, exchange.replies[:reached])]
             sent.append(_dump(written.request(so_far)))
     return sent
 
 
-def replies(talk: Sequence[Exchange] = TALK) -> list[Said]:
+def replies(talk: Sequence[Exchange] = TALK) -> list[ModelReply]:
     """Return the model's replies in a conversation."""
-    return [reply for exchange in talk for reply in exchange.said]
+    return [reply for exchange in talk for reply in exchange.replies]

@@ -17,7 +17,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.transcript import Transcript
-from tests.domain.wire.dialects import TALK, WRITTEN, Said, Written, bodies, conversation, replies
+from tests.domain.wire.dialects import TALK, WRITTEN, ModelReply, Written, bodies, conversation, replies
 
 IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 THINKS = {"thinking", "redacted_thinking"}
@@ -103,7 +103,7 @@ def test_a_reply_that_a_client_sends_back_equals_the_recorded_one(written: Writt
 @IN_EACH_DIALECT
 def test_a_different_reply_is_recognized_as_rewritten(written: Written) -> None:
     first, second = bodies(written)[:2]
-    other = json.loads(json.dumps(written.whole(Said("Something else."))))
+    other = json.loads(json.dumps(written.whole(ModelReply("Something else."))))
     content = written.dialect.reply_content(other)
     before = len(read_of(written, first).messages)
     assert transcript.compare_reply(read_of(written, second), before, content) is Echo.REWRITTEN
@@ -111,7 +111,7 @@ def test_a_different_reply_is_recognized_as_rewritten(written: Written) -> None:
 
 @IN_EACH_DIALECT
 @pytest.mark.parametrize("reply", replies())
-def test_a_streamed_reply_equals_the_same_reply_unstreamed(written: Written, reply: Said) -> None:
+def test_a_streamed_reply_equals_the_same_reply_unstreamed(written: Written, reply: ModelReply) -> None:
     whole = written.dialect.read_reply(json.dumps(written.whole(reply)).encode())
     streamed = written.dialect.reader()
     for line in written.stream(reply).decode().splitlines():

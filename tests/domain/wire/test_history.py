@@ -15,7 +15,7 @@ from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.dialect import Dialect, Joining
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.reply import as_json
-from tests.domain.wire.dialects import WRITTEN, Call, Exchange, Said, Written
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, ModelReply, Written
 from tests.profiles import examples
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ class Conversation:
         assert_paired(self.dialect, self.history.messages)
         return list(self.history.messages)
 
-    def reply(self, rounds: list[list[str]]) -> list[Said]:
+    def reply(self, rounds: list[list[str]]) -> list[ModelReply]:
         """Add a reply of these rounds; return what the client sees of each."""
         assert self.history is not None
         seen = []
@@ -76,7 +76,7 @@ class Conversation:
             assert_paired(self.dialect, sent)
         return seen
 
-    def round(self, kinds: list[str]) -> tuple[Said, dict[str, bytes]]:
+    def round(self, kinds: list[str]) -> tuple[ModelReply, dict[str, bytes]]:
         made, results = [], {}
         for kind in kinds:
             self.calls += 1
@@ -87,22 +87,22 @@ class Conversation:
                 results[name] = self.dialect.write_result(name, "an answer", False)
             if kind == "own":
                 made.append(Call(name, "bash", {"command": "ls"}))
-        text = f"Said {self.calls}." if "text" in kinds else ""
-        return Said(text, "Hm." if "thought" in kinds else "", made), results
+        text = f"Text {self.calls}." if "text" in kinds else ""
+        return ModelReply(text, "Hm." if "thought" in kinds else "", made), results
 
-    def show(self, seen: list[Said], how: str) -> None:
+    def show(self, seen: list[ModelReply], how: str) -> None:
         """Let the client continue with the reply as it saw it, or as it changed it."""
         text = "".join(reply.text for reply in seen)
-        whole = Said(text, "", [call for reply in seen for call in reply.calls])
+        whole = ModelReply(text, "", [call for reply in seen for call in reply.calls])
         match how:
             case "absent":
                 return
             case "cut":
-                whole = Said(text[:3] or "Sa", "", [])
+                whole = ModelReply(text[:3] or "Te", "", [])
             case "rewritten":
                 whole = attrs.evolve(whole, text="Something else.")
         if not (whole.text or whole.calls):
-            whole = Said("(no content)")
+            whole = ModelReply("(no content)")
         parts = seen if self.dialect.splits_replies and how == "same" and any(map(_has_content, seen)) else [whole]
         request = self.written.request([Exchange("?", parts)])
         if self.dialect.name == "messages" and how == "same":
@@ -112,11 +112,11 @@ class Conversation:
         begin = next(number for number, item in enumerate(items) if item.get("role") == "assistant" or _is_call(item))
         self.client += map(as_json, items[begin:])
 
-    def blocks(self, reply: Said) -> list[Json]:
+    def blocks(self, reply: ModelReply) -> list[Json]:
         return self.dialect.reply_content(self.written.whole(reply))
 
 
-def _has_content(reply: Said) -> bool:
+def _has_content(reply: ModelReply) -> bool:
     return bool(reply.text or reply.calls)
 
 

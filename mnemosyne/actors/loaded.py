@@ -164,7 +164,7 @@ class Loaded:
         in it distinguish two agents that began with the same prompt.
         """
         own, branches = request.conversation, self.state.branches.values()
-        known = next((branch.conversation for branch in branches if branch.named_conversation == own), None)
+        known = next((branch.conversation for branch in branches if branch.header_conversation == own), None)
         if known is not None or request.client_headers.agent_id is None or b'"assistant"' not in request.raw:
             return known or own
         read = (await request.read()).transcript

@@ -252,7 +252,7 @@ class ManagedRounds:
         spoken = [
             each
             for each in self._state.branches.values()
-            if each.named_conversation == request.conversation
+            if each.header_conversation == request.conversation
             and each.kind in _CONTINUABLE
             and not is_another(request.client_headers, each)
         ]

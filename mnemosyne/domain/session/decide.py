@@ -385,11 +385,11 @@ def _begin_turn(command: BeginTurn, place: _Place, session: Session) -> TurnBega
         echo=command.echo,
         echoed_attempt=command.echoed_attempt,
         opaque=command.opaque,
-        speaker=_changed_headers(command, place, session),
+        speaker=_find_new_headers(command, place, session),
     )
 
 
-def _changed_headers(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
+def _find_new_headers(command: BeginTurn, place: _Place, session: Session) -> ClientHeaders | None:
     """The client headers, if they differ from those of the branch's last request; else None."""
     branch = session.branches.get(place.address.branch)
     return None if branch is not None and branch.client_headers == command.client_headers else command.client_headers

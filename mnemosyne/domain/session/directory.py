@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.domain.session.events import BranchOpened, SessionImported
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
-from mnemosyne.domain.wire.dialects import named_conversation
+from mnemosyne.domain.wire.dialects import header_conversation
 
 if TYPE_CHECKING:  # a directory must not import the whole session
     from mnemosyne.domain.session.state import Session
@@ -94,7 +94,7 @@ class Directory(Protocol):
 
 def modes_by_conversation(session: "Session") -> dict[str, Mode]:
     """The mode of each conversation of a session, by the conversation's name in headers."""
-    decided = ((branch.named_conversation, branch.mode) for branch in session.branches.values())
+    decided = ((branch.header_conversation, branch.mode) for branch in session.branches.values())
     return _by_conversation(decided)
 
 
@@ -105,7 +105,7 @@ def modes_by_branch(events: Iterable[object]) -> dict[str, Mode]:
     opened = [event for event in held if isinstance(event, BranchOpened)]
     return _by_conversation(
         (
-            named_conversation(each.lane, each.agent_id),
+            header_conversation(each.lane, each.agent_id),
             decisions[each.branch].mode if each.branch in decisions else Mode.OBSERVE,
         )
         for each in opened

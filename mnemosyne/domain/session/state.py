@@ -48,7 +48,7 @@ from mnemosyne.domain.session.round_events import (
     WindowStated,
 )
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.dialects import named_conversation
+from mnemosyne.domain.wire.dialects import header_conversation
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.recipe import Recipe
 
@@ -185,9 +185,9 @@ class Branch:
         return len(self.counts)
 
     @property
-    def named_conversation(self) -> str:
+    def header_conversation(self) -> str:
         """The conversation that the headers of its requests name."""
-        return named_conversation(self.conversation, self.agent_id)
+        return header_conversation(self.conversation, self.agent_id)
 
     def count_shared(self, chains: tuple[bytes, ...]) -> int:
         """The number of messages in the common prefix: equal chain hashes mean equal histories, so bisection works."""

@@ -27,7 +27,7 @@ def conversation_of(dialect: Dialect, agent_id: str | None) -> str:
     return _within(dialect, f"agent:{agent_id}" if agent_id else MAIN)
 
 
-def named_conversation(conversation: str, agent_id: str | None) -> str:
+def header_conversation(conversation: str, agent_id: str | None) -> str:
     """Return the conversation named by the headers of an agent whose requests are in ``conversation``. A fork's
     requests are in its parent's.
     """

@@ -1,7 +1,6 @@
 // Memory beyond sessions for opencode. All that is decided is decided by `mnemosyne`; this file carries it over.
 //
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
-// - A prompt that asks for something to be remembered gets a note of how that is done.
 // - A compaction is told what is known, so that its summary keeps what the work needs of it.
 // - The tools are those of `mnemosyne mcp`.
 

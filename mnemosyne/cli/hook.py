@@ -27,7 +27,7 @@ def hook(**options: object) -> None:
 
     \b
       SessionStart       the saved facts, as `mnemosyne memory block` shows them
-      UserPromptSubmit   how to save a fact, if the prompt asks for that
+      UserPromptSubmit   nothing; the session is registered
       PreToolUse         nothing; the files are kept (`mnemosyne run --record-worktree`)
 
     The command registers the session with the server as one of the memory's owner, whichever credential the client
@@ -56,20 +56,9 @@ def hook(**options: object) -> None:
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:
-    """The text for the model's context; empty for an event that needs none."""
-    from mnemosyne.domain.knowledge.nudge import NUDGE, asks_to_remember
-
-    match event.name:
-        case "SessionStart" if has_log(config) and not event.resumed:
-            return read_block(event, config)
-        case "UserPromptSubmit" if asks_to_remember(event.prompt):
-            return NUDGE
-        case _:
-            return ""
-
-
-def read_block(event: "HookEvent", config: "Config") -> str:
-    """The saved facts for a session that begins in this folder."""
+    """The text for the model's context: at the start of a session the saved facts of its folder, else nothing."""
+    if event.name != "SessionStart" or event.resumed or not has_log(config):
+        return ""
     from mnemosyne.app.knowledge import open_knowledge
     from mnemosyne.app.process import now
     from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore

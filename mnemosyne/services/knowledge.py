@@ -18,6 +18,7 @@ from mnemosyne.domain.knowledge.decide import (
     LinkEntries,
     Place,
     RememberEntry,
+    SeveralFound,
     UndoWrite,
     UpdateEntry,
     WriteOutcome,
@@ -197,12 +198,14 @@ class KnowledgeService:
         for place, each in known:
             if wanted in each.entries:
                 return place
-        several: NotFound | None = None
+        several: SeveralFound | None = None
         for place, each in known:
             try:
                 find_entry(each, wanted, at)
-            except NotFound as error:
-                several = error if "entries have" in str(error) else several
+            except SeveralFound as error:
+                several = error
+            except NotFound:
+                continue
             else:
                 return place
         raise several or NotFound(f"No entry has the id {wanted!r}, or these words.")

@@ -10,7 +10,6 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from mnemosyne.domain.knowledge.nudge import NUDGE
 from tests.cli.support import environ_for, invoked, serving
 from tests.waiting import DEADLINE
 
@@ -56,12 +55,6 @@ def test_where_a_server_manages_by_default_it_tells_by_itself(environ: dict[str,
             assert ("bicycles" in answer) is told
 
 
-def test_a_prompt_is_followed_by_how_to_remember_where_it_asks_for_that(tmp_path: Path) -> None:
-    for prompt, told in (("Remember the port", NUDGE), ("Fix the port", "")):
-        event = {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "cwd": str(tmp_path)}
-        assert ask(environ_for(tmp_path), event) == (told, "")
-
-
 def test_where_nothing_was_ever_recorded_nothing_is_told_and_nothing_is_made(tmp_path: Path) -> None:
     assert ask(environ_for(tmp_path), begins(tmp_path)) == ("", "")
     assert not (tmp_path / "data").exists()
@@ -69,6 +62,8 @@ def test_where_nothing_was_ever_recorded_nothing_is_told_and_nothing_is_made(tmp
 
 def test_other_events_are_let_go_and_what_is_wrong_is_said_aside(tmp_path: Path) -> None:
     assert ask(environ_for(tmp_path), {"hook_event_name": "Stop"}) == ("", "")
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "Remember the port", "cwd": str(tmp_path)}
+    assert ask(environ_for(tmp_path), prompt) == ("", "")
     told, complaints = ask(environ_for(tmp_path), "no event")
     assert (told, "reads an event as JSON" in complaints) == ("", True)
     away = environ_for(tmp_path, MNEMOSYNE_DSN="postgresql://127.0.0.1:9/nothing")

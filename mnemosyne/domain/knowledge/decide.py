@@ -226,10 +226,14 @@ def _dismiss(command: DismissCredential, known: Knowledge) -> WriteOutcome:
 # One entry
 
 
+class SeveralFound(NotFound):
+    """Several entries contain the words of a request, which does not say which of them it is about."""
+
+
 def find_entry(known: Knowledge, wanted: str, at: int) -> Entry:
     """Find an entry that is or will be valid at a time: by its id, else by words that only it contains.
 
-    Raises NotFound, naming candidates.
+    Raises NotFound, and SeveralFound with the candidates.
     """
     standing = {each.id: each for each in known.standing(at)}
     if wanted in standing:
@@ -247,7 +251,7 @@ def find_entry(known: Knowledge, wanted: str, at: int) -> Entry:
     if not found:
         raise NotFound(f"No entry has the id {wanted!r}, or these words.")
     named = "; ".join(f"{each.id} ({_shorten(each.content)})" for each in found[:5])
-    raise NotFound(f"{len(found)} entries have these words: {named}. Say which one by its id.")
+    raise SeveralFound(f"{len(found)} entries have these words: {named}. Say which one by its id.")
 
 
 def _shorten(text: str) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 
 import attrs
 
+from campaigns.scenarios.agent import Agent, model_replies, tool
+from campaigns.scenarios.messages import bare, read_reply
+from campaigns.scenarios.scene import Scene, in_memory
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.round_events import Mode
@@ -24,9 +27,6 @@ from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from mnemosyne_lab.provider.prefix_cache import LocalServer
-from tests.scenarios.agent import Agent, model_replies, tool
-from tests.scenarios.messages import bare, read_reply
-from tests.scenarios.scene import Scene, in_memory
 
 Json = dict[str, Any]
 

@@ -12,6 +12,9 @@ from typing import Any
 import attrs
 
 from campaigns.payers.playing import Payer
+from campaigns.scenarios.agent import call, model_replies, think
+from campaigns.scenarios.messages import bare, read_reply
+from campaigns.scenarios.scene import Clock
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
@@ -21,9 +24,6 @@ from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import open_stage
 from tests.http.raw_client import exchange
-from tests.scenarios.agent import call, model_replies, think
-from tests.scenarios.messages import bare, read_reply
-from tests.scenarios.scene import Clock
 
 Json = dict[str, Any]
 

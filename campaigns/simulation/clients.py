@@ -9,16 +9,16 @@ from typing import Any
 import attrs
 import trio
 
+from campaigns.scenarios.agent import Agent, fails, model_replies, text, think
+from campaigns.scenarios.judge import OUR_ERRORS
+from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
+from campaigns.scenarios.scene import Casting, Scene
 from campaigns.simulation.network import ClientWire
 from campaigns.simulation.server import SimulatedServer
 from campaigns.walks import walks
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.wire_steps import Framing
 from tests.http.raw_client import RawReply
-from tests.scenarios.agent import Agent, fails, model_replies, text, think
-from tests.scenarios.judge import OUR_ERRORS
-from tests.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
-from tests.scenarios.scene import Casting, Scene
 
 PATIENCE_SECONDS = 3_600.0
 """A reply that takes longer never comes."""

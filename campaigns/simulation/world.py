@@ -14,6 +14,8 @@ import attrs
 import pytest
 import trio
 
+from campaigns.scenarios.judge import Archive, Judge, Record
+from campaigns.scenarios.scene import WINDOW, Clock
 from campaigns.simulation.clients import OBSERVED, FickleCasting, SimulatedAgent, SimulatedScene, StepDrawer
 from campaigns.simulation.network import MemoryProvider, MemoryUpstream
 from campaigns.simulation.schedule import SeededRun, make_run
@@ -35,8 +37,6 @@ from tests.actors.support import CODEC, PATIENT, SOON
 from tests.adapters.simulated_database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of, rebuilt_dump
-from tests.scenarios.judge import Archive, Judge, Record
-from tests.scenarios.scene import WINDOW, Clock
 
 EPOCH = 1_700_000_000_000_000
 """µs of UTC at which a run begins."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from campaigns.scenarios.judge import Archive, Record
 from campaigns.soak.rough_wire import Trouble, rough_wire
 from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.events import BranchOpened, GapRecorded
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, at_home
 from tests.http.managing import Client, look, model_says, recall, text, think
-from tests.scenarios.judge import Archive, Record
 from tests.waiting import IMPATIENT
 
 SESSIONS, PROMPTS = 3, 3

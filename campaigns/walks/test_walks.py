@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import trio
 from hypothesis import example, given
 
+from campaigns.scenarios.agent import Agent
+from campaigns.scenarios.openai_agents import ChatAgent, ResponsesAgent
+from campaigns.scenarios.scene import in_memory
 from campaigns.walks import walks
 from mnemosyne.domain.session.round_events import Mode
 from tests.profiles import examples
-from tests.scenarios.agent import Agent
-from tests.scenarios.openai_agents import ChatAgent, ResponsesAgent
-from tests.scenarios.scene import in_memory
 from tests.waiting import DEADLINE
 
 

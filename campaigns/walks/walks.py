@@ -12,10 +12,7 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
-from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.errors import NotFound
-from mnemosyne_lab.provider.script import ScriptedReply
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     TOOLS,
     Agent,
     ask,
@@ -33,10 +30,13 @@ from tests.scenarios.agent import (
     think,
     tool,
 )
-from tests.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
-from tests.scenarios.scene import Scene
-from tests.scenarios.spoken import MESSAGES
-from tests.scenarios.stories.clients import after_compaction, rewind
+from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.spoken import MESSAGES
+from campaigns.scenarios.stories.clients import after_compaction, rewind
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.errors import NotFound
+from mnemosyne_lab.provider.script import ScriptedReply
 
 MODELS = ("claude-opus-5-5", "claude-opus-5", "claude-fable-5-2", "claude-opus-4-8")
 """Those whose histories may hold messages of the operator."""

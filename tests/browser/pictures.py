@@ -10,6 +10,8 @@ import trio
 from playwright.sync_api import ViewportSize, sync_playwright
 
 from campaigns.payers.playing import play_turns
+from campaigns.scenarios import agent
+from campaigns.scenarios.scene import in_memory
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.ports import Append, Content
@@ -18,8 +20,6 @@ from tests.actors.support import StoppableLog
 from tests.browser.chromium import chromium
 from tests.browser.story import moving_invoices
 from tests.cli.support import environ_for, line, started
-from tests.scenarios import agent
-from tests.scenarios.scene import in_memory
 
 SIZE: ViewportSize = {"width": 1280, "height": 1000}
 TENANT = "t"

@@ -7,7 +7,6 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main
@@ -20,7 +19,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services import switching
 from tests.adapters.log_support import stream
 from tests.projections.support import POSTGRES, open_world
-from tests.scenarios.judge import Archive
+from tests.services.talking import Plain
 
 
 def opened(session: str) -> list[object]:
@@ -44,7 +43,7 @@ async def test_a_session_that_did_not_begin_is_none_that_could_be_switched() -> 
     log = PlainLog(event_codec())
     command = SwitchManaging(at=1, on=False, why="mnemosyne off")
     with pytest.raises(NotFound):
-        await switching.switch_session(Archive(log, log, log, PlainDirectory(log)), stream(1), command, "c")
+        await switching.switch_session(Plain(log), stream(1), command, "c")
     assert await log.read(stream(1)) == []
 
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import attrs
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     Agent,
     call,
     read,
     text,
     think,
 )
-from tests.scenarios.messages import ReadReply
-from tests.scenarios.scene import WINDOW, Story
+from campaigns.scenarios.messages import ReadReply
+from campaigns.scenarios.scene import WINDOW, Story
 
 DROPPING = ",thinking-binding-controls-2026-08-01"
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import attrs
 
-from tests.scenarios.agent import OPERATOR, REMINDER, Agent, text
-from tests.scenarios.messages import Json, ReadReply
-from tests.scenarios.spoken import CHAT, RESPONSES, Spoken
+from campaigns.scenarios.agent import OPERATOR, REMINDER, Agent, text
+from campaigns.scenarios.messages import Json, ReadReply
+from campaigns.scenarios.spoken import CHAT, RESPONSES, Spoken
 
 MODELS: Mapping[str, str] = {
     "claude-opus-5-5": "gpt-5.5",

@@ -11,6 +11,9 @@ from typing import Any
 import attrs
 import trio
 
+from campaigns.scenarios.agent import Agent, model_replies, text, think
+from campaigns.scenarios.judge import Archive, Judge, Record
+from campaigns.scenarios.messages import MEMORY_TOOLS, Json
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
@@ -24,9 +27,6 @@ from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
-from tests.scenarios.agent import Agent, model_replies, text, think
-from tests.scenarios.judge import Archive, Judge, Record
-from tests.scenarios.messages import MEMORY_TOOLS, Json
 from tests.waiting import DEADLINE, PATIENT, until
 
 WINDOW = 8_000

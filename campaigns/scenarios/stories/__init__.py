@@ -4,7 +4,7 @@ A story defines the events and the required end. It need not check for violation
 request (``judge``).
 """
 
-from tests.scenarios.stories import clients, content, faults, hidden_calls, loops, other
-from tests.scenarios.story_table import STORIES
+from campaigns.scenarios.stories import clients, content, faults, hidden_calls, loops, other
+from campaigns.scenarios.story_table import STORIES
 
 __all__ = ["STORIES", "clients", "content", "faults", "hidden_calls", "loops", "other"]

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     ask,
     call,
     look_up,
@@ -13,9 +13,9 @@ from tests.scenarios.agent import (
     text,
     think,
 )
-from tests.scenarios.messages import Json
-from tests.scenarios.scene import Scene
-from tests.scenarios.story_table import final_text, story, writes
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.story_table import final_text, story, writes
 
 PIXELS = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXELS}}

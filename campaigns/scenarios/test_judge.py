@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from campaigns.scenarios import wire
+from campaigns.scenarios.messages import Json, prompt_of, read_reply
+from campaigns.scenarios.stories.content import IMAGE, searched
 from tests.http.rounds import text, thinking
-from tests.scenarios import wire
-from tests.scenarios.messages import Json, prompt_of, read_reply
-from tests.scenarios.stories.content import IMAGE, searched
 
 MARKER = {"type": "ephemeral"}
 READ: Json = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from campaigns.scenarios.messages import Json, ReadReply, bare
+from campaigns.scenarios.spoken import MESSAGES, Spoken
 from mnemosyne_lab.provider.script import ScriptedReply, from_data
 from tests.http.raw_client import RawReply, connect
-from tests.scenarios.messages import Json, ReadReply, bare
-from tests.scenarios.spoken import MESSAGES, Spoken
 
 if TYPE_CHECKING:
-    from tests.scenarios.scene import Scene
+    from campaigns.scenarios.scene import Scene
 
 BETAS = (
     "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,per-turn-control-2026-07-01,"

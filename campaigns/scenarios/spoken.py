@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tests.scenarios.messages import THINKING, Json, ReadReply, read_reply
+from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_reply
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that are calls, and where each holds what it is called with."""

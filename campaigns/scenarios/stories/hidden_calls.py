@@ -1,6 +1,6 @@
 """Hidden calls of every shape."""
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     ask,
     call,
     look_up,
@@ -12,10 +12,10 @@ from tests.scenarios.agent import (
     text,
     think,
 )
-from tests.scenarios.messages import Json
-from tests.scenarios.raw_replies import broken, cut, streamed
-from tests.scenarios.scene import Scene
-from tests.scenarios.story_table import final_text, story, writes
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.raw_replies import broken, cut, streamed
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.story_table import final_text, story, writes
 
 
 @story()

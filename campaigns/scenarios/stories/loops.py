@@ -1,6 +1,6 @@
 """Long loops of tools."""
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     ask,
     call,
     look_up,
@@ -10,8 +10,8 @@ from tests.scenarios.agent import (
     text,
     think,
 )
-from tests.scenarios.scene import Scene
-from tests.scenarios.story_table import final_text, reads, story, writes
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.story_table import final_text, reads, story, writes
 
 
 @story(rewrites=True, long=True)

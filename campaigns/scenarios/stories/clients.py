@@ -2,8 +2,7 @@
 
 import trio
 
-from mnemosyne.domain.session.round_events import Mode
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     Agent,
     ask,
     call,
@@ -16,9 +15,10 @@ from tests.scenarios.agent import (
     think,
     tool,
 )
-from tests.scenarios.messages import Json
-from tests.scenarios.scene import Scene
-from tests.scenarios.story_table import final_text, reads, story, writes
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.story_table import final_text, reads, story, writes
+from mnemosyne.domain.session.round_events import Mode
 
 
 @story()

@@ -2,11 +2,11 @@
 
 import json
 
-from mnemosyne_lab.provider.script import ScriptedReply
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     model_replies,
 )
-from tests.scenarios.messages import Json
+from campaigns.scenarios.messages import Json
+from mnemosyne_lab.provider.script import ScriptedReply
 
 
 def broken(name: str, fragment: str) -> Json:

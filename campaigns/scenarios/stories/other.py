@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     BETAS,
     REMINDER,
     Agent,
@@ -22,12 +22,12 @@ from tests.scenarios.agent import (
     think,
     tool,
 )
-from tests.scenarios.messages import Json
-from tests.scenarios.scene import Scene
-from tests.scenarios.stories.clients import after_compaction, rewind
-from tests.scenarios.stories.content import searched
-from tests.scenarios.stories.faults import HURRY
-from tests.scenarios.story_table import DROPPING, final_text, story, writes
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.stories.clients import after_compaction, rewind
+from campaigns.scenarios.stories.content import searched
+from campaigns.scenarios.stories.faults import HURRY
+from campaigns.scenarios.story_table import DROPPING, final_text, story, writes
 
 
 @story()

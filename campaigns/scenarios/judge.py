@@ -12,17 +12,8 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal
-from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.directory import Directory
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
-from mnemosyne.services import contexts, verifying, windows
-from mnemosyne_lab.provider.cache import PromptCache
-from mnemosyne_lab.provider.server import HttpExchange, Standin
-from tests.scenarios import wire
-from tests.scenarios.messages import (
+from campaigns.scenarios import wire
+from campaigns.scenarios.messages import (
     MEMORY_TOOLS,
     THINKING,
     Json,
@@ -33,7 +24,16 @@ from tests.scenarios.messages import (
     messages_of,
     prompt_of,
 )
-from tests.scenarios.spoken import Spoken, spoken_at
+from campaigns.scenarios.spoken import Spoken, spoken_at
+from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.ports import ContentStore, EventLog, Journal
+from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.session.directory import Directory
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
+from mnemosyne.services import contexts, verifying, windows
+from mnemosyne_lab.provider.cache import PromptCache
+from mnemosyne_lab.provider.server import HttpExchange, Standin
 
 NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
 """What a client may be given behind a reply that shows it nothing; Claude Code itself writes it."""

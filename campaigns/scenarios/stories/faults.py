@@ -2,7 +2,7 @@
 
 import json
 
-from tests.scenarios.agent import (
+from campaigns.scenarios.agent import (
     ask,
     fails,
     model_replies,
@@ -10,10 +10,10 @@ from tests.scenarios.agent import (
     text,
     think,
 )
-from tests.scenarios.messages import Json
-from tests.scenarios.scene import Scene
-from tests.scenarios.stories.clients import compacted
-from tests.scenarios.story_table import final_text, reads, story, writes
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.scene import Scene
+from campaigns.scenarios.stories.clients import compacted
+from campaigns.scenarios.story_table import final_text, reads, story, writes
 
 HURRY: Json = {"retry_after": 0.01}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tests.scenarios.messages import (
+from campaigns.scenarios.messages import (
     BILLING,
     MEMORY_TOOLS,
     THINKING,

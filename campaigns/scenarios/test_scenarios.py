@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.scenarios.scene import in_memory, served
-from tests.scenarios.stories import STORIES
+from campaigns.scenarios.scene import in_memory, served
+from campaigns.scenarios.stories import STORIES
 from tests.waiting import DEADLINE
 
 NAMES = [pytest.param(name, marks=[pytest.mark.soak] if told.long else []) for name, told in STORIES.items()]

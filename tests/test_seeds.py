@@ -23,7 +23,7 @@ def numbers(text: str) -> Iterator[int]:
 
 def read_page() -> dict[str, list[set[int]]]:
     """By group: the done, declined and open wishes."""
-    page = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/research/seeds.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([A-Z]{3}) \| [^|]+ \| ([^|]*) \| ([^|]*) \| ([^|]*) \|", page, re.MULTILINE)
     return {group: [set(numbers(each)) for each in words] for group, *words in rows}
 
@@ -37,14 +37,14 @@ def test_every_wish_has_one_status() -> None:
 
 
 def test_page_counts_are_right() -> None:
-    text = (ROOT / "docs/seeds.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/research/seeds.md").read_text(encoding="utf-8")
     sums = [sum(len(each[word]) for each in read_page().values()) for word in range(3)]
     assert f"{sums[0]} are done, {sums[1]} are declined and {sums[2]} are open" in " ".join(text.split())
     assert sum(sums) == sum(GROUPS.values()) == 424
 
 
 def test_exactly_the_declined_wishes_have_a_reason() -> None:
-    text = (ROOT / "docs/seeds.md").read_text(encoding="utf-8").partition("\n## Declined wishes\n")[2]
+    text = (ROOT / "docs/research/seeds.md").read_text(encoding="utf-8").partition("\n## Declined wishes\n")[2]
     reasons: list[Wish] = []
     for wishes in re.findall(r"^\| [^|]+ \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)[1:]:
         for part in wishes.split(";"):

@@ -328,7 +328,7 @@ def collect_rarely() -> None:
 
     A full collection stops all threads and so every session, for a tenth of a second while a body with very many values
     is parsed. Reference counting frees most values at once, and finished turns and sessions leave no reference cycles
-    (docs/reliability.md).
+    (docs/research/reliability.md).
     """
     gc.collect()
     gc.freeze()

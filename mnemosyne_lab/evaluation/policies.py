@@ -419,7 +419,8 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(
         name="mnemosyne",
-        about="What the server plans (`docs/planning.md`); the head is held for an hour once the user took a break.",
+        about="What the server plans (`docs/research/planning.md`); the head is held for an hour once the user took a"
+        " break.",
         planner=planner,
         head=hour_after_a_break,
         has_memory=True,

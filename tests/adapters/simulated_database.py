@@ -40,7 +40,7 @@ BAD = tuple(each for each in Weather if each is not Weather.FAIR)
 FAIR_SECONDS = (0.0, 0.0, 0.001, 0.01)
 SLOW_SECONDS = (0.05, 0.3, 1.5, 4.0)
 LATEST_SECONDS = 5.0
-"""An append that was given up may take hold so much later (docs/reliability.md)."""
+"""An append that was given up may take hold so much later (docs/research/reliability.md)."""
 
 
 class SharedLog(PlainLog):

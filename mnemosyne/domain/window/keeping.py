@@ -3,7 +3,7 @@ again.
 
 A file that was read whole is edited much later than a file of which a few lines were read, and waiting costs more for a
 larger one. Later operations on the file matter most: after another whole read the older copy is never quoted, and a
-file of which a part was read again is being worked on. `docs/planning.md` has the table.
+file of which a part was read again is being worked on. `docs/research/planning.md` has the table.
 """
 
 from bisect import bisect_right

@@ -9,7 +9,7 @@ What to show depends on how an agent works and on later operations on a file (``
 cost: at almost no cost when the provider's cache has expired, otherwise when the savings that a rewrite would have
 brought since the last one exceed its price, and only if the session does not become more expensive than without
 management. Shortly before the client would compact, or the prompt would be refused, the rewrite happens at any price,
-and keeps only what the budget allows. `docs/planning.md` lists the alternatives that were tried.
+and keeps only what the budget allows. `docs/research/planning.md` lists the alternatives that were tried.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,8 +127,8 @@ class Waiting:
 
 @attrs.frozen(kw_only=True)
 class Rule:
-    """The planner's parameters, in turns and tokens. They were chosen on recorded sessions (`docs/planning.md`), and
-    are round because the data does not determine them more precisely.
+    """The planner's parameters, in turns and tokens. They were chosen on recorded sessions
+    (`docs/research/planning.md`), and are round because the data does not determine them more precisely.
     """
 
     ages: Ages = AGES

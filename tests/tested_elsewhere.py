@@ -139,7 +139,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",
-        "http/inspector/openapi services/memory_api services/memory_operations",
+        "http/inspector/openapi services/memory_operations",
     ),
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mnemosyne.domain.wire import json_values
 from mnemosyne.errors import MnemosyneError, NotFound
 from mnemosyne.services.agent_tools import TOOLS
-from mnemosyne.services.memory_api import Arguments
+from mnemosyne.services.memory_operations import Arguments
 
 log = logging.getLogger(__name__)
 

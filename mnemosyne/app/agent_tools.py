@@ -14,12 +14,11 @@ from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import NotFound
-from mnemosyne.services import asking, contexts, object_view, projects, search, sessions, windows
+from mnemosyne.services import asking, contexts, object_view, overviews, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
-from mnemosyne.services.memory_api import ApiCall, Arguments
-from mnemosyne.services.memory_operations import check_arguments
+from mnemosyne.services.memory_operations import ApiCall, Arguments, check_arguments
 from mnemosyne.services.observing import observe_history, plan_as_json
 from mnemosyne.services.unstructuring import members
 from mnemosyne.times import utc
@@ -64,7 +63,7 @@ class AgentTools:
 
     async def list_sessions(self) -> list[UUID]:
         """Return the sessions of this folder, in the order in which they began."""
-        return await projects.sessions_in(self._archive, self._folder)
+        return await overviews.sessions_in(self._archive, self._folder)
 
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
@@ -141,14 +140,7 @@ class AgentTools:
         }
 
     async def _list_objects(self, given: Arguments) -> windows.Listing:
-        return await windows.list_objects(
-            self._archive,
-            self._models,
-            str(await self._find(given)),
-            "main",
-            None,
-            wanted=lambda kind, is_stale: True,
-        )
+        return await windows.list_objects(self._archive, self._models, str(await self._find(given)), "main")
 
     async def _context(self, given: Arguments) -> Any:
         turn = given.get("turn")

@@ -18,8 +18,16 @@ from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.since import start_of
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
-from mnemosyne.services.memory_api import ApiCall, Arguments
-from mnemosyne.services.memory_operations import BY_NAME, PLACE, SOURCE, TIME, WRITER, KnowledgeOperation
+from mnemosyne.services.memory_operations import (
+    BY_NAME,
+    PLACE,
+    SOURCE,
+    TIME,
+    WRITER,
+    ApiCall,
+    Arguments,
+    KnowledgeOperation,
+)
 
 F = TypeVar("F", bound=Callable[..., object])
 Result = TypeVar("Result")

@@ -93,8 +93,9 @@ def objects(
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
     async def read(models: OpenReadModels) -> Listing:
-        return await windows.list_with_plan(
-            models.archive, models, session, branch, turn, wanted=is_wanted, now=now_us(), settings=settings
+        planning = now_us(), settings
+        return await windows.list_objects(
+            models.archive, models, session, branch, turn, wanted=is_wanted, planning=planning
         )
 
     listing = with_read_models(config, read)

@@ -17,9 +17,8 @@ from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import count_text, dollars, dollars_text, is_priced, plural, printable
-from mnemosyne.services.excesses import read_excesses
 from mnemosyne.services.overviews import SessionOverview, make_overviews
-from mnemosyne.services.session_list import ListedSession, SessionList, find_oversized, list_sessions
+from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions, read_excesses
 from mnemosyne.services.unstructuring import members
 
 Over = Mapping[UUID, Sequence[Excess]]
@@ -49,11 +48,8 @@ def sessions(limit: int | None, as_json: bool, **options: object) -> None:
     async def read(models: OpenReadModels) -> tuple[SessionList, list[SessionOverview], Over]:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
         overviews = await make_overviews(models.archive, models, listed, openings={})
-        streams = await find_oversized(models, [session.stream for session in listed.sessions], config.manage_window)
-        if not streams:
-            return listed, overviews, {}
-
-        return listed, overviews, await read_excesses(models.archive, streams, config.manage_window)
+        streams = [session.stream for session in listed.sessions]
+        return listed, overviews, await read_excesses(models.archive, models, streams, config.manage_window)
 
     found = with_read_models(config, read) if has_log(config) else None
     if as_json:

@@ -10,7 +10,7 @@ sessions               find, read_history: find a session and read its history
 session_list           list_sessions: all sessions
 contexts               rebuild_turn, read_context, compare_turns: a window at a turn, proven, and its changes
 verifying              verify_sessions: rebuild every turn against its hash
-windows                list_objects, list_with_plan, explain: a branch's objects, and the planner's preview
+windows                list_objects, explain: a branch's objects, and the planner's preview
 memories               find, decide, read_texts: an object of a session, and a person's decisions about it
 pins, switching        pin, unpin; switch_session, switch_all: pins, and managing on or off
 search                 search, search_sessions: the objects that match a question

@@ -1,9 +1,9 @@
 """Exports a session from the log into a file, and imports a file into a log."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 from uuid import UUID
 
 import attrs
@@ -20,9 +20,11 @@ from mnemosyne.domain.session.redaction import is_whole
 from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration, ContentForgotten, ContentMissing, LogDamaged, MnemosyneError
 from mnemosyne.services import export_format, redacting, sessions, switching
-from mnemosyne.services.export_format import DamagedFile, ExportCodec, ExportedEvent, Header, Reader
+from mnemosyne.services.export_format import DamagedFile, ExportCodec, Header, Reader
 from mnemosyne.services.redacting import RedactedSession
 from mnemosyne.services.sessions import Archive
+
+Item = TypeVar("Item")
 
 CHUNK_BYTES = 4 * 1024 * 1024
 CHUNK_EVENTS = 500
@@ -94,7 +96,7 @@ async def export(
     named = _find_first_names(events, lost)
     since = await switching.find_import(archive, _tenant_of(events), stream)
     yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since, log))
-    for chunk in _chunks(events):
+    for chunk in _chunks(events, lambda each: time_travel.new_bytes(each.envelope.event)):
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
         for each in chunk:
             for digest in named[each.version]:
@@ -139,13 +141,13 @@ def _find_first_names(events: Sequence[Recorded[Event]], lost: Collection[bytes]
     return named
 
 
-def _chunks(events: Sequence[Recorded[Event]]) -> Iterator[list[Recorded[Event]]]:
-    """The events in groups whose contents fit into memory together."""
-    chunk: list[Recorded[Event]] = []
+def _chunks(items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Events in groups whose contents fit into memory, or into one transaction, together."""
+    chunk: list[Item] = []
     room = CHUNK_BYTES
-    for each in events:
+    for each in items:
         chunk.append(each)
-        room -= time_travel.new_bytes(each.envelope.event)
+        room -= size(each)
         if room <= 0 or len(chunk) == CHUNK_EVENTS:
             yield chunk
             chunk, room = [], CHUNK_BYTES
@@ -197,7 +199,8 @@ async def import_file(
     version = len(held)
     if version < reader.header.events:
         await _note(archive, stream, importing)
-    for parts in _missing(reader, version):
+    missing = (part for part in reader.parts() if part.version > len(held))
+    for parts in _chunks(missing, lambda part: sum(len(content.data) for content in part.contents)):
         contents = tuple(content for part in parts for content in part.contents)
         append = Append(stream, version, tuple(part.envelope for part in parts), contents)
         version = await archive.journal.append(append)
@@ -273,19 +276,3 @@ def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
                 f"Session {reader.header.session} is here already, and from event {part.version} on it is another. "
                 "Nothing was imported."
             )
-
-
-def _missing(reader: Reader, after: int) -> Iterator[list[ExportedEvent]]:
-    """The events missing in the log, in groups for one transaction each."""
-    chunk: list[ExportedEvent] = []
-    room = CHUNK_BYTES
-    for part in reader.parts():
-        if part.version <= after:
-            continue
-        chunk.append(part)
-        room -= sum(len(content.data) for content in part.contents)
-        if room <= 0 or len(chunk) == CHUNK_EVENTS:
-            yield chunk
-            chunk, room = [], CHUNK_BYTES
-    if chunk:
-        yield chunk

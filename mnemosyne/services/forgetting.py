@@ -17,10 +17,8 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import LogDamaged, LogFailed, UnknownEvent, VersionConflict
 from mnemosyne.figures import plural
 from mnemosyne.services.footprints import Disk, Report, ignore_news
+from mnemosyne.services.memories import ATTEMPTS
 from mnemosyne.services.sessions import Archive, find_own, read_stream
-
-ATTEMPTS = 32
-"""Number of attempts while a running server keeps writing to the session."""
 
 
 @attrs.frozen

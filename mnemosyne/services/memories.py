@@ -22,7 +22,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import scales_in, size_object
-from mnemosyne.domain.session.decide import NameCheckpoint
+from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, SwitchManaging
 from mnemosyne.domain.session.decision_inputs import RecordQuestion
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve, evolve_objects
@@ -32,8 +32,8 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, Version
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
-Decided = Pin | Unpin | Release | Request | RecordQuestion | NameCheckpoint
-"""A person's decision about an object or a turn, and a question to a helper."""
+Decided = Pin | Unpin | Release | Request | RecordQuestion | NameCheckpoint | SwitchManaging | NoteImport
+"""A person's decision, and a question to a helper."""
 
 ATTEMPTS = 32
 """Number of attempts while a running server keeps writing to the session."""
@@ -145,7 +145,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion():
             return decision_inputs.decide(asked, state.taken)
-        case NameCheckpoint():
+        case NameCheckpoint() | SwitchManaging() | NoteImport():
             return turns.decide(asked, state)
         case _:
             return objects.decide(asked, state.memory)

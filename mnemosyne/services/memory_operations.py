@@ -1,21 +1,75 @@
 """The operations on the memory beyond sessions: one table for the API, the agents' tools, the commands and
-the pages.
+the pages. Each is a function from a call to an answer in JSON.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
-from mnemosyne.errors import BadOption
-from mnemosyne.services import memory_api as api
-from mnemosyne.services.memory_api import PREFERENCE_KINDS, ApiCall, Arguments
+from mnemosyne.domain.knowledge.decide import EntryDraft
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
+from mnemosyne.errors import BadOption, NotFound
+from mnemosyne.services.knowledge import (
+    KnowledgeService,
+    WriteReport,
+    WriteStamp,
+    describe,
+    describe_write,
+    parse_member,
+)
+from mnemosyne.services.provenance import find_provenance, find_words
+from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
+from mnemosyne.times import is_time, render_day
+
+Arguments = Mapping[str, Any]
+
+LISTED = 1000
+"""Default limit of entries in one answer."""
 
 MOST_LISTED = 10_000
 """Maximum number of entries in one answer."""
 
 MOST_RECALLED = 50
+
+PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
+
+NOTE = "New sessions know it; those under way do not."
+
+
+@attrs.frozen
+class ApiCall:
+    """A call of an operation: the memory as the named project sees it, and the arguments."""
+
+    knowledge: KnowledgeService
+    archive: Archive
+    given: Arguments
+    stamp: WriteStamp
+
+    def find_kind(self) -> EntryKind | None:
+        """The kind argument."""
+        kind = self.given.get("kind")
+        return None if kind is None else parse_member(EntryKind, kind, "kind")
+
+    def find_scope(self) -> Scope | None:
+        """The scope argument."""
+        scope = self.given.get("scope")
+        return None if scope is None else parse_member(Scope, scope, "scope")
+
+    def find_time(self, name: str) -> int | None:
+        """A time argument, in µs of UTC."""
+        text = self.given.get(name)
+        return None if text is None else parse_api_time(name, text)
+
+    async def find_provenance(self) -> Provenance | None:
+        """The turn of the session argument. Raises NotFound."""
+        return await find_provenance(self.archive, self.given.get("session"), self.given.get("turn"))
+
+
+Answer = Callable[[ApiCall], Awaitable[Any]]
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +103,7 @@ class KnowledgeOperation(Operation):
 
     method: str
     path: str
-    answer: Callable[[ApiCall], Awaitable[Any]]
+    answer: Answer
 
 
 def check_arguments(operation: Operation, arguments: Arguments) -> None:
@@ -78,8 +132,8 @@ LARGEST = 10**9
 
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 
-_TEXT = {"type": "string"}
-_ID = {"type": "string", "description": "The id of an entry, or words that it alone has."}
+_TEXT: dict[str, Any] = {"type": "string"}
+_ID: dict[str, Any] = {"type": "string", "description": "The id of an entry, or words that it alone has."}
 TIME = "date-time"
 """The format of a time: a date or time of ISO 8601, or µs of UTC since 1970 as answers give it."""
 _KIND = {"type": "string", "description": f"One of {', '.join(each.value for each in EntryKind)}."}
@@ -137,175 +191,313 @@ _ASKING = {
 }
 
 
-def _operation(method: str, path: str, name: str, summary: str, answer: Any, **more: Any) -> KnowledgeOperation:
-    properties = {**PLACE, **more.pop("properties", {})}
-    return KnowledgeOperation(
-        method=method, path=path, name=name, summary=summary, answer=answer, properties=properties, **more
-    )
+OPERATIONS: list[KnowledgeOperation] = []
+"""All operations, in the order of the API's description. Export and import are not among them: their bodies are lines
+of JSON.
+"""
 
 
-OPERATIONS: tuple[KnowledgeOperation, ...] = (
-    _operation(
-        "GET",
-        "/memories",
-        "listMemories",
-        "List current entries, the nearest scope first; or those true or known at another time.",
-        api.list_entries,
-        properties={**_LISTING, "kind": _KIND},
-    ),
-    _operation(
-        "POST",
-        "/memories",
-        "addMemory",
-        "Save a sentence for future sessions. Duplicates are skipped.",
-        api.add_entries,
-        properties={**_ADDING, "kind": _KIND},
-        required=("content",),
-        writes=True,
-    ),
-    _operation(
-        "POST",
-        "/memories/search",
-        "searchMemories",
-        "Find the entries that best answer a question, including those with low confidence.",
-        api.recall_entries,
-        properties=_ASKING,
-        required=("query",),
-    ),
-    _operation(
-        "GET",
-        "/recall",
-        "recall",
-        "The same, with the question in the address.",
-        api.recall_entries,
-        properties=_ASKING,
-        required=("query",),
-    ),
-    _operation(
-        "GET",
-        "/memories/{id}",
-        "showMemory",
-        "Show an entry with its earlier and later versions.",
-        api.show_entry,
-        properties={"id": _ID},
-        required=("id",),
-    ),
-    _operation(
-        "PUT",
-        "/memories/{id}",
-        "updateMemory",
-        "Replace an entry: it ends, and a new one begins.",
-        api.update_entry,
-        properties=_UPDATING,
-        required=("id", "content"),
-        writes=True,
-    ),
-    _operation(
-        "DELETE",
-        "/memories/{id}",
-        "forgetMemory",
-        "End an entry. It stays on record.",
-        api.forget_entry,
-        properties={"id": _ID},
-        required=("id",),
-        writes=True,
-    ),
-    _operation(
-        "POST",
-        "/memories/{id}/confirm",
-        "confirmMemory",
-        "Confirm that an entry is still true.",
-        api.confirm_entry,
-        properties={"id": _ID},
-        required=("id",),
-        writes=True,
-    ),
-    _operation(
-        "POST",
-        "/memories/{id}/links",
-        "linkMemories",
-        "Link two entries of one scope.",
-        api.link_entries,
-        properties={"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "How; by default relates-to."}},
-        required=("id", "other"),
-        writes=True,
-    ),
-    _operation(
-        "GET",
-        "/preferences",
-        "listPreferences",
-        "List preferences.",
-        api.list_preferences,
-        properties={**_LISTING, "kind": _PREFERENCE},
-    ),
-    _operation(
-        "POST",
-        "/preferences",
-        "addPreference",
-        "Save a preference, for all projects unless a scope is given.",
-        api.add_preference,
-        properties={**_ADDING, "kind": _PREFERENCE},
-        required=("content", "kind"),
-        writes=True,
-    ),
-    _operation(
-        "PUT",
-        "/preferences/{id}",
-        "updatePreference",
-        "Replace a preference.",
-        api.of_preferences(api.update_entry),
-        properties=_UPDATING,
-        required=("id", "content"),
-        writes=True,
-    ),
-    _operation(
-        "DELETE",
-        "/preferences/{id}",
-        "forgetPreference",
-        "End a preference. It stays on record.",
-        api.of_preferences(api.forget_entry),
-        properties={"id": _ID},
-        required=("id",),
-        writes=True,
-    ),
-    _operation(
-        "POST",
-        "/preferences/{id}/confirm",
-        "confirmPreference",
-        "Confirm that a preference is still true.",
-        api.of_preferences(api.confirm_entry),
-        properties={"id": _ID},
-        required=("id",),
-        writes=True,
-    ),
-    _operation(
-        "GET",
-        "/block",
-        "showBlock",
-        "Show the text that a new session with this prompt would get; null for none.",
-        api.show_block,
-        properties={"prompt": _TEXT},
-    ),
-    _operation(
-        "POST",
-        "/undo",
-        "undoWrite",
-        "Undo a write, except an erasure; by default the last one.",
-        api.undo_write,
-        properties={"write": _TEXT},
-        writes=True,
-    ),
-    _operation(
-        "POST",
-        "/erase",
-        "eraseMemories",
-        "Erase from the log the words of every entry with this id or these words.",
-        api.erase_entries,
-        properties={"matching": _TEXT},
-        required=("matching",),
-        writes=True,
-    ),
+def _operation(
+    method: str,
+    path: str,
+    name: str,
+    summary: str,
+    properties: Mapping[str, dict[str, Any]],
+    required: Sequence[str] = (),
+    *,
+    writes: bool = False,
+) -> Callable[[Answer], Answer]:
+    """Add an operation to the table: the decorated function answers it."""
+
+    def add(answer: Answer) -> Answer:
+        OPERATIONS.append(
+            KnowledgeOperation(
+                method=method,
+                path=path,
+                name=name,
+                summary=summary,
+                properties={**PLACE, **properties},
+                required=required,
+                writes=writes,
+                answer=answer,
+            )
+        )
+        return answer
+
+    return add
+
+
+@_operation(
+    "GET",
+    "/memories",
+    "listMemories",
+    "List current entries, the nearest scope first; or those true or known at another time.",
+    {**_LISTING, "kind": _KIND},
 )
-"""Export and import are not among them: their bodies are lines of JSON."""
+async def _list_entries(call: ApiCall) -> Any:
+    return await _list(call, frozenset(EntryKind))
+
+
+async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
+    both = call.find_time("as_of")
+    known_at = call.find_time("known_at") or both
+    found = await call.knowledge.list_entries(
+        call.find_time("true_at") or known_at or call.stamp.at,
+        scope=call.find_scope(),
+        kind=call.find_kind(),
+        known_at=known_at,
+    )
+    wanted = [each for each in found if each.entry.kind in kinds]
+    shown = wanted[: call.given.get("limit", LISTED)]
+    return {"entries": [describe(each) for each in shown], "left_out": len(wanted) - len(shown)}
+
+
+@_operation(
+    "POST",
+    "/memories",
+    "addMemory",
+    "Save a sentence for future sessions. Duplicates are skipped.",
+    {**_ADDING, "kind": _KIND},
+    ("content",),
+    writes=True,
+)
+async def _add_entry(call: ApiCall) -> Any:
+    return await _add(call, call.find_kind() or EntryKind.FACT, call.find_scope() or Scope.PROJECT)
+
+
+async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
+    draft = EntryDraft(
+        kind=kind,
+        content=call.given["content"],
+        source=call.knowledge.source,
+        summary=call.given.get("summary", ""),
+        detail=call.given.get("detail", ""),
+        valid_from=call.find_time("valid_from"),
+        provenance=await call.find_provenance(),
+    )
+    return _report(await call.knowledge.remember(scope, draft, call.stamp))
+
+
+@_operation("GET", "/recall", "recall", "The same, with the question in the address.", _ASKING, ("query",))
+@_operation(
+    "POST",
+    "/memories/search",
+    "searchMemories",
+    "Find the entries that best answer a question, including those with low confidence.",
+    _ASKING,
+    ("query",),
+)
+async def _recall_entries(call: ApiCall) -> Any:
+    kind = call.find_kind()
+    found = await call.knowledge.recall(
+        call.given["query"],
+        call.stamp.at,
+        limit=call.given.get("limit", 10),
+        kinds=() if kind is None else (kind,),
+        ended=call.given.get("ended", False),
+    )
+    return {"entries": [describe(each) for each in found]}
+
+
+@_operation(
+    "GET",
+    "/memories/{id}",
+    "showMemory",
+    "Show an entry with its earlier and later versions.",
+    {"id": _ID},
+    ("id",),
+)
+async def _show_entry(call: ApiCall) -> Any:
+    """With the bytes of the requests that contain the words; without an id, all entries."""
+    wanted = call.given.get("id")
+    entries = []
+    for each in await call.knowledge.list_history(wanted):
+        words = None if wanted is None else await find_words(call.archive, each.entry)
+        entries.append(describe(each) | ({} if words is None else {"words": members(words, "start end")}))
+    return {"entries": entries}
+
+
+_UPDATED = ("id", "content")
+
+
+@_operation(
+    "PUT",
+    "/memories/{id}",
+    "updateMemory",
+    "Replace an entry: it ends, and a new one begins.",
+    _UPDATING,
+    _UPDATED,
+    writes=True,
+)
+async def _update_entry(call: ApiCall) -> Any:
+    done = await call.knowledge.update(
+        call.given["id"],
+        call.given["content"],
+        call.stamp,
+        detail=call.given.get("detail"),
+        valid_from=call.find_time("valid_from"),
+        provenance=await call.find_provenance(),
+    )
+    return _report(done)
+
+
+@_operation(
+    "DELETE",
+    "/memories/{id}",
+    "forgetMemory",
+    "End an entry. It stays on record.",
+    {"id": _ID},
+    ("id",),
+    writes=True,
+)
+async def _forget_entry(call: ApiCall) -> Any:
+    return _report(await call.knowledge.forget(call.given["id"], call.stamp))
+
+
+@_operation(
+    "POST",
+    "/memories/{id}/confirm",
+    "confirmMemory",
+    "Confirm that an entry is still true.",
+    {"id": _ID},
+    ("id",),
+    writes=True,
+)
+async def _confirm_entry(call: ApiCall) -> Any:
+    return _report(await call.knowledge.confirm(call.given["id"], call.stamp))
+
+
+@_operation(
+    "POST",
+    "/memories/{id}/links",
+    "linkMemories",
+    "Link two entries of one scope.",
+    {"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "How; by default relates-to."}},
+    ("id", "other"),
+    writes=True,
+)
+async def _link_entries(call: ApiCall) -> Any:
+    relation = call.given.get("relation", "relates-to")
+    return _report(await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
+
+
+@_operation("GET", "/preferences", "listPreferences", "List preferences.", {**_LISTING, "kind": _PREFERENCE})
+async def _list_preferences(call: ApiCall) -> Any:
+    return await _list(call, PREFERENCES)
+
+
+@_operation(
+    "POST",
+    "/preferences",
+    "addPreference",
+    "Save a preference, for all projects unless a scope is given.",
+    {**_ADDING, "kind": _PREFERENCE},
+    ("content", "kind"),
+    writes=True,
+)
+async def _add_preference(call: ApiCall) -> Any:
+    kind = call.find_kind()
+    if kind not in PREFERENCES:
+        raise BadOption(f"{call.given['kind']!r} is no kind of preference; there are {PREFERENCE_KINDS}.")
+    return await _add(call, kind, call.find_scope() or Scope.USER)
+
+
+def _of_preferences(answer: Answer) -> Answer:
+    """The same for an entry that is a preference. Raises NotFound for any other."""
+
+    async def answer_preference(call: ApiCall) -> Any:
+        held = await call.knowledge.list_entries(call.stamp.at)
+        if call.given["id"] not in {each.entry.id for each in held if each.entry.kind in PREFERENCES}:
+            raise NotFound(f"No preference that holds has the id {call.given['id']!r}.")
+        return await answer(call)
+
+    return answer_preference
+
+
+_operation(
+    "PUT",
+    "/preferences/{id}",
+    "updatePreference",
+    "Replace a preference.",
+    _UPDATING,
+    _UPDATED,
+    writes=True,
+)(_of_preferences(_update_entry))
+_operation(
+    "DELETE",
+    "/preferences/{id}",
+    "forgetPreference",
+    "End a preference. It stays on record.",
+    {"id": _ID},
+    ("id",),
+    writes=True,
+)(_of_preferences(_forget_entry))
+_operation(
+    "POST",
+    "/preferences/{id}/confirm",
+    "confirmPreference",
+    "Confirm that a preference is still true.",
+    {"id": _ID},
+    ("id",),
+    writes=True,
+)(_of_preferences(_confirm_entry))
+
+
+@_operation(
+    "GET",
+    "/block",
+    "showBlock",
+    "Show the text that a new session with this prompt would get; null for none.",
+    {"prompt": _TEXT},
+)
+async def _show_block(call: ApiCall) -> Any:
+    block = await call.knowledge.compose_block(call.given.get("prompt", ""), call.stamp.at, render_day)
+    return {"text": None, "entries": [], "tokens": 0} if block is None else attrs.asdict(block)
+
+
+@_operation(
+    "POST",
+    "/undo",
+    "undoWrite",
+    "Undo a write, except an erasure; by default the last one.",
+    {"write": _TEXT},
+    writes=True,
+)
+async def _undo_write(call: ApiCall) -> Any:
+    return _report(await call.knowledge.undo(call.given.get("write"), call.stamp))
+
+
+@_operation(
+    "POST",
+    "/erase",
+    "eraseMemories",
+    "Erase from the log the words of every entry with this id or these words.",
+    {"matching": _TEXT},
+    ("matching",),
+    writes=True,
+)
+async def _erase_entries(call: ApiCall) -> Any:
+    return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
+
+
+def _report(done: WriteReport) -> Any:
+    return {**describe_write(done), "note": NOTE}
+
 
 BY_NAME = {each.name: each for each in OPERATIONS}
+
+
+def parse_api_time(name: str, text: str) -> int:
+    """µs of UTC, parsed from an ISO 8601 date or time or from a number; UTC is the default zone. Raises BadOption."""
+    try:
+        at = int(text) if text.isdecimal() else _parse_iso(text)
+    except (ValueError, OverflowError):
+        at = -1
+    if not is_time(at):
+        raise BadOption(f"{name}: {text!r} is no time, such as 2026-11-21 or 2026-11-21T10:00:00Z.")
+    return at
+
+
+def _parse_iso(text: str) -> int:
+    date = datetime.fromisoformat(text)
+    return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1e6)

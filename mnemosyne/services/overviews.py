@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.segmentation.titles import title_of
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire.project import find_project
+from mnemosyne.domain.wire.project import find_project, is_within
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, NotFound, UnknownEvent
 from mnemosyne.services import contexts, savings
@@ -164,6 +164,12 @@ async def _opening(archive: Archive, each: ListedSession, openings: Openings) ->
             return opening  # the session may be restored
         openings[each.stream] = opening
     return openings[each.stream]
+
+
+async def sessions_in(archive: Archive, folder: str) -> list[UUID]:
+    """The sessions whose client worked in a folder, or below it."""
+    streams = await archive.events.streams()
+    return [stream for stream in streams if is_within((await _read_opening(archive, stream)).project, folder)]
 
 
 async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:

@@ -1,5 +1,6 @@
 """A person's pins, releases and restores of objects."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 import attrs
@@ -15,6 +16,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, MemoryRestore, RefusedCall
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services import memories
+from mnemosyne.services.memories import Decided
 from mnemosyne.services.sessions import Archive
 
 
@@ -47,9 +49,7 @@ async def pin(
         until = None if turns is None else state.branches[found.branch].turns + turns
         return Pin(at=at, object=found.id, reason=reason, until_turn=until)
 
-    found = await memories.find(archive, object_id, session)
-    decided = await memories.decide(archive, found.stream, command, correlation_id)
-    return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+    return await _decide(archive, object_id, session, command, correlation_id)
 
 
 async def unpin(
@@ -60,9 +60,7 @@ async def unpin(
     def command(state: Session) -> Unpin:
         return Unpin(at=at, object=living(state.memory, object_id).id, reason=reason)
 
-    found = await memories.find(archive, object_id, session)
-    decided = await memories.decide(archive, found.stream, command, correlation_id)
-    return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+    return await _decide(archive, object_id, session, command, correlation_id)
 
 
 async def release(
@@ -78,9 +76,7 @@ async def release(
             raise BadEntry(why)
         return Release(at=at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)
 
-    found = await memories.find(archive, object_id, session)
-    decided = await memories.decide(archive, found.stream, command, correlation_id)
-    return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
+    return await _decide(archive, object_id, session, command, correlation_id)
 
 
 async def restore(
@@ -98,6 +94,12 @@ async def restore(
         turn = _count_turns(state, branch)
         return Request(at=at, object=each.id, branch=branch, turn=turn, after=granted.after, reason=reason)
 
+    return await _decide(archive, object_id, session, command, correlation_id)
+
+
+async def _decide(
+    archive: Archive, object_id: str, session: str | None, command: Callable[[Session], Decided], correlation_id: str
+) -> Pinning:
     found = await memories.find(archive, object_id, session)
     decided = await memories.decide(archive, found.stream, command, correlation_id)
     return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))

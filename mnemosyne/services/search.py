@@ -21,7 +21,7 @@ from mnemosyne.domain.recall.quoting import Quotable, Where, quote
 from mnemosyne.domain.recall.sources import current_first, find_named
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
-from mnemosyne.services import memories, projects
+from mnemosyne.services import memories, overviews
 from mnemosyne.services.sessions import Archive
 
 QUOTED_TOKENS = 400
@@ -92,7 +92,7 @@ async def search_sessions(
     """The best objects of every session of the archive, or of those that worked in a folder. Raises NotFound if none
     did.
     """
-    streams = await archive.events.streams() if folder is None else await projects.sessions_in(archive, folder)
+    streams = await archive.events.streams() if folder is None else await overviews.sessions_in(archive, folder)
     if folder is not None and not streams:
         raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
     result = await index.search_across(question, chosen, streams, limit)

@@ -7,12 +7,14 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.session.directory import display_steps, last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.figures import plural
 from mnemosyne.services.read_models import Question, ReadModels, Row
+from mnemosyne.services.sessions import Archive, read_stream
 
 
 @attrs.frozen
@@ -116,14 +118,16 @@ async def list_sessions(models: ReadModels, *, limit: int | None = None, only: U
     return SessionList(sessions, total, {row["session"]: DamagedSession(**row) for row in damaged})
 
 
-async def find_oversized(models: ReadModels, streams: Collection[UUID], wanted: int | None) -> list[UUID]:
-    """The sessions among these in which a managed request may have exceeded its window, to be read in full.
-
-    ``wanted`` is the window setting to use if none is recorded. Raises LogFailed.
+async def read_excesses(
+    archive: Archive, models: ReadModels, streams: Collection[UUID], wanted: int | None
+) -> Mapping[UUID, Sequence[Excess]]:
+    """The managed requests of these sessions that exceeded their window, by session; reads only sessions that may have
+    one. ``wanted`` is the window setting to use if none is recorded. Raises LogFailed.
     """
     about = {"streams": list(streams), "window": WINDOW if wanted is None else wanted}
-    (found,) = await models.answers(Question("timeline", "oversized", about))
-    return [row["stream"] for row in found]
+    (rows,) = await models.answers(Question("timeline", "oversized", about))
+    found = {row["stream"]: [*excesses(await read_stream(archive, row["stream"]), wanted)] for row in rows}
+    return {stream: each for stream, each in found.items() if each}
 
 
 def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:

@@ -2,12 +2,11 @@
 
 from uuid import UUID
 
-from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.decide import NoteImport, SwitchManaging, decide
+from mnemosyne.domain.session.decide import NoteImport, SwitchManaging
 from mnemosyne.domain.session.directory import find_import_time, off_since, operator_stream
 from mnemosyne.domain.session.state import Session
-from mnemosyne.errors import NotFound, VersionConflict
-from mnemosyne.services.memories import ATTEMPTS, fold
+from mnemosyne.errors import NotFound
+from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
 
 
@@ -50,18 +49,12 @@ async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
 
 
 async def _record(archive: Archive, stream: UUID, command: SwitchManaging | NoteImport, correlation_id: str) -> Session:
-    for remaining in reversed(range(ATTEMPTS)):
-        events = await archive.events.read(stream)
-        before = fold(events)
-        decided = decide(command, before)
-        if not decided:
-            return before
-        envelopes = tuple(Envelope(each, correlation_id, type(command).__name__) for each in decided)
-        try:
-            await archive.journal.append(Append(stream, len(events), envelopes))
-        except VersionConflict:
-            if not remaining:
-                raise
-        else:
-            return before
-    raise AssertionError("the last attempt returns or raises")
+    before = Session()
+
+    def ask(state: Session) -> SwitchManaging | NoteImport:
+        nonlocal before
+        before = state
+        return command
+
+    await memories.decide(archive, stream, ask, correlation_id)
+    return before

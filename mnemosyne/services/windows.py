@@ -43,7 +43,7 @@ from mnemosyne.services.sessions import Archive
 @attrs.frozen(kw_only=True)
 class Listing:
     """A window and its objects, and whether its branch is or was managed. ``planned`` is the planner's decision before
-    the next request; None if the branch is managed, or without ``list_with_plan``.
+    the next request; None if the branch is managed, or if it was not asked for.
     """
 
     stream: UUID
@@ -120,42 +120,25 @@ async def list_objects(
     models: ReadModels,
     session: str,
     branch: str,
-    turn: int | None,
+    turn: int | None = None,
     *,
-    wanted: Wanted,
+    wanted: Wanted = lambda kind, is_stale: True,
+    planning: tuple[int, ServerSettings] | None = None,
 ) -> Listing:
-    """The objects of a window: the current one from the working set, an earlier one from the log.
+    """The objects of a window: the current one from the working set, an earlier one from the log. With ``planning``
+    (``now`` and ``settings`` as in ``preview``), the planner's decision is added, for which the whole session is read
+    and folded.
 
     Raises NotFound, ContentForgotten.
     """
     live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
-    if live is not None:
-        return live
-    stream, _, found = await read_snapshot(archive, session, branch, turn)
-    return _from_log(stream, found, wanted)
-
-
-async def list_with_plan(
-    archive: Archive,
-    models: ReadModels,
-    session: str,
-    branch: str,
-    turn: int | None,
-    *,
-    wanted: Wanted,
-    now: int,
-    settings: ServerSettings,
-) -> Listing:
-    """The same with the planner's decision, for which the whole session is read and folded.
-
-    ``now`` and ``settings`` as in ``preview``. Raises NotFound, ContentForgotten.
-    """
-    live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
-    if live is not None and live.is_managed:
+    if live is not None and (planning is None or live.is_managed):
         return live
     stream, events, found = await read_snapshot(archive, session, branch, turn)
     listing = live or _from_log(stream, found, wanted)
-    return attrs.evolve(listing, planned=await preview(archive, stream, events, found, now, settings))
+    if planning is None:
+        return listing
+    return attrs.evolve(listing, planned=await preview(archive, stream, events, found, *planning))
 
 
 def _from_log(stream: UUID, found: MemorySnapshot, wanted: Wanted) -> Listing:

@@ -67,6 +67,7 @@ async def test_a_copy_leaves_the_original_caches_unchanged(log: StoppableLog) ->
     await apart.nearest(branches(loaded), request(LONG))
     assert b"new" not in loaded.bodies.known
     assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
+    assert [await Histories(loaded.bodies).of(branch) for branch in (*branches(loaded), None)] == [None] * 3
 
 
 async def test_size_of_cached_bodies_is_bounded(log: StoppableLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +104,3 @@ async def test_deleted_contents_are_in_no_cache(log: StoppableLog) -> None:
     loaded.bodies.forget()
     assert not loaded.bodies.known
     assert [loaded.bodies.find_held(branch) for branch in branches(loaded)] == [None, None]
-
-
-async def test_observed_branch_has_no_upstream_history(log: StoppableLog) -> None:
-    loaded = await session(log)
-    assert [await Histories(loaded.bodies).of(branch) for branch in (*branches(loaded), None)] == [None] * 3

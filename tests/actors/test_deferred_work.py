@@ -7,7 +7,7 @@ import attrs
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors.messages import CompleteDeferred, Finish, Interrupt
+from mnemosyne.actors.messages import CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
@@ -20,7 +20,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
-from tests.actors.support import CODEC, StoppableLog, Teller, events_of, open_actor, open_process, reply
+from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
 from tests.http.managing import Client, look, model_says, open_stage, recall, text
 
@@ -36,16 +36,16 @@ def answered(address: Address, usage: dict[str, Any], status: int = 200, error: 
     return Finish(at=9, address=address, status=status, reply=said, correlation_id="c")
 
 
-async def quiet(told: Teller) -> None:
+async def complete_deferred(teller: Teller) -> None:
     """Wait until the actor has done its deferred work: it does that before the next message."""
-    await told.actor.mailbox.post(CompleteDeferred()).wait()
+    await teller.actor.mailbox.post(CompleteDeferred()).wait()
 
 
 async def test_finished_turn_is_accounted_with_the_provider_s_usage() -> None:
     log = PlainLog(CODEC)
-    async with open_actor(log) as told:
-        await told.tell(answered(await told.begin("one " * 100), USAGE | {"cache_creation_input_tokens": 300}))
-        await quiet(told)
+    async with open_actor(log) as teller:
+        await teller.tell(answered(await teller.begin("one " * 100), USAGE | {"cache_creation_input_tokens": 300}))
+        await complete_deferred(teller)
     (event,) = accounted(await events_of(log))
     assert (event.branch, event.turn, event.attempt, event.mode) == ("main", 1, 1, Mode.OBSERVE)
     assert (event.began, event.at) == (1, 9)
@@ -55,61 +55,44 @@ async def test_finished_turn_is_accounted_with_the_provider_s_usage() -> None:
 
 async def test_only_the_last_request_of_a_growing_conversation_is_cached() -> None:
     long = "word " * 2_000
-    async with open_actor(PlainLog(CODEC)) as told:
+    async with open_actor(PlainLog(CODEC)) as teller:
         said: list[str] = [long]
         for number in range(6):
-            address = await told.begin(*said)
-            last = told.actor.bytes_held
-            await told.tell(answered(address, {}, 529, "overloaded_error"))  # nothing to account
-            await told.tell(answered(await told.begin(*said), USAGE))
+            address = await teller.begin(*said)
+            last = teller.actor.bytes_held
+            await teller.tell(answered(address, {}, 529, "overloaded_error"))  # nothing to account
+            await teller.tell(answered(await teller.begin(*said), USAGE))
             said += [f"{number}", long]
-        side = await told.begin(long * 6, max_tokens=1)
-        await told.tell(answered(side, USAGE))
-        await quiet(told)
-        assert told.actor.bytes_held < last + len(long) * 7  # the side call's
+        side = await teller.begin(long * 6, max_tokens=1)
+        await teller.tell(answered(side, USAGE))
+        await complete_deferred(teller)
+        assert teller.actor.bytes_held < last + len(long) * 7  # the side call's
 
 
-@pytest.mark.parametrize(("status", "error"), [(529, "overloaded_error"), (400, "invalid_request_error")])
-async def test_refused_request_is_not_accounted(status: int, error: str) -> None:
-    log = PlainLog(CODEC)
-    async with open_actor(log) as told:
-        await told.tell(answered(await told.begin("one"), {}, status, error))
-        await quiet(told)
-    assert accounted(await events_of(log)) == []
-
-
-async def test_interrupted_reply_is_accounted_if_it_was_billed() -> None:
+async def test_only_billed_replies_of_conversations_are_accounted() -> None:
     log = PlainLog(CODEC)
     part = Reply(b"{}", False, "msg", "m", None, {"input_tokens": 250, "output_tokens": 1}, None)
-    async with open_actor(log) as told:
-        for usage in (part, None):
-            address = await told.begin("one " * 100)
-            message = Interrupt(at=9, address=address, status=200, reply=usage, reason="left", correlation_id="c")
-            await told.tell(attrs.evolve(message, status=200 if usage else None))
-        await quiet(told)
+    title = recorded.dumps({"model": "m", "messages": [{"role": "user", "content": "A title?"}]})
+    async with open_actor(log) as teller:
+        for status, error in ((529, "overloaded_error"), (400, "invalid_request_error")):
+            await teller.tell(answered(await teller.begin("one"), {}, status, error))
+        await teller.tell(answered(await teller.begin(raw=title), USAGE))
+        for arrived in (part, None):
+            end = interrupt(await teller.begin("one " * 100), arrived)
+            await teller.tell(attrs.evolve(end, at=9, status=None if arrived is None else 200))
+        await complete_deferred(teller)
     (event,) = accounted(await events_of(log))
-    assert (event.attempt, event.actual.input) == (1, 250)
-
-
-async def test_side_calls_are_not_accounted() -> None:
-    log = PlainLog(CODEC)
-    async with open_actor(log) as told:
-        title = recorded.dumps({"model": "m", "messages": [{"role": "user", "content": "A title?"}]})
-        address = await told.begin(raw=title)
-        await told.tell(answered(address, USAGE))
-        await quiet(told)
-        assert address.branch.startswith("side")
-    assert accounted(await events_of(log)) == []
+    assert (event.branch, event.attempt, event.actual.input) == ("main-2", 1, 250)
 
 
 async def test_ledger_continues_after_a_restart() -> None:
     log = PlainLog(CODEC)
     texts = [f"{number} " + "words " * 2_000 for number in range(5)]
     for turn in (1, 2, 3):
-        async with open_actor(log) as told:
-            await told.tell(answered(await told.begin(*texts[: 2 * turn - 1]), {}))
-            await quiet(told)
-            state = told.actor.state
+        async with open_actor(log) as teller:
+            await teller.tell(answered(await teller.begin(*texts[: 2 * turn - 1]), {}))
+            await complete_deferred(teller)
+            state = teller.actor.state
         folded = Session()
         for event in await events_of(log):
             folded = evolve(folded, event)
@@ -130,13 +113,13 @@ class FullLog(PlainLog):
 
 async def test_deferred_account_is_written_before_the_next_turn_begins() -> None:
     log = FullLog(CODEC)
-    async with open_actor(log) as told:
-        await told.tell(answered(await told.begin("one " * 100), USAGE))
-        await quiet(told)
+    async with open_actor(log) as teller:
+        await teller.tell(answered(await teller.begin("one " * 100), USAGE))
+        await complete_deferred(teller)
         assert accounted(await events_of(log)) == []
         log.is_full = False
-        await told.tell(answered(await told.begin("one " * 100, "ok", "two"), USAGE))
-        await quiet(told)
+        await teller.tell(answered(await teller.begin("one " * 100, "ok", "two"), USAGE))
+        await complete_deferred(teller)
     assert [event.turn for event in accounted(await events_of(log))] == [1, 2]
 
 
@@ -191,9 +174,8 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
 
 
 async def test_simulated_cache_of_an_observed_session_matches_the_provider() -> None:
-    async with open_stage(
-        {"replies": [*[model_says(look())] * 4, model_says(text("Done."))]}, mode=Mode.OBSERVE
-    ) as stage:
+    replies = [*[model_says(look())] * 4, model_says(text("Done."))]
+    async with open_stage({"replies": replies}, mode=Mode.OBSERVE) as stage:
         await Client(stage.url).work("Look at it. " + "Words to fill the cache with. " * 300)
         await stage.events_until(TurnAccounted, 5)
         entered = accounted(await stage.events())

@@ -30,10 +30,10 @@ async def talked(log: PlainLog, *ends: int) -> Session:
     """The session after all requests, with another actor after each of the ``ends``."""
     state = Session()
     for first, last in zip((0, *ends), (*ends, len(BODIES)), strict=True):
-        async with open_actor(log) as told:
+        async with open_actor(log) as teller:
             for body in BODIES[first:last]:
-                await told.begin(raw=body)
-            state = told.actor.state
+                await teller.begin(raw=body)
+            state = teller.actor.state
     return state
 
 
@@ -41,11 +41,12 @@ def episodes(state: Session) -> list[MemoryObject]:
     return [each for each in state.memory.objects.values() if is_episode(each)]
 
 
-@pytest.mark.parametrize("ends", [(20,), (49,), (50,), (53, 66)])
-async def test_another_process_continues_the_same_episodes(ends: tuple[int, ...]) -> None:
-    found = [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC)))]
-    assert len(found) == 2
-    assert [(each.id, each.stub, each.links) for each in episodes(await talked(PlainLog(CODEC), *ends))] == found
+async def test_another_process_continues_the_same_episodes() -> None:
+    once, restarted = [episodes(await talked(PlainLog(CODEC), *ends)) for ends in ((), (20, 50, 53, 66))]
+    assert len(once) == 2
+    assert [(each.id, each.stub, each.links) for each in once] == [
+        (each.id, each.stub, each.links) for each in restarted
+    ]
 
 
 def with_a_stub(state: Session) -> Session:
@@ -72,23 +73,18 @@ async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
     return content
 
 
-async def test_a_search_finds_an_episode_by_its_topic_and_names_its_parts() -> None:
+async def test_an_episode_is_found_by_its_topic_and_asked_by_its_parts() -> None:
     log = PlainLog(CODEC)
     state = await talked(log)
     parser, billing = episodes(state)
-    said = await ask(log, state, "memory_search", query="episode about billing_helper", kind="conversation_phase")
-    assert f"#{billing.id} episode, turns {billing.first_turn}-{billing.last_turn}, made of #" in said
-    assert f"#{parts_of(billing)[0]}" in said
-    assert f"and {len(parts_of(billing)) - 10} more" in said
-    assert parser.stub not in said.partition(billing.stub)[0]
-
-
-async def test_a_question_about_an_episode_is_asked_of_its_parts() -> None:
-    log = PlainLog(CODEC)
-    state = await talked(log)
-    parser, billing = episodes(state)
-    assert "billing_node_3" in await ask(log, state, "memory_query", question="billing_node_3?", scope=f"#{billing.id}")
-    assert "billing_node_3" not in await ask(log, state, "memory_query", question="billing_node_3?", scope=parser.id)
+    result = await ask(log, state, "memory_search", query="episode about billing_helper", kind="conversation_phase")
+    assert f"#{billing.id} episode, turns {billing.first_turn}-{billing.last_turn}, made of #" in result
+    assert f"#{parts_of(billing)[0]}" in result
+    assert f"and {len(parts_of(billing)) - 10} more" in result
+    assert parser.stub not in result.partition(billing.stub)[0]
+    for scope, is_found in ((f"#{billing.id}", True), (parser.id, False)):
+        result = await ask(log, state, "memory_query", question="billing_node_3?", scope=scope)
+        assert ("billing_node_3" in result) is is_found
 
 
 async def test_other_sessions_do_not_wait_while_many_objects_are_made(
@@ -102,10 +98,10 @@ async def test_other_sessions_do_not_wait_while_many_objects_are_made(
 
     monkeypatch.setattr(deferred_work, "remember_in_steps", counted)
     monkeypatch.setattr(deferred_work, "MANY", 5)
-    async with open_actor(PlainLog(CODEC)) as told:
+    async with open_actor(PlainLog(CODEC)) as teller:
         for body in BODIES[:12]:
-            await told.begin(raw=body)
-            await told.begin(raw=body)  # by then the objects of the one before are made
+            await teller.begin(raw=body)
+            await teller.begin(raw=body)  # by then the objects of the one before are made
     loop = threading.get_ident()
     assert ran[0] == loop
     assert loop not in ran[-3:]

@@ -57,16 +57,21 @@ def number(said: str) -> int | None:
     return int(said) if said.isdigit() else None
 
 
-async def test_parsed_answer_has_its_cost_which_stays_reserved() -> None:
-    async with calls("12") as (helper, budget):
-        assert await helper.ask(PROMPT, number) == HelperReply(12, COST)
-    assert budget.reserved == COST
-
-
-async def test_unusable_answer_has_a_reason_and_the_same_cost() -> None:
-    async with calls("you owe me") as (helper, budget):
-        assert await helper.ask(PROMPT, number) == HelperReply(None, COST, "its answer cannot be used")
-    assert budget.reserved == COST
+@pytest.mark.parametrize(
+    ("answer", "reply"),
+    [
+        ("12", HelperReply(12, COST)),
+        ("you owe me", HelperReply(None, COST, "its answer cannot be used")),
+        (None, HelperReply(None, MOST, "no answer within 2 s")),
+    ],
+    ids=["parsed", "unusable", "late"],
+)
+async def test_reply_has_its_cost_which_stays_reserved(
+    answer: str | None, reply: HelperReply[int], autojump_clock: trio.testing.MockClock
+) -> None:
+    async with calls(answer) as (helper, budget):
+        assert await helper.ask(PROMPT, number) == reply
+    assert budget.reserved == reply.nanodollars
 
 
 @pytest.mark.parametrize(
@@ -79,12 +84,6 @@ async def test_failed_attempt_is_retried_and_counts_if_possibly_billed(
     async with calls(failure, "3") as (helper, budget):
         assert await helper.ask(PROMPT, number) == HelperReply(3, spent)
     assert budget.reserved == spent
-
-
-async def test_slow_call_is_abandoned_with_a_reason(autojump_clock: trio.testing.MockClock) -> None:
-    async with calls(None) as (helper, budget):
-        assert await helper.ask(PROMPT, number) == HelperReply(None, MOST, "no answer within 2 s")
-    assert budget.reserved == MOST
 
 
 async def test_without_budget_the_model_is_not_called_and_nothing_is_reserved() -> None:
@@ -114,16 +113,16 @@ async def test_failing_helper_is_paused(autojump_clock: trio.testing.MockClock) 
 
 
 async def test_breaker_closes_and_its_next_pause_is_longer(autojump_clock: trio.testing.MockClock) -> None:
-    async def resting(after: float) -> bool:
-        await trio.sleep(after)
+    async def is_resting_after(seconds: float) -> bool:
+        await trio.sleep(seconds)
         return breaker.resting
 
     breaker = Breaker()
     assert [breaker.note_failure() for _ in range(FAILURES)] == [False] * (FAILURES - 1) + [True]
-    assert await resting(FIRST_REST - 1)
-    assert not await resting(1)
+    assert await is_resting_after(FIRST_REST - 1)
+    assert not await is_resting_after(1)
     assert breaker.note_failure()
-    assert await resting(2 * FIRST_REST - 1)
+    assert await is_resting_after(2 * FIRST_REST - 1)
     breaker.note_success()
-    assert not await resting(1)
+    assert not await is_resting_after(1)
     assert not breaker.note_failure()

@@ -40,10 +40,6 @@ async def log() -> StoppableLog:
     return log
 
 
-async def test_loaded_session_is_the_fold_of_its_events(log: StoppableLog) -> None:
-    assert (await loaded(log)).state == evolve_all(Session(), await events_of(log))
-
-
 @pytest.mark.parametrize("times", [1, MANY])
 async def test_applying_events_together_equals_one_by_one(log: StoppableLog, times: int) -> None:
     one_by_one, together = fresh(log), fresh(log)
@@ -79,8 +75,9 @@ async def test_preview_keeps_one_state_per_call(log: StoppableLog) -> None:
     assert sum(isinstance(held, Session) for held in gc.get_objects()) <= before + 2
 
 
-async def test_contents_of_events_are_known_until_they_are_deleted(log: StoppableLog) -> None:
+async def test_a_loaded_session_is_the_fold_of_its_events_and_knows_their_contents(log: StoppableLog) -> None:
     session = await loaded(log)
+    assert session.state == evolve_all(Session(), await events_of(log))
     assert session.known
     assert set(await log.fetch(STREAM, sorted(session.known))) == session.known
     for event in decide(ForgetSession(at=9), session.state):
@@ -98,11 +95,15 @@ async def test_request_continues_the_branch_of_its_own_conversation(log: Stoppab
     assert command.base == "agent-1"
 
 
-async def test_reading_changes_nothing(log: StoppableLog) -> None:
+async def test_reading_a_request_and_changing_a_copy_leave_the_session_unchanged(log: StoppableLog) -> None:
     session = await loaded(log)
     before, known = session.state, set(session.known)
     await session.read_turn(arrived(LONG, "one", "u2", "two", LONG + "more"))
-    assert (session.state, session.known) == (before, known)
+    apart = session.apart()
+    for event in decide(ForgetSession(at=9), apart.state):
+        apart.note(event)
+    assert apart.state != session.state == before
+    assert session.known == known
 
 
 async def test_history_belongs_to_the_session_with_the_model_s_replies(log: StoppableLog) -> None:
@@ -120,16 +121,6 @@ async def test_continuing_the_end_matches_better_than_branching_off_before(log: 
     found = [await session.recognize(each) for each in (leaves, rewritten, goes_on)]
     assert found == sorted(found)
     assert [each.goes_on for each in found] == [False, False, True]
-
-
-async def test_a_copy_leaves_the_session_unchanged(log: StoppableLog) -> None:
-    session = await loaded(log)
-    before, known = session.state, set(session.known)
-    apart = session.apart()
-    for event in decide(ForgetSession(at=9), apart.state):
-        apart.note(event)
-    assert apart.state != session.state == before
-    assert session.known == known
 
 
 async def test_invalid_unicode_in_a_name_is_stored_as_valid_text(log: StoppableLog) -> None:

@@ -76,17 +76,17 @@ def calls(address: Address) -> AnswerCalls:
     return AnswerCalls(at=5, address=address, round=end, correlation_id="c")
 
 
-async def told(process: Process, message: Message) -> Answer:
+async def post(process: Process, message: Message) -> Answer:
     _, asked = process.registry.ask(IDENTITY, message)
     return await asked.wait()
 
 
 async def begun(process: Process, asking: ArrivedRequest) -> Address:
     """A turn for which the actor decides what is sent."""
-    proposed = await told(process, Prepare(request=asking))
+    proposed = await post(process, Prepare(request=asking))
     assert isinstance(proposed, UpstreamPlan)
     assert proposed.proposal is not None
-    answer = await told(process, Begin(request=asking, outgoing=proposed.proposal))
+    answer = await post(process, Begin(request=asking, outgoing=proposed.proposal))
     assert isinstance(answer, Begun)
     return answer.address
 
@@ -115,25 +115,25 @@ def test_concurrent_turns_and_attempts_are_rebuilt_and_reloaded(
     async def story() -> None:
         log = StoppableLog()
         async with open_process(log) as process:
-            said = (LONG, "an answer", "and more", "another", "and yet more")
+            texts = (LONG, "an answer", "and more", "another", "and yet more")
             await begun(process, arrived(LONG))
             addresses = [
                 await begun(
-                    process, arrived(*said[: 2 * turn + 1], max_tokens=limit, **({"x": "y" * 300} if odd else {}))
+                    process, arrived(*texts[: 2 * turn + 1], max_tokens=limit, **({"x": "y" * 300} if odd else {}))
                 )
                 for turn, limit, odd in requests
             ]
             order.shuffle(addresses)
             for address in addresses:
-                answer = await told(process, calls(address))
+                answer = await post(process, calls(address))
                 assert isinstance(answer, UpstreamPlan)
                 assert answer.proposal is not None
                 body = answer.proposal.body
                 next_ = NextRound(at=6, address=address, body=body, request=b"", correlation_id="c")
-                assert await told(process, next_) is not None
+                assert await post(process, next_) is not None
         await assert_rebuilt(log)
         async with open_process(log) as process:
-            await begun(process, arrived(*said, "yes", "go on"))
+            await begun(process, arrived(*texts, "yes", "go on"))
         await assert_rebuilt(log)
 
     trio.run(story)
@@ -152,20 +152,20 @@ async def test_refused_turn_is_dropped() -> None:
 
 async def test_late_end_of_a_turn_does_not_change_the_next_turn_s_reply() -> None:
     log = StoppableLog()
-    said = (LONG, "an answer", "and more")
+    texts = (LONG, "an answer", "and more")
     async with open_process(log) as process:
         first = await begun(process, arrived(LONG))
-        second = await begun(process, arrived(*said))
-        await told(process, calls(first))
+        second = await begun(process, arrived(*texts))
+        await post(process, calls(first))
         for address in (first, second):
-            await told(process, interrupt(address, None))
-        going_on = await proposed_for(process, *said, "yes", "go on")
+            await post(process, interrupt(address, None))
+        going_on = await proposed_for(process, *texts, "yes", "go on")
     async with open_process(log) as process:
-        assert await proposed_for(process, *said, "yes", "go on") == going_on
+        assert await proposed_for(process, *texts, "yes", "go on") == going_on
 
 
 async def proposed_for(process: Process, *texts: str) -> bytes:
-    answer = await told(process, Prepare(request=arrived(*texts)))
+    answer = await post(process, Prepare(request=arrived(*texts)))
     assert isinstance(answer, UpstreamPlan)
     assert answer.proposal is not None
     return answer.proposal.body

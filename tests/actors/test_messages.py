@@ -9,7 +9,7 @@ from mnemosyne.actors import messages
 from mnemosyne.actors.messages import ArrivedRequest, Fallback, Identity
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
-from tests.actors.support import IDENTITY, SECRET, headers, request
+from tests.actors.support import IDENTITY, SECRET
 
 CLASSES = [each for _, each in inspect.getmembers(messages, attrs.has) if each.__module__ == messages.__name__]
 
@@ -34,11 +34,3 @@ def test_session_identity_ignores_whether_its_origin_is_known() -> None:
     assert hash(attrs.evolve(IDENTITY, is_known=False)) == hash(IDENTITY)
     assert attrs.evolve(IDENTITY, stream=UUID(int=1)) != IDENTITY
     assert isinstance(IDENTITY, Identity)
-
-
-def test_headers_are_parsed_once() -> None:
-    arrived = ArrivedRequest(
-        at=1, headers=headers("s", agent="a"), raw=request("u1"), correlation_id="c", dialect=MESSAGES
-    )
-    assert (arrived.client_headers.external_id, arrived.client_headers.agent_id) == ("s", "a")
-    assert arrived.client_headers is arrived.client_headers

@@ -4,8 +4,7 @@ import math
 
 import attrs
 
-from mnemosyne.actors.patience import COMMITS_AWAITED, USUAL, Patience
-from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.actors.patience import COMMITS_AWAITED, USUAL
 
 
 def test_recording_delays_a_reply_by_at_most_half_a_second() -> None:
@@ -26,11 +25,6 @@ def test_a_request_waits_longer_only_for_a_database_that_is_slow() -> None:
 
 def test_every_limit_is_positive_and_finite() -> None:
     assert all(0 < seconds < float("inf") for seconds in attrs.astuple(USUAL))
-
-
-def test_usual_patience_is_the_default_of_servers() -> None:
-    assert Patience() == USUAL
-    assert (SessionRegistry.__init__.__kwdefaults__ or {})["patience"] is USUAL
 
 
 def test_setting_multiplies_every_limit() -> None:

@@ -1,6 +1,5 @@
 """A question waits for a helper for a limited time, and much shorter if no worker takes it."""
 
-import pytest
 import trio
 import trio.testing
 
@@ -42,9 +41,7 @@ async def test_untaken_question_times_out_soon(autojump_clock: trio.testing.Mock
     assert scope.cancelled_caught
 
 
-async def test_late_answer_to_a_question_is_dropped(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_late_answer_and_answer_without_a_question_are_dropped(autojump_clock: trio.testing.MockClock) -> None:
     questions, numbers = HelperQuestions(), list[int]()
 
     async def take() -> None:
@@ -53,9 +50,5 @@ async def test_late_answer_to_a_question_is_dropped(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
         assert await questions.ask(ONE, USUAL) is None
-    assert not questions.answer(numbers[0], answer_of(ONE))
-
-
-@pytest.mark.parametrize("number", [0, 7])
-async def test_answer_without_a_question_is_dropped(number: int) -> None:
-    assert not HelperQuestions().answer(number, None)
+    for number in (numbers[0], 7):
+        assert not questions.answer(number, answer_of(ONE))

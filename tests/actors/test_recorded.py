@@ -139,7 +139,7 @@ FILES = (
 
 @pytest.mark.parametrize("file", FILES, ids=attrgetter("stem"))
 async def test_the_beginning_of_recorded_sessions_is_one_branch_and_rebuilt(file: Path) -> None:
-    for session in sessions(file)[::10]:
+    for session in sessions(file)[::25]:
         await check_session(session, limit=15)
 
 

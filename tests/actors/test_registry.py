@@ -9,15 +9,12 @@ import trio
 from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SHORTEST_PAUSE, SWEEP_SECONDS
-from mnemosyne.actors.session import WAITING
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.errors import LogUnavailable
 from tests.actors.support import (
     IDENTITY,
     OK,
     STREAM,
-    Process,
     StoppableLog,
     begin,
     events_of,
@@ -120,16 +117,6 @@ async def test_unloaded_session_frees_its_bodies_at_once(autojump_clock: trio.te
 NAMES = ("long 0", "long 1", "long 2", "under way", "short")
 
 
-async def test_messages_beyond_the_mailbox_size_are_refused() -> None:
-    log = StoppableLog()
-    log.away = True
-    async with open_process(log) as process:
-        for _ in range(WAITING):
-            process.registry.ask(IDENTITY, begin("u1"))
-        with pytest.raises(LogUnavailable, match=f"{WAITING} commands are already wait"):
-            process.registry.ask(IDENTITY, begin("u1"))
-
-
 async def test_a_failed_actor_is_replaced_and_others_live_on() -> None:
     log = StoppableLog()
     other = Identity(stream=stream_of("t", "other"), tenant="t", external_id="other")
@@ -146,14 +133,7 @@ async def test_a_failed_actor_is_replaced_and_others_live_on() -> None:
         assert process.registry.ask(other, begin("v1"))[0] is untouched
 
 
-async def test_gaps_add_up_until_they_are_taken() -> None:
-    async with open_process(StoppableLog()) as process:
-        note_two(process)
-        assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
-        assert process.registry.take_gap(STREAM) is None
-
-
-async def test_returned_gap_keeps_its_start() -> None:
+async def test_gaps_add_up_until_they_are_taken_and_a_returned_one_keeps_its_start() -> None:
     async with open_process(StoppableLog()) as process:
         process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
         taken = process.registry.take_gap(STREAM)
@@ -161,8 +141,4 @@ async def test_returned_gap_keeps_its_start() -> None:
         process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))
         process.registry.note_gap(STREAM, taken)  # it could not be recorded
         assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")
-
-
-def note_two(process: Process) -> None:
-    process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
-    process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))
+        assert process.registry.take_gap(STREAM) is None

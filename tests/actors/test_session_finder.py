@@ -1,6 +1,7 @@
 """A request goes to the session that it belongs to, under any name and however slowly sessions answer."""
 
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
 
@@ -33,20 +34,17 @@ from tests.actors.support import (
 from tests.domain.recorded import dumps
 
 
-async def test_nested_sub_agents_belong_to_the_root_session() -> None:
+@pytest.mark.parametrize("restart", [False, True])
+async def test_nested_sub_agents_are_branches_of_the_root_session(restart: bool) -> None:
     log = StoppableLog()
-    async with open_process(log) as process:
-        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child"), ("deeper", "grandchild")):
-            assert await root_of(process, own, parent) == "root"
-        assert await root_of(process, "another", None) == "another"
-
-
-async def test_restarted_server_reads_the_agents_parents_from_the_log() -> None:
-    log = StoppableLog()
-    for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-        async with open_process(log) as process:
+    async with AsyncExitStack() as stack:
+        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
+            if restart or own == "root":
+                await stack.aclose()
+                process = await stack.enter_async_context(open_process(log))
             assert await root_of(process, own, parent) == "root"
             await process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"), MESSAGES).note_begun()
+        assert await root_of(process, "another", None) == "another"
     assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
@@ -80,15 +78,6 @@ async def root_of(process: Process, own: str, parent: str | None) -> str:
 def of_opencode(own: str, parent: str | None) -> tuple[tuple[str, str], ...]:
     named = (("user-agent", "opencode/1.18.33"), ("x-session-id", own))
     return (*named, ("x-parent-session-id", parent)) if parent else named
-
-
-async def test_opencodes_nested_sub_agents_are_branches_of_one_session() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
-            turn = process.opener.open_turn(of_opencode(own, parent), request(f"from {own}"), MESSAGES)
-            await turn.note_begun()
-    assert turns(await events_of(log, stream_of("t", "root"))) == ["main 1", "agent-1 1", "agent-2 1"]
 
 
 async def test_history_under_another_name_belongs_to_its_managed_session() -> None:

@@ -46,8 +46,8 @@ def test_a_request_reaches_no_session_but_those_of_its_key_s_tenant(asked: list[
             owners: dict[object, str] = {}
             for key, form, session in asked:
                 name, _, value = form.format(key).partition(":")
-                said = [*headers(session), (name, value)] if session else [(name, value)]
-                turn = opener.open_turn(tuple(said), request("Where is it?", "There.", "And now?"), MESSAGES)
+                sent = [*headers(session), (name, value)] if session else [(name, value)]
+                turn = opener.open_turn(tuple(sent), request("Where is it?", "There.", "And now?"), MESSAGES)
                 turn.note_sent()
                 await turn.note_begun()
                 found = await turn.identity()
@@ -74,9 +74,9 @@ async def test_missing_tenant_row_is_logged_once_without_the_credential(caplog: 
 def test_rows_are_read_from_a_table_or_text(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'[tenant_keys]\n{SHA} = "red"\n')
-    told = load({}, {"HOME": str(tmp_path)}, config_file=file).tenant_keys
-    assert told == (TenantKey(SHA, "red"),)
-    assert load({"tenant_keys": render(told)}, {"HOME": str(tmp_path)}).tenant_keys == told
+    read = load({}, {"HOME": str(tmp_path)}, config_file=file).tenant_keys
+    assert read == (TenantKey(SHA, "red"),)
+    assert load({"tenant_keys": render(read)}, {"HOME": str(tmp_path)}).tenant_keys == read
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ async def test_named_tenant_takes_precedence_over_the_key_s() -> None:
         opener = opener_of(log, process.opener)
         for of_tenant, tenant in ((opener.of_keys[digest("key-of-blue")], "blue"), (None, "red")):
             chosen = attrs.evolve(opener, of_tenant=None if of_tenant is None else lambda name: of_tenant)  # noqa: B023
-            said = (*headers("s"), ("x-api-key", "key-of-red"), ("X-Mnemosyne-Tenant", " blue "))
-            found = await chosen.open_turn(said, request("Hello"), MESSAGES).identity()
+            sent = (*headers("s"), ("x-api-key", "key-of-red"), ("X-Mnemosyne-Tenant", " blue "))
+            found = await chosen.open_turn(sent, request("Hello"), MESSAGES).identity()
             assert found.tenant == tenant

@@ -12,7 +12,7 @@ import trio.testing
 
 from mnemosyne.actors.loaded import MANY_PLACES
 from mnemosyne.actors.managed_turn import ManagedTurn
-from mnemosyne.actors.threads import HUGE, LARGE, SLICE_SECONDS, is_much, make_in_slices, read_in_thread, run_in_thread
+from mnemosyne.actors.threads import HUGE, LARGE, SLICE_SECONDS, is_much, make_in_slices, read_in_thread
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
@@ -24,7 +24,7 @@ from tests.actors.support import OK, Process, StoppableLog, headers, open_proces
 from tests.domain.recorded import dumps
 
 MANY_BLOCKS = [{"type": "text", "text": "x"}] * 4_000
-MANY_KEYS = {f"key{number}": number for number in range(8_000)}
+MANY_KEYS = {f"key{number}": "x" * 50 for number in range(2_000)}
 HOSTILE = {
     "blocks": dumps({"model": "m", "messages": [{"role": "user", "content": MANY_BLOCKS}], "tools": [{"name": "n"}]}),
     "keys": dumps({"model": "m", **MANY_KEYS, "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}),
@@ -49,11 +49,11 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def turn(process: Process, raw: bytes, *given: tuple[str, str], mode: Mode = Mode.OBSERVE) -> None:
-    told = process.opener.open_turn(given, raw, MESSAGES, None, mode)
-    await told.prepare()
-    told.note_sent()
-    await told.note_begun()
-    await told.note_finished(OK, reply("ok"))
+    sent = process.opener.open_turn(given, raw, MESSAGES, None, mode)
+    await sent.prepare()
+    sent.note_sent()
+    await sent.note_begun()
+    await sent.note_finished(OK, reply("ok"))
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,6 @@ async def test_only_new_bytes_decide_about_the_thread(on_the_loop: list[int]) ->
     assert not is_much(b"{}")
     assert (await read_in_thread(more, before)).transcript == (await read_in_thread(more)).transcript
     assert len(on_the_loop) == 1
-
-
-async def test_small_work_runs_without_yielding() -> None:
-    coroutine = run_in_thread(lambda: 7, in_thread=False)
-    with pytest.raises(StopIteration) as ended:
-        coroutine.send(None)
-    assert ended.value.value == 7
 
 
 async def test_sliced_work_yields_to_other_tasks_and_sliced_work(

@@ -1,6 +1,7 @@
 """The memory tools' answers from a session's objects, and their events."""
 
 import json
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import UUID
@@ -25,8 +26,6 @@ from mnemosyne.domain.objects.events import (
     ObjectFaulted,
     ObjectReleased,
     ObjectRestored,
-    ObjectSuperseded,
-    Supersession,
 )
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -37,7 +36,6 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.text.passages import Passage
-from mnemosyne.domain.tools.memory_tools import LEAST_ANSWER
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import LogUnavailable
@@ -45,6 +43,7 @@ from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps
 
 LOGIN = "def login(user):\n    return check(user, PASSWORD_FILE)\n" + "# nothing here\n" * 40
+PORT_QUESTION = "which port does the server listen on?"
 PORT = "server:\n  port: 8443\n  host: example.invalid\n" + "# a comment on the weather\n" * 40
 
 
@@ -97,13 +96,13 @@ def evicted_from_main(object_id: str) -> ObjectDegraded:
 async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     log = PlainLog(CODEC)
     more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 4
-    async with open_actor(log) as told:
+    async with open_actor(log) as teller:
         body = {"model": "claude-opus-5-5", "tools": [{"name": "Read"}]}
         messages = reading(("/src/login.py", login), ("/etc/server.yaml", PORT))
-        await told.begin(raw=dumps({**body, "messages": messages}))
-        await told.begin(raw=dumps({**body, "messages": [*messages, *more]}))
-        await told.begin(raw=dumps({**body, "messages": [*messages, *more, *more]}))
-        state = told.actor.state
+        await teller.begin(raw=dumps({**body, "messages": messages}))
+        await teller.begin(raw=dumps({**body, "messages": [*messages, *more]}))
+        await teller.begin(raw=dumps({**body, "messages": [*messages, *more, *more]}))
+        state = teller.actor.state
     found = Asked(log, state)
     for each in state.memory.objects.values() if evicted else ():
         if each.places and each.source_tool == "Read":
@@ -113,7 +112,7 @@ async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
 
 async def test_query_is_answered_verbatim_with_a_correct_location() -> None:
     ask = await asked()
-    text, failed, events = await ask("memory_query", question="which port does the server listen on?")
+    text, failed, events = await ask("memory_query", question=PORT_QUESTION)
     assert not failed
     assert "port: 8443" in text
     assert f"#{ask.id_of('server.yaml')}" in text
@@ -130,7 +129,7 @@ async def test_query_is_answered_verbatim_with_a_correct_location() -> None:
     assert events == ()
 
 
-async def test_a_restore_brings_the_whole_text_once() -> None:
+async def test_an_object_is_restored_in_full_once() -> None:
     ask = await asked()
     wanted = ask.id_of("login.py")
     text, failed, events = await ask("memory_restore", object_id=f"#{wanted}", reason="to edit it")
@@ -153,49 +152,31 @@ async def test_calls_of_one_round_see_each_other_s_effects() -> None:
     assert ["is_error" in json.loads(result) for result in answers.results.values()] == [False, True]
 
 
-async def test_a_turn_gets_three_objects_or_answers_and_the_next_turn_three_more() -> None:
-    ask = await asked()
-    for _ in range(3):
-        assert not (await ask("memory_query", question="which port does the server listen on?"))[1]
-    assert (await ask("memory_query", question="which port does the server listen on?"))[1]
-    ask.spent = Spent()
-    assert not (await ask("memory_query", question="which port does the server listen on?"))[1]
-
-
-async def test_a_search_names_objects_and_changes_nothing() -> None:
-    ask = await asked()
-    text, failed, events = await ask("memory_search", query="login password")
-    assert not failed
-    assert text.index(f"#{ask.id_of('login.py')}")
-    assert f"#{ask.id_of('server.yaml')}" not in text
-    assert events == ()
-
-
 async def test_repeated_early_request_sees_nothing_of_later_turns() -> None:
     """Two conversations may begin with the same messages, and are indistinguishable then."""
     later = [{"role": "assistant", "content": "It is this."}, {"role": "user", "content": f"Keep it: {PORT}"}]
     log = PlainLog(CODEC)
-    async with open_actor(log) as told:
+    async with open_actor(log) as teller:
         body = {"model": "claude-opus-5-5", "tools": [{"name": "Read"}]}
         messages = reading(("/src/login.py", LOGIN))
         for sent in (messages[:1], messages, [*messages, *later]):
-            await told.begin(raw=dumps({**body, "messages": sent}))
-        ask = Asked(log, told.actor.state)
+            await teller.begin(raw=dumps({**body, "messages": sent}))
+        ask = Asked(log, teller.actor.state)
     wanted = ask.id_of("login.py")
-    for turn, is_told in ((1, False), (2, True), (3, True)):
+    for turn, is_within_reach in ((1, False), (2, True), (3, True)):
         ask.address = Address("main", turn, 2)
         ask.state = evolve(ask.state, evicted_from_main(wanted))
         ask.spent = Spent()
         restored, _, events = await ask("memory_restore", object_id=wanted, reason="r")
-        assert ("PASSWORD_FILE" in restored, bool(events)) == (is_told, is_told)
+        assert ("PASSWORD_FILE" in restored, bool(events)) == (is_within_reach, is_within_reach)
         for call in (
             {"name": "memory_query", "question": "login user check password"},
             {"name": "memory_search", "query": "login password"},
         ):
             text, _, events = await ask(**call)
-            assert (wanted in text or "PASSWORD_FILE" in text) is is_told
+            assert (wanted in text or "PASSWORD_FILE" in text) is is_within_reach
             assert "8443" not in text or turn == 3
-            assert is_told or events == ()
+            assert is_within_reach or events == ()
 
 
 async def test_release_is_recorded() -> None:
@@ -261,38 +242,14 @@ async def test_index_hit_is_quoted_from_the_object_itself() -> None:
     assert f"#{wanted}" in text
 
 
-async def test_long_line_is_quoted_up_to_the_available_room() -> None:
-    ask = await asked(login="PASSWORD_FILE = [" + "'one more entry', " * 2_000 + "]")
-    text, failed, events = await ask("memory_query", question="where is the PASSWORD_FILE?", max_tokens=LEAST_ANSWER)
-    assert not failed
-    assert "PASSWORD_FILE = ['one more entry'" in text
-    (fault,) = events
-    assert isinstance(fault, ObjectFaulted)
-    assert (fault.kind, fault.object) == (FaultKind.MICRO, ask.id_of("login.py"))
-    assert 0 < fault.tokens <= LEAST_ANSWER
-
-
-async def test_hit_without_the_question_s_words_is_only_named_by_a_search() -> None:
-    index = Index(None)
-    ask = await asked_with(index)
-    index.answer = hits((ask.id_of("login.py"), 0, 70))
-    text, failed, events = await ask("memory_query", question="which doors lead in?")
-    assert (failed, events) == (False, ())
-    assert "Not in memory" in text
+async def test_irrelevant_hit_is_no_answer_but_is_named_by_a_search() -> None:
+    ask = await asked_with(Index(None))
+    for answer in (SearchResult(), hits((ask.id_of("login.py"), 0, 70))):
+        ask = await asked_with(Index(answer))
+        text, failed, events = await ask("memory_query", question="which doors lead in?")
+        assert (failed, events) == (False, ())
+        assert "Not in memory" in text
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
-
-
-async def test_path_finds_its_file_and_an_outdated_version_is_marked() -> None:
-    ask = await asked_with(Index(SearchResult()))
-    wanted = ask.id_of("login.py")
-    old = ObjectSuperseded(at=4, object=wanted, branch="main", by=None, how=Supersession.EDITED)
-    ask.state = evolve(ask.state, old)
-    for path in ("/src/login.py", "src/login.py", "login.py"):
-        text, failed, _ = await ask("memory_search", query=path)
-        assert not failed
-        assert f"#{wanted} L3, file_context, turn 1, " in text
-        assert ", out of date\n" in text
-        assert "server.yaml" not in text
 
 
 async def test_every_answer_counts_unindexed_objects() -> None:
@@ -301,16 +258,11 @@ async def test_every_answer_counts_unindexed_objects() -> None:
     each = ask.state.memory.objects[ask.id_of("login.py")]
     objects = {**ask.state.memory.objects, each.id: attrs.evolve(each, admission=outside)}
     ask.state = attrs.evolve(ask.state, memory=attrs.evolve(ask.state.memory, objects=objects))
-    for question in ("which port does the server listen on?", "zebra migration routes?"):
-        assert "1 object is not indexed" in (await ask("memory_query", question=question))[0]
-        assert "1 object is not indexed" in (await ask("memory_search", query=question))[0]
-
-
-async def test_no_relevant_hit_gives_no_answer() -> None:
-    ask = await asked_with(Index(SearchResult()))
-    text, failed, events = await ask("memory_query", question="which port does the server listen on?")
-    assert (failed, events) == (False, ())
-    assert "Not in memory" in text
+    for call in (
+        {"name": "memory_query", "question": PORT_QUESTION},
+        {"name": "memory_search", "query": "zebra routes"},
+    ):
+        assert "1 object is not indexed" in (await ask(**call))[0]
 
 
 @pytest.mark.parametrize(
@@ -321,24 +273,10 @@ async def test_words_decide_when_the_index_is_late(
 ) -> None:
     ask = await asked_with(Index(answer))
     began = trio.current_time()
-    text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
+    text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
     assert not failed
     assert "port: 8443" in text
     assert trio.current_time() - began <= USUAL.index
-
-
-class Standing:
-    """A content store that hangs after ``answers`` answers."""
-
-    def __init__(self, contents: ContentStore, answers: int) -> None:
-        self._contents = contents
-        self._left = answers
-
-    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        self._left -= 1
-        if self._left < 0:
-            await trio.sleep_forever()
-        return await self._contents.fetch(stream, digests)
 
 
 @pytest.mark.parametrize("answer", [SearchResult(missing=99), RuntimeError("a bug")], ids=["late", "an error of ours"])
@@ -346,7 +284,7 @@ async def test_unanswerable_call_is_refused_and_earlier_calls_keep_their_answers
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, Standing(ask.log, 1), ask.log), ActorServices(Index(answer)))
+    ask.answering = FromMemory(Bodies(STREAM, Reads(ask.log, 1), ask.log), ActorServices(Index(answer)))
     calls = [
         HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
         HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
@@ -372,30 +310,33 @@ async def test_slow_computation_does_not_time_out_an_answer(
 
     monkeypatch.setattr(texts, "in_thread", slowly)
     ask = await asked()
-    text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
+    text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
     assert not failed
     assert "port: 8443" in text
 
 
-async def test_compared_objects_are_read_in_one_query() -> None:
-    ask = await asked()
-    counting = Counting(ask.log)
-    ask.answering = FromMemory(Bodies(STREAM, counting, ask.log), ActorServices())
-    text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
-    assert (failed, "port: 8443" in text) == (False, True)
-    assert counting.fetched == 2, "once to compare, once to quote"
+class Reads:
+    """A content store that counts its reads and hangs after the first ``answers`` ones."""
 
-
-class Counting:
-    """A store of contents that counts how often it is asked."""
-
-    def __init__(self, contents: ContentStore) -> None:
+    def __init__(self, contents: ContentStore, answers: float = math.inf) -> None:
         self._contents = contents
-        self.fetched = 0
+        self._answers = answers
+        self.count = 0
 
     async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        self.fetched += 1
+        self.count += 1
+        if self.count > self._answers:
+            await trio.sleep_forever()
         return await self._contents.fetch(stream, digests)
+
+
+async def test_compared_objects_are_read_in_one_query() -> None:
+    ask = await asked()
+    reads = Reads(ask.log)
+    ask.answering = FromMemory(Bodies(STREAM, reads, ask.log), ActorServices())
+    text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
+    assert (failed, "port: 8443" in text) == (False, True)
+    assert reads.count == 2, "once to compare, once to quote"
 
 
 async def test_objects_missing_in_the_index_are_compared_by_words() -> None:
@@ -420,7 +361,7 @@ async def test_comparison_without_the_index_is_bounded() -> None:
     assert "PASSWORD_FILE" not in text
     text, _, _ = await ask("memory_query", question="who checks the PASSWORD_FILE?", scope=ask.id_of("login.py"))
     assert "return check(user, PASSWORD_FILE)" in text, "what is named is read, however large"
-    text, _, _ = await ask("memory_query", question="which port does the server listen on?")
+    text, _, _ = await ask("memory_query", question=PORT_QUESTION)
     assert "port: 8443" in text
 
 
@@ -432,7 +373,7 @@ async def test_unreadable_object_does_not_prevent_quotes_of_others() -> None:
     ask.state = attrs.evolve(ask.state, memory=attrs.evolve(memory, objects={**memory.objects, lost.id: lost}))
     _, failed, _ = await ask("memory_restore", object_id=lost.id, reason="r")
     assert failed
-    text, failed, _ = await ask("memory_query", question="which port does the server listen on?")
+    text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
     assert not failed
     assert "port: 8443" in text
 

@@ -80,20 +80,6 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
     assert body == b"".join(FRAMES)
 
 
-async def test_nothing_reaches_the_client_while_the_request_is_not_durable(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    log = StoppableLog()
-    async with open_process(log, patience=USUAL) as process:
-        log.hang()
-        relay = relay_of(process, Provider())
-        with trio.move_on_after(USUAL.database * 0.9) as waited:
-            await relay.client.head()
-        assert waited.cancelled_caught
-        log.flowing.set()
-        assert (await relay.client.head()).status == 200
-
-
 async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -107,26 +93,33 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
     assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
 
 
-async def test_a_reply_that_ends_too_early_is_interrupted_with_what_came() -> None:
+@pytest.mark.parametrize(
+    ("provider", "status", "reason"),
+    [
+        (Provider(FRAMES[:2]), 200, "the provider's stream ended before its last event"),
+        (Provider(FRAMES), 200, "the client left"),
+        (Provider(failure=UpstreamFailed("no connection")), None, "no connection"),
+    ],
+    ids=["cut by the provider", "cut by the client", "unreachable"],
+)
+async def test_turn_without_a_complete_reply_is_interrupted(
+    provider: Provider, status: int | None, reason: str
+) -> None:
     log = StoppableLog()
     async with open_process(log) as process:
-        relay = relay_of(process, Provider(FRAMES[:2]))
-        assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(FRAMES[:2])
+        relay = relay_of(process, provider)
+        if status is None:
+            with pytest.raises(UpstreamFailed):
+                await relay.client.head()
+        elif reason == "the client left":
+            await relay.client.head()
+            relay.client.abandon()
+        else:
+            assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(provider.frames)
     interrupted = of_turns(await events_of(log))[-1]
     assert isinstance(interrupted, TurnInterrupted)
-    assert (interrupted.status, interrupted.reason) == (200, "the provider's stream ended before its last event")
-    assert interrupted.reply is not None
-
-
-async def test_disconnecting_client_interrupts_its_turn() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        relay = relay_of(process, Provider())
-        await relay.client.head()
-        relay.client.abandon()
-    interrupted = of_turns(await events_of(log))[-1]
-    assert isinstance(interrupted, TurnInterrupted)
-    assert interrupted.reason == "the client left"
+    assert (interrupted.status, interrupted.reason) == (status, reason)
+    assert (interrupted.reply is None) is (status is None)
 
 
 async def test_unread_reply_is_closed_with_its_exchange() -> None:
@@ -140,17 +133,6 @@ async def test_unread_reply_is_closed_with_its_exchange() -> None:
         relay.client.abandon()
         await wait_all_tasks_blocked()
         assert provider.closed
-
-
-async def test_a_provider_that_cannot_be_reached_leaves_a_turn_without_a_reply() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        relay = relay_of(process, Provider(failure=UpstreamFailed("no connection")))
-        with pytest.raises(UpstreamFailed):
-            await relay.client.head()
-    interrupted = of_turns(await events_of(log))[-1]
-    assert isinstance(interrupted, TurnInterrupted)
-    assert (interrupted.status, interrupted.reply) == (None, None)
 
 
 async def test_unnamed_sessions_beyond_the_cache_are_found_in_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:

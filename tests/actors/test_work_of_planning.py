@@ -1,6 +1,5 @@
 """What planning does for a request is counted, not timed: it does not grow with the session."""
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +28,7 @@ from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import CODEC, IDENTITY, PATIENT, events_of, headers, salt
 from tests.domain.recorded import dumps
 
-WINDOW = 12_000
+WINDOW = 8_000
 MODEL = "claude-opus-5-5"
 SAID = {"role": "user", "content": [{"type": "text", "text": "Read all of it, and change what is wrong."}]}
 
@@ -131,9 +130,9 @@ async def test_planning_cost_depends_on_the_window_not_on_session_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counted = Counted(monkeypatch)
-    log = await played(250, counted)
+    log = await played(160, counted)
     assert len([event for event in await events_of(log) if isinstance(event, EpochBegan)]) > 3
-    check(counted, (40, 140), (150, 250))
+    check(counted, (20, 90), (90, 160))
 
 
 @pytest.mark.soak
@@ -143,8 +142,3 @@ async def test_planning_cost_at_turn_2000_equals_turn_100(
     counted = Counted(monkeypatch)
     await played(2_000, counted)
     check(counted, (100, 200), (1_900, 2_000))
-
-
-def test_generated_sessions_satisfy_the_invariants() -> None:
-    roles = [json.loads(each)["role"] for each in itertools.chain(*map(_following, range(3)))]
-    assert roles == ["assistant", "user"] * 3

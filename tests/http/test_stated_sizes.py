@@ -17,7 +17,7 @@ from mnemosyne.services.read_models import ReadModels
 from mnemosyne_lab.provider import reading
 from tests.http.managing import Client, Json, Stage, look_for, open_stage, restore, think
 from tests.http.test_epochs import LARGE, MINUTES, Clock, answer, client_of, explore, read, reads, results_of
-from tests.replay.test_managed import reviewed, told, told_again
+from tests.replay.test_managed import copy_with, review_only, reviewed
 
 
 @pytest.fixture(params=[0.7, 1.4], ids=["counts-fewer", "counts-more"])
@@ -47,7 +47,7 @@ async def list_sizes(stage: Stage) -> Mapping[str, int]:
     turn = [each.turn for each in await stage.events() if isinstance(each, TurnAssessed)][-1]
     archive, session = MemoryArchive(stage.log), str(await stage.stream())
     no_tables = cast("ReadModels", None)
-    listing = await windows.list_objects(archive, no_tables, session, "main", turn, wanted=lambda kind, is_stale: True)
+    listing = await windows.list_objects(archive, no_tables, session, "main", turn)
     return {each.object.id: each.object.tokens for each in listing.standings}
 
 
@@ -129,7 +129,7 @@ async def test_earlier_answers_are_replayed_with_the_estimates_they_stated(share
         client = client_of(stage)
         message = await evict(client, stage, clock)
         await call(client, stage, message, restore((await find_evicted(stage))[0]))
-    differences = (await told(await told_again(stage.log, of_before))).differences
+    differences = (await review_only(await copy_with(stage.log, of_before))).differences
     assert {(each.event, each.field) for each in differences} >= {
         ("RoundFinished", "answers"),
         ("RoundFinished", "tokens"),

@@ -1,4 +1,4 @@
-"""Small recordings of every format, and what plays them."""
+"""Small recordings of every format, and functions to play them."""
 
 import json
 from collections.abc import Sequence
@@ -23,9 +23,7 @@ LONG = "A long text that is a content of its own, whoever says it. " * 20
 
 
 def session(name: str = "a-session", turns: int = 3, size: int = 1, **members: Any) -> dict[str, Any]:
-    """A recorded session of JSON Lines: each turn calls a tool, the last one says something. ``size`` says how long the
-    results are.
-    """
+    """A recorded session of JSON Lines: each turn calls a tool; ``size`` is the length of the results."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Begin. " + LONG}]}]
     for number in range(1, turns + 1):
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": f"ls {number}"}}
@@ -52,7 +50,7 @@ def write_lines(path: Path, *sessions: object) -> Path:
 
 
 def write_captures(folder: Path, texts: Sequence[str], **members: Any) -> Path:
-    """A folder of captured requests, each with one message more than the one before, and what was answered."""
+    """A folder of captured requests, each with one more message, and their replies."""
     folder.mkdir(parents=True, exist_ok=True)
     messages: list[dict[str, Any]] = []
     for number, text in enumerate(texts, 2):
@@ -85,7 +83,7 @@ def played(*tapes: Tape, mode: Mode = Mode.OBSERVE) -> tuple[PlainLog, list[Play
 
 
 def read(log: PlainLog, stream: UUID) -> list[Envelope[Event]]:
-    """What a session's log holds."""
+    """The envelopes of a session."""
 
     async def run() -> list[Envelope[Event]]:
         return [each.envelope for each in await log.read(stream)]

@@ -1,7 +1,7 @@
-"""Stories of managed sessions, made of a seed: what a user, an agent and its model may do in any order.
+"""Random stories of managed sessions: the actions of a user, an agent and its model, by seed.
 
-They go through the whole of a managing proxy with a strict provider, an index, summaries and a clock that jumps; some
-also through an index that hangs, summaries that come too late, or with settings of their own.
+They are played through a complete managing proxy with a strict provider, an index, summaries and a clock that jumps;
+some with an index that hangs, late summaries, or other settings.
 """
 
 import itertools

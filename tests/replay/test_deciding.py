@@ -1,4 +1,4 @@
-"""A stored session against today's code: the same decisions, and what shows when they are not."""
+"""Today's code replays a stored session; differences are reported."""
 
 import attrs
 import pytest
@@ -13,7 +13,7 @@ from mnemosyne.services.forgetting import forget
 from tests.services.talking import Plain, Talk, body, plain, rich_session, talking, user
 
 
-async def told_again(talk: Talk, **at: object) -> Plain:
+async def copy_with(talk: Talk, **at: object) -> Plain:
     """The session copied into another log, with some fields of one event changed."""
     archive = plain()
     events = await talk.archive.log.read(talk.stream)
@@ -30,7 +30,7 @@ async def told_again(talk: Talk, **at: object) -> Plain:
     return archive
 
 
-async def test_a_session_of_everything_would_be_decided_the_same_today() -> None:
+async def test_replay_of_every_kind_of_request_gives_the_same_decisions() -> None:
     async with talking() as talk:
         await rich_session(talk)
     found = await review(talk.archive, str(talk.stream))
@@ -38,12 +38,12 @@ async def test_a_session_of_everything_would_be_decided_the_same_today() -> None
     assert found.decisions > 20
 
 
-async def test_a_decision_that_would_be_another_one_today_is_shown_with_both_sides() -> None:
+async def test_a_changed_decision_is_reported_with_both_values() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
         await talk.ask(body([user("One")]))
     began = [each for each in await talk.archive.log.read(talk.stream) if isinstance(each.envelope.event, TurnBegan)]
-    other = await told_again(talk, version=began[1].version, relation=TurnRelation.CONTINUES, model="another")
+    other = await copy_with(talk, version=began[1].version, relation=TurnRelation.CONTINUES, model="another")
     found = await review(other, str(talk.stream))
     first, second, *account = found.differences
     assert (first.version, first.event, first.field) == (began[1].version, "TurnBegan", "relation")
@@ -52,7 +52,7 @@ async def test_a_decision_that_would_be_another_one_today_is_shown_with_both_sid
     assert [each.event for each in account] == ["TurnAccounted"]  # whose model was not changed
 
 
-async def test_how_a_body_is_stored_is_no_difference() -> None:
+async def test_another_storage_of_the_same_body_is_no_difference() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One " * 500)]))
         await talk.ask(body([user("One " * 500), {"role": "assistant", "content": "ok"}, user("Two")]))
@@ -62,11 +62,11 @@ async def test_how_a_body_is_stored_is_no_difference() -> None:
     for each in events:
         state = evolve(state, each.envelope.event)
     whole = recipe.encode(recipe.change_of(0, state.branches["main"].body.pieces, 0))
-    other = await told_again(talk, version=last.version, base=0, body=whole)
+    other = await copy_with(talk, version=last.version, base=0, body=whole)
     assert (await review(other, str(talk.stream))).differences == []
 
 
-async def test_a_branch_that_would_not_be_opened_is_shown_as_a_whole() -> None:
+async def test_an_event_without_its_request_is_skipped() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
     opened = BranchOpened(
@@ -88,7 +88,7 @@ async def test_a_branch_that_would_not_be_opened_is_shown_as_a_whole() -> None:
     ]
 
 
-async def test_what_was_forgotten_is_said_and_skipped_and_what_came_after_is_decided() -> None:
+async def test_deleted_turns_are_skipped_and_later_ones_replayed() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
     await forget(talk.archive, talk.stream, lambda: 7, "c")
@@ -102,31 +102,31 @@ async def test_what_was_forgotten_is_said_and_skipped_and_what_came_after_is_dec
     assert found.differences == []
 
 
-async def test_a_log_from_before_speakers_were_recorded_is_said_and_skipped() -> None:
+async def test_turns_without_a_recorded_speaker_are_skipped() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
-    old = await told_again(talk, version=3, speaker=None)
+    old = await copy_with(talk, version=3, speaker=None)
     asked, remembered = (await review(old, str(talk.stream))).skipped
     assert "does not say who spoke" in asked.sentence
     assert "request that it tells of" in remembered.sentence
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-async def test_repeated_requests_and_their_ends_are_decided_again(attempts: int) -> None:
+async def test_repeated_requests_and_their_ends_are_replayed(attempts: int) -> None:
     async with talking() as talk:
         addresses = [await talk.ask(body([user("One")]), reply=None) for _ in range(attempts)]
         for address in reversed(addresses):
             await talk.finish(address, "ok")
     found = await review(talk.archive, str(talk.stream))
-    remembered = 1  # the first attempt alone brings something new
+    remembered = 1  # only the first attempt makes objects
     assert (found.decisions, found.differences, found.skipped) == (3 * attempts + remembered, [], [])
 
 
-async def test_an_object_that_would_be_another_one_today_is_shown_with_both_sides() -> None:
+async def test_a_changed_object_is_reported_with_both_values() -> None:
     async with talking() as talk:
         await rich_session(talk)
     (made, *_) = (each for each in await talk.archive.log.read(talk.stream) if is_made(each))
-    other = await told_again(talk, version=made.version, stub="another")
+    other = await copy_with(talk, version=made.version, stub="another")
     (difference,) = (await review(other, str(talk.stream))).differences
     assert (difference.version, difference.event, difference.field) == (made.version, "ObjectCreated", "stub")
     assert difference.recorded == "another"
@@ -136,7 +136,7 @@ def is_made(recorded: Recorded[Event]) -> bool:
     return isinstance(recorded.envelope.event, ObjectCreated)
 
 
-async def test_what_people_and_helpers_said_of_an_object_is_taken_over() -> None:
+async def test_decisions_of_people_and_helpers_are_not_replayed() -> None:
     async with talking() as talk:
         await rich_session(talk)
     events = await talk.archive.log.read(talk.stream)

@@ -1,4 +1,4 @@
-"""Recordings through the application: what is recorded of them, whatever their format."""
+"""Recordings of any format, played through the application, give the expected events."""
 
 import json
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def events_of(tape: Tape, stream_name: str = "a-session") -> list[object]:
     return [envelope.event for envelope in read(log, stream_of("local", stream_name))]
 
 
-def test_each_turn_of_a_recorded_session_is_recorded_with_its_answer_and_its_time() -> None:
+def test_each_turn_of_a_session_is_recorded_with_its_reply_and_time() -> None:
     stamps = ["2026-02-09T15:15:18.139Z", "2026-02-09T15:15:19Z", "2026-02-09T15:16:00Z"]
     turns = [
         {"msg": 2 * number + 1, "ts": stamp, "usage": {"input": 8, "cache_write": 319, "cache_read": None, "output": 1}}
@@ -56,12 +56,7 @@ def test_each_turn_of_a_recorded_session_is_recorded_with_its_answer_and_its_tim
     assert [event.echo.value for event in began[1:] if event.echo] == ["same", "same"]
 
 
-def test_a_session_without_times_takes_a_second_for_each_turn() -> None:
-    began = [event for event in events_of(tape_of(session())) if isinstance(event, TurnBegan)]
-    assert [event.at for event in began] == [0, 1_000_000, 2_000_000]
-
-
-def test_where_the_client_dropped_its_history_a_successor_begins_with_the_summary() -> None:
+def test_a_successor_begins_with_the_summary_after_compaction() -> None:
     summary = "This session is being continued from a previous conversation that ran out of context. We listed files."
     reset = {"before_msg": 3, "kind": "compact", "summary": summary}
     events = events_of(tape_of(session(turns=4, resets=[reset])))
@@ -75,12 +70,14 @@ def test_where_the_client_dropped_its_history_a_successor_begins_with_the_summar
     assert places == [("main", 1, 1), ("successor-1", 1, 1), ("successor-1", 2, 3), ("successor-1", 3, 5)]
 
 
-def test_what_a_microcompact_took_away_is_not_on_record_and_changes_nothing() -> None:
+def test_a_microcompact_changes_nothing_and_a_turn_without_a_time_takes_a_second() -> None:
     reset = {"before_msg": 3, "kind": "microcompact", "summary": None}
-    assert events_of(tape_of(session(resets=[reset]))) == events_of(tape_of(session()))
+    events = events_of(tape_of(session()))
+    assert events_of(tape_of(session(resets=[reset]))) == events
+    assert [event.at for event in events if isinstance(event, TurnBegan)] == [0, 1_000_000, 2_000_000]
 
 
-def test_captures_of_a_folder_are_one_session_and_other_requests_are_left_out(tmp_path: Path) -> None:
+def test_captures_of_a_folder_are_one_session_without_other_requests(tmp_path: Path) -> None:
     folder = write_captures(tmp_path / "a-session", ["One", "Two"])
     write_captures(tmp_path / "a-session" / "counting", ["x"], path="/v1/messages/count_tokens")
     (folder / "counting" / "0002-POST-v1_messages.json").rename(folder / "0009-POST-v1_messages_count_tokens.json")
@@ -98,7 +95,7 @@ def test_a_reply_that_was_cut_is_interrupted_as_in_the_relay(tmp_path: Path) -> 
     assert last.reason == "the provider's stream ended before its last event"
 
 
-def test_an_export_played_back_gives_the_events_that_it_holds(tmp_path: Path) -> None:
+def test_a_played_export_gives_its_own_events(tmp_path: Path) -> None:
     summary = "This session is being continued from a previous conversation that ran out of context. We listed files."
     recorded = session(turns=4, resets=[{"before_msg": 5, "kind": "compact", "summary": summary}])
     folder = write_captures(tmp_path / "a-session", ["A capture", "of the same session"])
@@ -113,12 +110,9 @@ def test_an_export_played_back_gives_the_events_that_it_holds(tmp_path: Path) ->
     assert without_ids(read(again, stream)) == without_ids(read(log, stream))
 
 
-@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("streamed", "mode"), [(True, Mode.MANAGE), (False, Mode.OBSERVE)], ids=["streamed", "whole"])
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
-def test_an_export_in_any_dialect_is_played_as_it_was_spoken(
-    written: Written, streamed: bool, mode: Mode, tmp_path: Path
-) -> None:
+def test_an_export_in_any_dialect_is_played(written: Written, streamed: bool, mode: Mode, tmp_path: Path) -> None:
     async def record() -> list[Event]:
         log = StoppableLog()
         await talk(written, log, streamed=streamed)
@@ -139,12 +133,12 @@ def test_an_export_in_any_dialect_is_played_as_it_was_spoken(
 
 
 def finished(events: Sequence[Event]) -> list[tuple[object, ...]]:
-    """What is on record of each reply."""
+    """The recorded replies."""
     found = [event for event in events if isinstance(event, TurnFinished)]
     return [(event.turn, event.model, event.message_id, event.stop_reason, event.usage) for event in found]
 
 
-def test_captures_of_another_dialect_are_played_as_it(tmp_path: Path) -> None:
+def test_captures_of_another_dialect_are_played(tmp_path: Path) -> None:
     (chat,) = [each for each in WRITTEN if each.dialect.name == "chat"]
     headers = [["user-agent", "opencode/1.18.33 ai-sdk"], ["x-session-id", "s"]]
     folder = tmp_path / "a-session"
@@ -160,7 +154,7 @@ def test_captures_of_another_dialect_are_played_as_it(tmp_path: Path) -> None:
     assert [event.stop_reason for event in found] == ["tool_calls", "tool_calls", "stop", "stop"]
 
 
-def test_two_recordings_of_one_session_go_on_in_one_log(tmp_path: Path) -> None:
+def test_two_recordings_of_one_session_share_one_log(tmp_path: Path) -> None:
     first = write_captures(tmp_path / "a" / "s", ["One", "Two"])
     second = write_captures(tmp_path / "b" / "s", ["One", "Two", "Three"])
     tapes = [found for found in read_tapes([first, second], event_codec()) if isinstance(found, Tape)]
@@ -171,7 +165,7 @@ def test_two_recordings_of_one_session_go_on_in_one_log(tmp_path: Path) -> None:
     assert [(event.turn, event.attempt) for event in began] == [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1)]
 
 
-def test_what_cannot_be_played_is_named_with_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_invalid_recordings_are_reported_with_their_line_and_the_others_are_played(tmp_path: Path) -> None:
     good, bad = session("good"), {"name": "bad", "messages": [], "turns": [{"msg": 7}]}
     file = write_lines(tmp_path / "mixed.jsonl", good, bad, session("also"))
     text = tmp_path / "text.jsonl"
@@ -192,14 +186,14 @@ def test_what_cannot_be_played_is_named_with_its_line_and_the_rest_goes_on(tmp_p
     ]
 
 
-def test_a_folder_stands_for_all_that_it_holds(tmp_path: Path) -> None:
+def test_a_folder_is_read_with_all_its_files(tmp_path: Path) -> None:
     write_lines(tmp_path / "one.jsonl", session("one"))
     write_captures(tmp_path / "two", ["x"])
     found = read_tapes([tmp_path], event_codec())
     assert [tape.name for tape in found if isinstance(tape, Tape)] == ["one", "two"]
 
 
-async def test_who_spoke_is_in_the_log_once_for_each_branch() -> None:
+async def test_the_speaker_is_recorded_once_for_each_branch() -> None:
     async with talking(plain()) as talk:
         await rich_session(talk)
         events = await talk.archive.log.read(talk.stream)

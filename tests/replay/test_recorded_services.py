@@ -1,4 +1,4 @@
-"""The world around an actor whose session is decided again: it answers as it was noted, and nothing is waited for."""
+"""The services of an actor in a replay answer as recorded, without waiting."""
 
 import math
 
@@ -16,7 +16,7 @@ from mnemosyne.replay.recorded_services import RecordedServices
 from tests.actors.test_actor_services import FOUND, NO_ANSWER, TOLD, slowly
 
 
-async def test_in_a_replay_the_index_answers_each_question_as_often_as_it_did() -> None:
+async def test_the_index_answers_each_question_as_often_as_recorded() -> None:
     outside = RecordedServices(InputsSoFar(found=(TOLD, NO_ANSWER)))
     outside.begin()
     again = await outside.search("what?", ["abc2345"], 5, 0.5)
@@ -30,7 +30,7 @@ async def test_in_a_replay_the_index_answers_each_question_as_often_as_it_did() 
     assert outside.noted == InputsSoFar(found=(TOLD, NO_ANSWER))
 
 
-async def test_in_a_replay_what_was_late_is_so_at_once_and_all_else_is_waited_for(autojump_clock: MockClock) -> None:
+async def test_recorded_lateness_is_immediate_and_anything_else_is_awaited(autojump_clock: MockClock) -> None:
     then = InputsSoFar(late=(Awaited.SUMMARIES,), late_calls=("a",), unread_calls=("b",))
     outside = RecordedServices(attrs.evolve(then))
     assert await outside.in_time(Awaited.SUMMARIES, math.inf, slowly) is None

@@ -1,4 +1,4 @@
-"""Read models that answer from rows at hand."""
+"""Read models with given rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from mnemosyne.services.read_models import Question, Row
 
 @attrs.define
 class Answers:
-    """Rows by projection and query. ``asked`` collects what was asked; a query that no projection has is a mistake."""
+    """Rows by projection and query. ``asked`` are the questions so far; an unknown query fails."""
 
     rows: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
     asked: list[Question] = attrs.field(factory=list)

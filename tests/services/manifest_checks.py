@@ -1,4 +1,4 @@
-"""What has to be true of a manifest and the request that it describes, looked up without what makes manifests."""
+"""Checks a manifest against its request, without the code that makes manifests."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from mnemosyne.services.sessions import Archive
 Json = dict[str, Any]
 
 LONG = 200
-"""Characters of a text that says so much that it stands nowhere by chance."""
+"""Minimum characters of a text that does not occur by chance."""
 
 
 def blocks_in(body: bytes) -> list[Any]:
@@ -36,7 +36,7 @@ def blocks_in(body: bytes) -> list[Any]:
 
 
 def words_of(block: Any) -> str:
-    """All that a block says, as lines."""
+    """All texts of a block, as lines."""
     match block:
         case str():
             return block
@@ -49,7 +49,7 @@ def words_of(block: Any) -> str:
 
 
 def _json_values(content: bytes) -> list[Any]:
-    """JSON values that stand one after the other."""
+    """A sequence of JSON values."""
     text, at, found = content.decode(), 0, []
     while at < len(text):
         value, at = json.JSONDecoder().raw_decode(text, at)
@@ -58,12 +58,12 @@ def _json_values(content: bytes) -> list[Any]:
 
 
 def _is_thinking(block: Any) -> bool:
-    """A rewritten history holds none: its signatures would hold no longer."""
+    """A rewritten history contains no thinking: its signatures would be invalid."""
     return isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking")
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two blocks mean the same: a cache marker means nothing, nor does a tag that the client is not shown."""
+    """Whether two blocks are equal except for cache markers and hidden tags."""
     return bool(_bare(one) == _bare(other))
 
 
@@ -77,7 +77,7 @@ def _bare(block: Any) -> Any:
 
 
 async def check_manifest(archive: Archive, stream: UUID, history: History, manifest: Manifest) -> None:
-    """Raises AssertionError where the manifest and the request do not agree."""
+    """Raises AssertionError if the manifest and the request do not agree."""
     rebuilt = await contexts.rebuild(archive, stream, history, manifest.attempt)
     assert manifest.sha256 == sha256(rebuilt.body).digest() == manifest.attempt.proof
     blocks = blocks_in(rebuilt.body)
@@ -87,42 +87,42 @@ async def check_manifest(archive: Archive, stream: UUID, history: History, manif
     assert not of_pages & of_others
     assert [each for each in manifest.others if each.use is BlockUse.UNKNOWN] == []
     for page in manifest.pages:
-        said = [blocks[number] for number in page.blocks]
+        shown = [blocks[number] for number in page.blocks]
         content = await content_of(archive, stream, page.object)
         own = [each for each in _json_values(content) if not _is_thinking(each)]
-        await _check_level(archive, stream, page, said, own, full_text(content))
+        await _check_level(archive, stream, page, shown, own, full_text(content))
         _check_absence(page, own, blocks, manifest)
 
 
 async def _check_level(
-    archive: Archive, stream: UUID, page: ManifestPage, said: list[Any], own: list[Any], text: str
+    archive: Archive, stream: UUID, page: ManifestPage, shown: list[Any], own: list[Any], text: str
 ) -> None:
-    """That the page stands in its blocks, at its level; restored, as a ``text``."""
-    words = "\n".join(map(words_of, said))
+    """Check that the page is in its blocks, at its level; a restored page as ``text``."""
+    words = "\n".join(map(words_of, shown))
     each = page.object
     if page.level is Fidelity.FULL:
-        in_its_place = all(any(_same(block, held) for held in said) for block in own)
+        in_its_place = all(any(_same(block, held) for held in shown) for block in own)
         assert in_its_place or (isinstance(page.move, ObjectRestored) and text in words)
     elif page.level >= Fidelity.STUB:
-        changed = [held for held in said if not any(_same(block, held) for block in own)]
-        told = f"#{each.id} " in words and (page.level is Fidelity.EVICTED or each.stub in words)
-        assert told or not changed
-        # What stays as it was is what the user typed, and calls whose results stand.
-        kept = [held for held in said if held not in changed]
+        changed = [held for held in shown if not any(_same(block, held) for block in own)]
+        is_stub = f"#{each.id} " in words and (page.level is Fidelity.EVICTED or each.stub in words)
+        assert is_stub or not changed
+        # Only prompts, and calls with their results, stay unchanged.
+        kept = [held for held in shown if held not in changed]
         assert all(_is_kept_call(held, page.level) or keeps_prompt(each.tags) for held in kept)
-        told_as = (line_of(each), each.stub, f"#{each.id} L4")  # older versions told less of what had left
-        assert any(line in words for line in told_as) or not changed
+        lines_before = (line_of(each), each.stub, f"#{each.id} L4")  # older versions wrote shorter stubs
+        assert any(line in words for line in lines_before) or not changed
     elif page.level in each.renditions and not (page.level is Fidelity.DETAILED and is_its_own_detail(each.tags)):
         rendition = await text_of(archive, stream, each.renditions[page.level].text)
         lines = [line for line in rendition.splitlines() if line.strip()]
         missing = [line for line in lines if line.strip() not in words]
-        # What the user said in it stands where it was said, in full; and a text of the assistant's names no speakers.
+        # Prompts stay in their place in full, and a text of the assistant's names no roles.
         assert not missing or each.source_tool is None, (each.id, missing)
         assert f"#{each.id} " in words
 
 
 def _check_absence(page: ManifestPage, own: list[Any], blocks: list[Any], manifest: Manifest) -> None:
-    """That nothing of a page that is shown at less stands in full in the request, unless somebody else says it too."""
+    """Check that no block of a page below its full level is in the request in full, unless it is another's, too."""
     if page.level is Fidelity.FULL:
         return
     elsewhere = {number for other in manifest.pages if other.level is Fidelity.FULL for number in other.blocks}
@@ -137,9 +137,7 @@ def _check_absence(page: ManifestPage, own: list[Any], blocks: list[Any], manife
 
 
 def _is_kept_call(block: Any, level: Fidelity) -> bool:
-    """A call says what was asked for as long as it is there: only its long strings are cut, at L1 only what an edit
-    replaced.
-    """
+    """A kept call has its inputs: only long strings are cut, at L1 only the text that an edit replaced."""
     inputs = _bare(block).get("input") or {}
     return bool(inputs) and not any(
         isinstance(each, str) and len(each) > KEPT_INPUT and (level is not Fidelity.DETAILED or name in REPLACED)

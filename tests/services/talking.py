@@ -1,4 +1,4 @@
-"""A session made by the real actor over plain objects, request by request."""
+"""A session recorded by the real actor in memory, request by request."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +31,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @attrs.define
 class Plain:
-    """An archive of plain objects."""
+    """An archive in memory."""
 
     log: PlainLog
 
@@ -53,7 +53,7 @@ class Plain:
 
 
 def plain() -> Plain:
-    """An empty one."""
+    """An empty archive."""
     return Plain(PlainLog(event_codec()))
 
 
@@ -97,7 +97,7 @@ class Talk:
         return begun.address
 
     async def finish(self, address: Address, text: str) -> None:
-        """The reply to a turn comes whole."""
+        """Report a complete reply with this text."""
         builder = ReplyBuilder()
         message = {"id": f"msg_{len(self.sent)}", "content": [{"type": "text", "text": text}]}
         usage = {"input_tokens": 7, "output_tokens": 2}
@@ -106,17 +106,17 @@ class Talk:
         await self.finish_with(address, builder.result())
 
     async def finish_with(self, address: Address, reply: Reply) -> None:
-        """This reply to a turn comes whole."""
-        told = Finish(at=5, address=address, status=200, reply=reply, correlation_id="c")
-        await self.actor.mailbox.post(told).wait()
+        """Report this complete reply."""
+        message = Finish(at=5, address=address, status=200, reply=reply, correlation_id="c")
+        await self.actor.mailbox.post(message).wait()
 
     async def interrupt(self, address: Address, reason: str) -> None:
-        """The reply to a turn does not come."""
-        told = Interrupt(at=5, address=address, status=None, reply=None, reason=reason, correlation_id="c")
-        await self.actor.mailbox.post(told).wait()
+        """Report that there is no reply."""
+        message = Interrupt(at=5, address=address, status=None, reply=None, reason=reason, correlation_id="c")
+        await self.actor.mailbox.post(message).wait()
 
     async def history(self) -> History:
-        """The session as its events tell it."""
+        """The history of the session."""
         return history_of(str(self.stream), await self.archive.log.read(self.stream))
 
 
@@ -135,14 +135,14 @@ async def talking(archive: Plain | None = None, name: str = "a client's session"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         yield Talk(archive, stream, actor)
-        # What the last turn brought is remembered and accounted after its answer, and before the next one.
+        # The last turn is processed and accounted after its answer.
         await actor.mailbox.post(CompleteDeferred()).wait()
         actor.stop()
 
 
 async def rich_session(talk: Talk) -> None:
-    """One of everything: growth, a repeated and an interrupted turn, a rewind, an agent, a side call, a compaction with
-    its successor, a body in another dialect, and one with a credential.
+    """Every kind of request: growth, a repeated and an interrupted turn, a rewind, an agent, a side call, a compaction
+    with its successor, a body in another dialect, and one with a credential.
     """
     history = [user("Where is the bug? " * 30)]
     await talk.ask(body(history), reply=None)
@@ -168,4 +168,4 @@ async def rich_session(talk: Talk) -> None:
 
 
 IMPORTING = Importing(tenant="local", at=1_790_000_000_000_000, correlation_id="c")
-"""For the tenant whose sessions these are."""
+"""An import for the tenant of these sessions."""

@@ -1,14 +1,13 @@
-"""Tools say what they take, and models that write something else are told what is wrong with it."""
+"""Tools describe their arguments, and invalid arguments get an error that a model can act on."""
 
 import pytest
 
 from mnemosyne.errors import BadOption
 from mnemosyne.services.agent_tools import BY_NAME, TOOLS
-from mnemosyne.services.memory_api import Arguments
-from mnemosyne.services.memory_operations import check_arguments
+from mnemosyne.services.memory_operations import Arguments, check_arguments
 
 
-def test_every_tool_teaches_and_names_only_arguments_that_it_has() -> None:
+def test_every_tool_has_a_description_and_a_schema() -> None:
     assert len(BY_NAME) == len(TOOLS)
     for each in TOOLS:
         assert len(each.summary) > 40
@@ -30,12 +29,12 @@ def test_every_tool_teaches_and_names_only_arguments_that_it_has() -> None:
         ("context_at", {"turn": 0}, "turn of context_at is to be from 1 to"),
     ],
 )
-def test_arguments_that_cannot_be_used_are_named(name: str, arguments: Arguments, why: str) -> None:
+def test_invalid_arguments_are_refused(name: str, arguments: Arguments, why: str) -> None:
     with pytest.raises(BadOption) as caught:
         check_arguments(BY_NAME[name], arguments)
     assert str(caught.value).startswith(why)
 
 
-def test_arguments_that_can_be_used_are_taken() -> None:
+def test_valid_arguments_are_accepted() -> None:
     check_arguments(BY_NAME["recall"], {"question": "x", "limit": 50})
     check_arguments(BY_NAME["context_at"], {"turn": 2_000})

@@ -1,4 +1,4 @@
-"""A person's question is answered as the model's is: by the object that says it, in its own words."""
+"""A person's question is answered like the model's, in quotes of the object that answers it."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def asked(talk: Talk, question: str, **chosen: str) -> MemoryAnswer:
     return await ask(talk.archive, Everything(talk), talk.stream, question, Filter(**chosen), 400)  # type: ignore[arg-type]  # branches alone
 
 
-async def test_the_newest_version_answers_in_its_own_words() -> None:
+async def test_an_answer_quotes_the_newest_version_and_there_may_be_none() -> None:
     talk = await twice_read()
     found = await asked(talk, "how many max_connections has src/pool.py?")
     first = found.cited[0]
@@ -28,14 +28,10 @@ async def test_the_newest_version_answers_in_its_own_words() -> None:
     text = text_in_index(first.object, await memories.content_of(talk.archive, talk.stream, first.object)).encode()
     assert text[first.quote.start : first.quote.end].decode() == first.quote.text
     assert (found.embedder, found.missing, found.skipped) == ("e", 1, 0)
-
-
-async def test_question_without_a_matching_object_has_no_answer() -> None:
-    talk = await twice_read()
     assert (await asked(talk, "who won the regatta in Kiel?")).cited == []
 
 
-async def test_a_branch_that_is_not_there_and_a_forgotten_session_are_refused() -> None:
+async def test_a_missing_branch_and_a_deleted_session_are_refused() -> None:
     talk = await twice_read()
     with pytest.raises(NotFound, match="has no branch 'nowhere'"):
         await asked(talk, "how many?", branch="nowhere")
@@ -48,9 +44,7 @@ async def test_a_branch_that_is_not_there_and_a_forgotten_session_are_refused() 
     "question", ["src/pool.py", "what does pool.py hold?", STUB, "Read src/pool.py again: unchanged"]
 )
 @pytest.mark.parametrize("held", [False, True])
-async def test_a_clients_reference_to_a_file_is_no_answer_whether_or_not_the_file_is_on_record(
-    question: str, held: bool
-) -> None:
+async def test_a_client_s_reference_to_a_file_is_no_answer(question: str, held: bool) -> None:
     file = read(1, "src/pool.py", "max_connections = 20\n" * 100) if held else []
     async with talking() as talk:
         messages = [user("Look."), *file, *read(2, "src/pool.py", STUB), assistant("Seen."), user("Go on.")]

@@ -1,4 +1,4 @@
-"""Charts: round numbers at their axes, values where they belong, and no name that becomes markup."""
+"""Charts: round axis labels, coordinates of values, and names that never become markup."""
 
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -19,14 +19,14 @@ def test_a_scale_has_two_to_six_round_numbers_from_zero(top: float) -> None:
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.floats(0, 100), st.floats(0.1, 100))
-def test_what_is_drawn_stays_inside_the_plane(first: int, more: int, value: float, highest: float) -> None:
+def test_coordinates_stay_inside_the_plane(first: int, more: int, value: float, highest: float) -> None:
     plane = Plane(left=10, right=90, top=5, base=50, first=first, last=first + more, highest=highest)
     assert (plane.x(first), plane.x(first + more)) == (10, 90)
     assert 5 <= plane.y(value) <= plane.y(0) == 50
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60))
-def test_a_line_without_the_places_that_it_does_not_need_misses_none_of_them(heights: list[int]) -> None:
+def test_a_simplified_line_is_near_every_point(heights: list[int]) -> None:
     places = [(float(x), height / 10) for x, height in enumerate(heights)]
     kept = simplify(places)
     assert (kept[0], kept[-1]) == (places[0], places[-1])

@@ -1,4 +1,4 @@
-"""A turn is found again by the name that a person gave it, wherever a turn is asked for, and the name stays with it."""
+"""A checkpoint's name stands for its turn in every service that takes a turn."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from mnemosyne.services.verifying import verify
 from tests.services.talking import Talk, assistant, body, talking, user
 
 
-async def named(talk: Talk, called: str, turn: int | None = None, *, branch: str = "main") -> Naming:
-    return await name(talk.archive, str(talk.stream), called, branch=branch, turn=turn, at=9, correlation_id="c")
+async def named(talk: Talk, checkpoint: str, turn: int | None = None, *, branch: str = "main") -> Naming:
+    return await name(talk.archive, str(talk.stream), checkpoint, branch=branch, turn=turn, at=9, correlation_id="c")
 
 
 async def three_turns(talk: Talk) -> None:
-    """Of which a person names the second."""
+    """Three turns; the second one is the checkpoint "second"."""
     said = [user("one")]
     for words in ("two", "three"):
         await talk.ask(body(said))
@@ -28,27 +28,23 @@ async def three_turns(talk: Talk) -> None:
     await named(talk, "second", 2)
 
 
-async def test_a_name_stands_for_its_turn_wherever_a_turn_is_asked_for() -> None:
+async def test_a_name_is_accepted_wherever_a_turn_is() -> None:
     async with talking() as talk:
         await three_turns(talk)
-        session = str(talk.stream)
-        for by_name, by_number in (("second", "2"), ("second/1", "2/1")):
-            rebuilt = [
-                await contexts.rebuild_turn(talk.archive, session, "main", each) for each in (by_name, by_number)
-            ]
+        archive, session = talk.archive, str(talk.stream)
+        for name_, number in (("second", "2"), ("second/1", "2/1")):
+            rebuilt = [await contexts.rebuild_turn(archive, session, "main", turn) for turn in (name_, number)]
             assert rebuilt[0] == rebuilt[1]
-        assert (await contexts.read_context(talk.archive, session, "main", "second")).rebuilt.attempt.began.turn == 2
-        difference = [
-            await contexts.compare_turns(talk.archive, session, "main", [each, "3"]) for each in ("second", "2")
-        ]
-        assert difference[0] == difference[1]
-        manifests = [await read_manifest(talk.archive, session, "main", each) for each in ("second", "2")]
+        assert (await contexts.read_context(archive, session, "main", "second")).rebuilt.attempt.began.turn == 2
+        differences = [await contexts.compare_turns(archive, session, "main", [turn, "3"]) for turn in ("second", "2")]
+        assert differences[0] == differences[1]
+        manifests = [await read_manifest(archive, session, "main", turn) for turn in ("second", "2")]
         assert manifests[0] == manifests[1]
-        assert await find_fork_point(talk.archive, session, "second") == await find_fork_point(talk.archive, session, 2)
-        assert (await verify(talk.archive, talk.stream)).verdict == "ok"
+        assert await find_fork_point(archive, session, "second") == await find_fork_point(archive, session, 2)
+        assert (await verify(archive, talk.stream)).verdict == "ok"
 
 
-async def test_a_name_is_given_once_and_stays_with_its_turn() -> None:
+async def test_a_name_belongs_to_one_turn() -> None:
     async with talking() as talk:
         await three_turns(talk)
         assert (await named(talk, "now")).checkpoint.turn == 3
@@ -59,7 +55,7 @@ async def test_a_name_is_given_once_and_stays_with_its_turn() -> None:
         assert [(each.name, each.branch, each.turn) for each in held] == [("second", "main", 2), ("now", "main", 3)]
 
 
-async def test_what_is_no_name_or_no_turn_is_said() -> None:
+async def test_invalid_names_and_missing_turns_are_refused() -> None:
     async with talking() as talk:
         await three_turns(talk)
         for wrong in ("", "7", "a b", "second/1", "x" * 65, "-x", "ä"):
@@ -75,7 +71,7 @@ async def test_what_is_no_name_or_no_turn_is_said() -> None:
             await contexts.rebuild_turn(talk.archive, str(talk.stream), "main", "2:1")
 
 
-async def test_names_are_forgotten_with_what_was_said_and_go_along_with_an_export() -> None:
+async def test_names_are_exported_and_deleted_with_the_session() -> None:
     async with talking() as talk:
         await three_turns(talk)
         lines = [line async for line in export(talk.archive, talk.stream, event_codec())]

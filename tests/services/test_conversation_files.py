@@ -1,4 +1,4 @@
-"""A file is read whole, or refused with the line that cannot be read."""
+"""A file is read completely, or refused with its invalid line."""
 
 import json
 from contextlib import suppress
@@ -11,7 +11,7 @@ from mnemosyne.services.conversation_files import ConversationLine, SearchQuery,
 from tests.damaged import chances, damage_lines
 
 
-def test_messages_and_queries_are_read_with_what_may_be_missing(tmp_path: Path) -> None:
+def test_messages_and_queries_are_read_with_optional_fields(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1, "role": "Ada", "text": "a\u2028b", "time": null}\n\n{"id": "2", "text": ""}\n', "utf-8")
     assert read_lines(path) == [ConversationLine(1, "Ada", "a\u2028b", ""), ConversationLine("2", "", "", "")]
@@ -37,7 +37,7 @@ def test_only_a_line_feed_ends_a_line(odd: str, end: str, tmp_path: Path) -> Non
         ('{"id": 1, "text": ""}', "line 1 has the same id, 1"),
     ],
 )
-def test_a_line_that_is_none_is_named(tmp_path: Path, second: str, said: str) -> None:
+def test_an_invalid_line_is_refused(tmp_path: Path, second: str, said: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"id": 1, "text": ""}}\n{second}\n', "utf-8")
     with pytest.raises(BadOption) as refused:
@@ -45,7 +45,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, second: str, said: str) ->
     assert said in str(refused.value)
 
 
-def test_queries_may_share_an_id_and_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_queries_may_share_an_id_and_a_missing_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1, "text": "a"}\n' * 2, "utf-8")
     assert len(read_queries(path)) == 2
@@ -53,7 +53,7 @@ def test_queries_may_share_an_id_and_a_missing_file_is_named(tmp_path: Path) -> 
         read_queries(tmp_path / "nosuch")
 
 
-def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path) -> None:
+def test_any_file_is_read_or_refused(tmp_path: Path) -> None:
     lines = [json.dumps({"id": each, "role": "Ada", "text": f"Text {each}.", "time": ""}).encode() for each in range(4)]
     for chance in chances(400):
         path = tmp_path / "a.jsonl"

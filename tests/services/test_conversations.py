@@ -1,4 +1,4 @@
-"""An export is read as the conversations that its client held, whatever went upstream for them."""
+"""An export is read as its client's conversations, whatever was sent upstream for them."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.http.test_dialects import talk
 from tests.services.talking import Plain, rich_session, talking
 
 
-async def test_each_conversation_has_its_messages_and_its_turns_and_side_calls_are_none(tmp_path: Path) -> None:
+async def test_each_conversation_has_its_messages_and_turns_and_side_calls_are_omitted(tmp_path: Path) -> None:
     async with talking() as talk:
         await rich_session(talk)
         lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
@@ -53,7 +53,7 @@ async def test_conversation_in_any_dialect_is_converted_to_messages(written: Wri
     assert recording("here", found).requests[-1].messages == len(found["messages"])
 
 
-async def test_what_the_provider_counted_of_a_managed_turn_is_not_the_size_of_what_its_client_sent(
+async def test_a_managed_turn_has_no_usage_because_its_client_sent_another_request(
     tmp_path: Path,
 ) -> None:
     replies = [model_says(think(), look(at="this")), model_says(recall()), model_says(think(), text("It is there."))]

@@ -1,6 +1,7 @@
 import base64
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import export_format, exporting
 from mnemosyne.services.export_format import DamagedFile
-from mnemosyne.services.exporting import SessionExists, export, import_file, write_session
+from mnemosyne.services.exporting import SessionExists, import_file, write_session
 from mnemosyne.services.memories import find as find_object
 from mnemosyne.services.memories import fold, read_texts
 from mnemosyne.services.sessions import Archive
@@ -42,26 +43,28 @@ CODEC = event_codec()
 
 
 async def _exported(talk: Talk, path: Path) -> list[bytes]:
-    lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
-    await trio.Path(path).write_bytes(b"".join(lines))
+    file = io.BytesIO()
+    done = await write_session(talk.archive, "a client", file, CODEC)
+    lines = file.getvalue().splitlines(keepends=True)
+    events = await talk.archive.log.read(talk.stream)
+    assert (done.session, done.events, done.bytes) == (talk.stream, len(events), len(file.getvalue()))
+    await trio.Path(path).write_bytes(file.getvalue())
     return lines
 
 
-async def test_a_session_arrives_with_every_event_and_every_proof(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_event_and_body_of_a_session_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "CHUNK_EVENTS", 3)
     other = plain()
     async with talking() as talk:
         await rich_session(talk)
         lines = await _exported(talk, tmp_path / "s.jsonl")
-        heard: list[tuple[int, int]] = []
-        imported = await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING, lambda *done: heard.append(done))
+        reported: list[tuple[int, int]] = []
+        imported = await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING, lambda *done: reported.append(done))
         events = await talk.archive.log.read(talk.stream)
         assert [each.envelope for each in await other.log.read(talk.stream)] == [each.envelope for each in events]
         assert (await verify(other, talk.stream)).verdict == "ok"
     assert (imported.session, imported.added) == (talk.stream, len(events))
-    assert heard[-1] == (len(events), len(events))
+    assert reported[-1] == (len(events), len(events))
     contents = [json.loads(line)["content"] for line in lines if line.startswith(b'{"content"')]
     assert len(contents) == len(set(contents))
     assert json.loads(lines[0]) == {
@@ -73,18 +76,17 @@ async def test_a_session_arrives_with_every_event_and_every_proof(
     }
 
 
-async def test_no_line_of_a_copy_commands_the_terminal_to_which_it_may_be_written(tmp_path: Path) -> None:
+async def test_no_line_contains_terminal_control_characters(tmp_path: Path) -> None:
     model = "sonnet\x1b]52;c;ZXZpbA==\x07\x9b8m\u202egpj\x7f"
     async with talking() as talk:
         await talk.ask(body([user("go")], model=model))
         lines = await _exported(talk, tmp_path / "s.jsonl")
     assert all(line.decode().removesuffix("\n").isprintable() for line in lines)
-    told = [json.dumps(json.loads(line), ensure_ascii=False) for line in lines]
-    assert any(json.dumps(model, ensure_ascii=False) in line for line in told)
+    assert any(json.dumps(model) in json.dumps(json.loads(line)) for line in lines)
 
 
 async def _carry(archive: Archive, stream: UUID, path: Path, *, redact: bool = False) -> Plain:
-    """A log into which a session's file was brought."""
+    """A log into which a session's file was imported."""
     with path.open("wb") as file:
         await write_session(archive, str(stream), file, CODEC, redact=redact)
     other = plain()
@@ -93,7 +95,7 @@ async def _carry(archive: Archive, stream: UUID, path: Path, *, redact: bool = F
 
 
 @pytest.mark.parametrize("redact", [False, True])
-async def test_short_forms_arrive_with_their_texts(redact: bool, tmp_path: Path) -> None:
+async def test_renditions_are_imported_with_their_texts(redact: bool, tmp_path: Path) -> None:
     archive = opened(LOGS / "managed")
     (stream,) = await archive.events.streams()
     other = await _carry(archive, stream, tmp_path / "s.jsonl", redact=redact)
@@ -111,12 +113,14 @@ async def test_short_forms_arrive_with_their_texts(redact: bool, tmp_path: Path)
     ]
 
 
-async def test_a_file_of_before_without_the_texts_of_short_forms_arrives_and_goes_on(tmp_path: Path) -> None:
+async def test_an_early_file_without_rendition_texts_is_imported_and_exported_again(tmp_path: Path) -> None:
     archive = opened(LOGS / "managed")
     (stream,) = await archive.events.streams()
     events = await archive.events.read(stream)
     texts = {each.envelope.event.text.hex() for each in events if isinstance(each.envelope.event, ObjectSummarized)}
-    first, *lines = [json.loads(line) async for line in export(archive, stream, CODEC)]
+    file = io.BytesIO()
+    await write_session(archive, str(stream), file, CODEC)
+    first, *lines = map(json.loads, file.getvalue().splitlines())
     kept = [line for line in lines if line.get("content") not in texts]
     header = first | {"contents": sum("content" in line for line in kept)}
     old = tmp_path / "old.jsonl"
@@ -128,7 +132,7 @@ async def test_a_file_of_before_without_the_texts_of_short_forms_arrives_and_goe
         assert (await verify(again, stream)).verdict == "ok"
 
 
-async def test_a_key_in_a_short_form_is_masked() -> None:
+async def test_a_key_in_a_rendition_is_masked() -> None:
     text = b"The key of the deployment is sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789."
     archive = opened(LOGS / "managed")
     (stream,) = await archive.events.streams()
@@ -145,7 +149,7 @@ async def test_a_key_in_a_short_form_is_masked() -> None:
     assert any(each.startswith(b"The key of the deployment is ***") for each in said)
 
 
-async def test_a_session_that_came_from_a_file_is_marked_so_where_it_goes_on_to(tmp_path: Path) -> None:
+async def test_an_imported_session_is_marked_in_the_log_and_in_its_next_export(tmp_path: Path) -> None:
     other = plain()
     async with talking() as talk:
         await talk.ask(body([user("Where is the bug?")]))
@@ -153,17 +157,19 @@ async def test_a_session_that_came_from_a_file_is_marked_so_where_it_goes_on_to(
         assert "imported_at" not in json.loads(lines[0])
         for _ in range(2):
             await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
-        assert list(await other.events.streams()) == [talk.stream], "the mark is no session"
+        assert list(await other.events.streams()) == [talk.stream], "the mark is not a session"
         assert await find_import(other, "local", talk.stream) == IMPORTING.at
         assert len(await other.log.read(operator_stream("local"))) == 1
-        again = [line async for line in export(other, talk.stream, CODEC)]
+        file = io.BytesIO()
+        await write_session(other, str(talk.stream), file, CODEC)
+        again = file.getvalue().splitlines(keepends=True)
         assert json.loads(again[0])["imported_at"] == IMPORTING.at
         assert again[1:] == lines[1:]
         await import_file(talk.archive, tmp_path / "s.jsonl", CODEC, IMPORTING)
         assert await find_import(talk.archive, "local", talk.stream) is None, "it was recorded here"
 
 
-async def test_an_import_that_was_cut_short_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_an_interrupted_import_continues(tmp_path: Path) -> None:
     other = plain()
     async with talking() as talk:
         await rich_session(talk)
@@ -207,20 +213,16 @@ def _at(lines: list[bytes], opening: bytes) -> int:
     return next(number for number, line in enumerate(lines) if line.startswith(opening))
 
 
-def _edited_time(at: int) -> Damage:
+def _edited(opening: bytes, **data: object) -> Damage:
+    """A change of an event's stored data, in the first line with this beginning."""
+
     def damage(lines: list[bytes]) -> list[bytes]:
-        value = json.loads(lines[1])
-        value["stored"]["data"]["at"] = at
-        return [lines[0], json.dumps(value).encode() + b"\n", *lines[2:]]
+        number = _at(lines, opening)
+        value = json.loads(lines[number])
+        value["stored"]["data"] |= data
+        return [*lines[:number], json.dumps(value).encode() + b"\n", *lines[number + 1 :]]
 
     return damage
-
-
-def _wrong_hash(lines: list[bytes]) -> list[bytes]:
-    number = _at(lines, b'{"event":3')
-    value = json.loads(lines[number])
-    value["stored"]["data"]["sha256"] = "A" * 43
-    return [*lines[:number], json.dumps(value).encode() + b"\n", *lines[number + 1 :]]
 
 
 @pytest.mark.parametrize(
@@ -238,14 +240,12 @@ def _wrong_hash(lines: list[bytes]) -> list[bytes]:
         (lambda lines: [line for line in lines if not line.startswith(b'{"content"')], "which is not in the file"),
         (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"AAAA')(lines), "does not have the hash"),
         (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"!')(lines), "not in base64"),
-        (_edited_time(-1), "line 2: -1 is no time"),
-        (_edited_time(2**63), "line 2: it holds a number that is none of ours"),
-        (_wrong_hash, "turn 1.1 of branch main: the rebuilt body has the SHA-256"),
+        (_edited(b'{"event":1', at=-1), "line 2: -1 is no time"),
+        (_edited(b'{"event":1', at=2**63), "line 2: it holds a number that is none of ours"),
+        (_edited(b'{"event":3', sha256="A" * 43), "turn 1.1 of branch main: the rebuilt body has the SHA-256"),
     ],
 )
-async def test_a_damaged_file_is_refused_whole_with_its_line_and_what(
-    damage: Damage, what: str, tmp_path: Path
-) -> None:
+async def test_a_damaged_file_is_refused_with_its_line_and_reason(damage: Damage, what: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
@@ -289,7 +289,7 @@ async def test_any_file_is_imported_or_refused(tmp_path: Path) -> None:
 
 
 async def _check_own(archive: Plain) -> None:
-    """What was brought into an empty log is one session of the tenant, that says so, can go on, and is read whole."""
+    """The imported session is the tenant's own, is marked as imported, and can be continued and read."""
     [stream] = await archive.events.streams()
     events = await archive.log.read(stream)
     [started] = [each.envelope.event for each in events if isinstance(each.envelope.event, SessionStarted)]
@@ -299,75 +299,62 @@ async def _check_own(archive: Plain) -> None:
     await verify(archive, stream)
 
 
-def _renamed(lines: list[bytes], stream: UUID) -> list[bytes]:
-    return [json.dumps(json.loads(lines[0]) | {"session": str(stream)}).encode() + b"\n", *lines[1:]]
+def _with_event(event: Event, version: int) -> Damage:
+    """An additional event before the event with this version; the others move on."""
 
+    def damage(lines: list[bytes]) -> list[bytes]:
+        name, stored = CODEC.encode(Envelope(event, "c"))
+        head, *others = map(json.loads, lines)
+        events = []
+        for line in others:
+            if line.get("event") == version:
+                events.append({"event": 0, "name": name, "stored": json.loads(stored)})
+            events.append(line)
+        numbers = itertools.count(1)
+        events = [line | {"event": next(numbers)} if "event" in line else line for line in events]
+        return [json.dumps(each).encode() + b"\n" for each in (head | {"events": head["events"] + 1}, *events)]
 
-def _with_event(lines: list[bytes], event: Event, version: int) -> list[bytes]:
-    """With an event more in place of that of a version; the others move on."""
-    found, now = [], 0
-    for line in map(json.loads, lines[1:]):
-        now += "event" in line
-        if line.get("event") == version:
-            name, stored = CODEC.encode(Envelope(event, "c"))
-            found.append({"event": version, "name": name, "stored": json.loads(stored)})
-        found.append(line | {"event": now + (now >= version)} if "event" in line else line)
-    head = json.loads(lines[0])
-    return [json.dumps(each).encode() + b"\n" for each in (head | {"events": head["events"] + 1}, *found)]
+    return damage
 
 
 START = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"salt")
 
-CROSSING: dict[str, Callable[[list[bytes]], list[bytes]]] = {
-    "under the id of a session that begins later": lambda lines: _renamed(lines, stream_of("local", "another")),
-    "under that of another tenant's": lambda lines: _renamed(lines, stream_of("other", "s")),
-    "as what the operator decided": lambda lines: _renamed(lines, operator_stream("local")),
-    "as what is known": lambda lines: _renamed(lines, knowledge_stream(Place("local", Scope.USER))),
-    "beginning again as another tenant's": lambda lines: _with_event(lines, attrs.evolve(START, tenant="other"), 3),
-    "beginning again under another name": lambda lines: _with_event(lines, attrs.evolve(START, external_id="x"), 3),
-    "saying of another that it was imported": lambda lines: _with_event(
-        lines, SessionImported(at=1, session=UUID(int=7)), 2
-    ),
-    "switching managing off": lambda lines: _with_event(lines, ManagingSwitched(at=1, on=False, why="mine"), 1),
-    "with its start behind what it began": lambda lines: _with_event(
-        lines, GapRecorded(at=1, since=1, turns=1, reason="none"), 1
-    ),
-}
+
+def _named(stream: UUID) -> Damage:
+    return lambda lines: [json.dumps(json.loads(lines[0]) | {"session": str(stream)}).encode() + b"\n", *lines[1:]]
 
 
-@pytest.mark.parametrize("way", CROSSING)
-async def test_nothing_of_a_file_becomes_another_sessions_or_another_tenants(way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(_named(stream_of("local", "another")), id="id of a session that begins later"),
+        pytest.param(_named(stream_of("other", "s")), id="id of another tenant's session"),
+        pytest.param(_named(operator_stream("local")), id="id of the operator's stream"),
+        pytest.param(_named(knowledge_stream(Place("local", Scope.USER))), id="id of a memory stream"),
+        pytest.param(_with_event(attrs.evolve(START, tenant="other"), 3), id="second start for another tenant"),
+        pytest.param(_with_event(attrs.evolve(START, external_id="x"), 3), id="second start with another name"),
+        pytest.param(_with_event(SessionImported(at=1, session=UUID(int=7)), 2), id="import of another session"),
+        pytest.param(_with_event(ManagingSwitched(at=1, on=False, why="mine"), 1), id="operator's switch"),
+        pytest.param(_with_event(GapRecorded(at=1, since=1, turns=1, reason="none"), 1), id="event before the start"),
+    ],
+)
+async def test_a_file_cannot_add_events_to_another_session_or_tenant(damage: Damage, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         lines = await _exported(talk, path)
-    path.write_bytes(b"".join(CROSSING[way](lines)))
+    path.write_bytes(b"".join(damage(lines)))
     other = plain()
     with pytest.raises((DamagedFile, BadConfiguration), match="Nothing was imported"):
         await import_file(other, path, CODEC, IMPORTING)
     assert await other.log.tail(after=0, limit=9) == []
 
 
-async def test_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(DamagedFile, match="cannot be read"):
-        await import_file(plain(), tmp_path / "none", CODEC, IMPORTING)
-
-
-async def test_a_file_holds_the_lines_of_the_session_that_a_person_means() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-    file = io.BytesIO()
-    done = await exporting.write_session(talk.archive, "a client", file, CODEC)
-    assert file.getvalue() == b"".join([line async for line in export(talk.archive, talk.stream, CODEC)])
-    events = await talk.archive.log.read(talk.stream)
-    assert (done.session, done.events, done.bytes) == (talk.stream, len(events), len(file.getvalue()))
-
-
 async def test_only_a_regular_file_with_lines_of_bounded_length_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for each in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+    for each in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "none"):
         with pytest.raises(DamagedFile, match="cannot be read"):
             await import_file(plain(), each, CODEC, IMPORTING)
     monkeypatch.setattr(export_format, "_LONGEST_LINE", 1000)

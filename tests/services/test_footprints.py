@@ -1,4 +1,4 @@
-"""What a session takes up is what the store says, beside what went upstream."""
+"""A session's footprint: its stored size, and the size of its requests."""
 
 from mnemosyne.domain.ports import StreamSizes
 from mnemosyne.services.footprints import Footprint, measure
@@ -6,7 +6,7 @@ from tests.services.answers import Answers
 from tests.services.talking import plain, rich_session, talking
 
 
-async def test_each_session_is_measured_and_all_add_up() -> None:
+async def test_footprints_add_up() -> None:
     archive = plain()
     for name in ("one", "other"):
         async with talking(archive, name) as talk:
@@ -22,6 +22,6 @@ async def test_each_session_is_measured_and_all_add_up() -> None:
     assert total.ratio == total.stored / total.sent
 
 
-def test_of_nothing_there_is_no_ratio() -> None:
+def test_ratios_of_an_empty_footprint_are_unknown() -> None:
     assert (Footprint().ratio, Footprint().ratio_to_raw) == (None, None)
     assert Footprint(StreamSizes(raw_bytes=8, stored_bytes=2, event_bytes=2), 16).ratio_to_raw == 0.5

@@ -11,9 +11,9 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
 from mnemosyne.domain.session.redaction import redact
-from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
+from mnemosyne.errors import ContentForgotten, LogFailed
 from mnemosyne.replay.deciding import review
-from mnemosyne.services import contexts, memories, sessions
+from mnemosyne.services import contexts, memories
 from mnemosyne.services.exporting import export
 from mnemosyne.services.footprints import Report
 from mnemosyne.services.forgetting import choose_old, clean, forget, forget_all, read_last_active
@@ -25,7 +25,7 @@ def _now() -> int:
     return 99
 
 
-async def test_nothing_is_left_and_the_log_stays_valid() -> None:
+async def test_deletion_leaves_no_content_and_a_valid_log() -> None:
     async with talking() as talk:
         await rich_session(talk)
         before = (await verify(talk.archive, talk.stream)).attempts
@@ -43,7 +43,7 @@ async def test_nothing_is_left_and_the_log_stays_valid() -> None:
 
 
 CANARY = "the heron nests at noon"
-TOLD = [
+MESSAGES = [
     user(f"Read docs/heron.md: {CANARY}. We decided to use herons, because owls are asleep."),
     {
         "role": "assistant",
@@ -58,12 +58,12 @@ TOLD = [
 ]
 
 
-async def told(archive: Plain) -> Talk:
-    """A session in which a canary is sung, until objects hold it; the server has stopped."""
+async def session_with_canary(archive: Plain) -> Talk:
+    """A session whose objects contain the canary; its server has stopped."""
     async with talking(archive) as talk:
-        await talk.ask(body(TOLD[:1]))
-        await talk.ask(body(TOLD[:3]))
-        await talk.ask(body(TOLD))
+        await talk.ask(body(MESSAGES[:1]))
+        await talk.ask(body(MESSAGES[:3]))
+        await talk.ask(body(MESSAGES))
     version = len(await archive.log.read(talk.stream))
     (made, *_) = await objects(talk)
     pinned = ObjectPinned(at=1, object=made.object, reason=CANARY, until_turn=None)
@@ -72,18 +72,17 @@ async def told(archive: Plain) -> Talk:
 
 
 async def objects(talk: Talk) -> list[ObjectCreated]:
-    """The objects that were ever made, as the log tells of them."""
+    """All objects in the log, in order."""
     events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
     return [event for event in events if isinstance(event, ObjectCreated)]
 
 
 async def memory(talk: Talk) -> Memory:
-    """What the session remembers."""
     return memories.fold(await talk.archive.log.read(talk.stream)).memory
 
 
-async def test_no_event_says_a_word_any_more() -> None:
-    talk = await told(plain())
+async def test_no_event_contains_deleted_words() -> None:
+    talk = await session_with_canary(plain())
     assert b"heron" in talk.archive.log.state_bytes(talk.stream)
     before = [(each.version, each.position) for each in await talk.archive.log.read(talk.stream)]
     await forget(talk.archive, talk.stream, _now, "c")
@@ -93,41 +92,32 @@ async def test_no_event_says_a_word_any_more() -> None:
     assert all(each.forgotten and not each.stub for each in (await memory(talk)).objects.values())
 
 
-async def test_who_goes_on_is_remembered_from_the_first_message_in_objects_of_other_names() -> None:
-    talk = await told(plain())
+async def test_a_session_that_continues_after_deletion_makes_the_same_objects_under_new_ids() -> None:
+    new, talk = plain(), await session_with_canary(plain())
     first = await objects(talk)
     await forget(talk.archive, talk.stream, _now, "c")
-    async with talking(talk.archive) as again:
-        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
-    second = (await objects(talk))[len(first) :]
+    made = []
+    for archive, known in ((new, 0), (talk.archive, len(first))):
+        async with talking(archive) as again:
+            await again.ask(body([*MESSAGES, assistant("On."), user("And on.")]))
+        made.append((await objects(again))[known:])
+    second = made[1]
+    shown = [[(each.kind, each.places, each.stub, each.tokens) for each in some] for some in made]
+    assert shown[0] == shown[1] != []
     assert {place.message for each in second for place in each.places} >= {0, 1, 2, 3}
     assert {each.object for each in first}.isdisjoint(each.object for each in second)
-    assert any("heron" in each.stub for each in second)
     remembered = await memory(talk)
     assert remembered.view_of("main").objects == tuple(each.object for each in second)
     assert all(remembered.objects[each].forgotten for each in {each.object for each in first})
-    found = await review(talk.archive, str(talk.stream))
-    assert found.differences == []
+    assert (await review(talk.archive, str(talk.stream))).differences == []
     assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
 
 
-async def test_the_same_is_remembered_as_by_a_session_that_was_never_forgotten() -> None:
-    anew, forgotten = plain(), await told(plain())
-    await forget(forgotten.archive, forgotten.stream, _now, "c")
-    known = len(await objects(forgotten))
-    found = []
-    for archive in (anew, forgotten.archive):
-        async with talking(archive) as talk:
-            await talk.ask(body([*TOLD, assistant("On."), user("And on.")]))
-        found.append([(each.kind, each.places, each.stub, each.tokens) for each in await objects(talk)])
-    assert found[0] == found[1][known:] != []
-
-
-async def test_what_is_said_between_two_times_is_forgotten_the_second_time() -> None:
-    talk = await told(plain())
+async def test_content_added_after_a_deletion_is_deleted_by_the_next() -> None:
+    talk = await session_with_canary(plain())
     await forget(talk.archive, talk.stream, _now, "c")
     async with talking(talk.archive) as again:
-        await again.ask(body([*TOLD, assistant("On."), user("And on.")]))
+        await again.ask(body([*MESSAGES, assistant("On."), user("And on.")]))
     await talk.archive.log.forget(talk.stream, redact)  # and then the program was killed
     assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
     events = [each.envelope.event for each in await talk.archive.log.read(talk.stream)]
@@ -135,28 +125,22 @@ async def test_what_is_said_between_two_times_is_forgotten_the_second_time() -> 
     assert isinstance(events[-1], SessionForgotten)
     generations = (await memory(talk)).generation
     async with talking(talk.archive) as again:
-        await again.ask(body([*TOLD, assistant("On."), user("And on."), assistant("Yes."), user("On.")]))
+        await again.ask(body([*MESSAGES, assistant("On."), user("And on."), assistant("Yes."), user("On.")]))
     made = [each.object for each in await objects(talk)]
     assert generations == 2
     assert len(set(made)) == len(made)
 
 
-async def test_forgetting_twice_changes_nothing() -> None:
+async def test_deleting_twice_changes_nothing_and_a_crash_before_the_event_can_be_completed() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
+        await talk.archive.log.forget(talk.stream, redact)  # and then the program was killed
+        assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
         assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
         version = len(await talk.archive.log.read(talk.stream))
         again = await forget(talk.archive, talk.stream, _now, "c")
         assert (again.erased, again.recorded) == (0, False)
         assert len(await talk.archive.log.read(talk.stream)) == version
-
-
-async def test_a_crash_before_the_event_leaves_a_session_that_is_forgotten_and_can_be_finished() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("One.")]))
-        await talk.archive.log.forget(talk.stream, redact)
-        assert (await verify(talk.archive, talk.stream)).verdict == "forgotten"
-        assert (await forget(talk.archive, talk.stream, _now, "c")).recorded
 
 
 class Busy(PlainLog):
@@ -172,7 +156,7 @@ class Busy(PlainLog):
         return await super().append(append)
 
 
-async def test_a_server_that_goes_on_writing_does_not_keep_it_from_being_recorded() -> None:
+async def test_deletion_is_recorded_while_a_server_writes() -> None:
     log = Busy(event_codec())
     async with talking(Plain(log)) as talk:
         await talk.ask(body([user("One.")]))
@@ -183,7 +167,7 @@ async def test_a_server_that_goes_on_writing_does_not_keep_it_from_being_recorde
     assert sum(isinstance(event, GapRecorded) for event in events) == 3
 
 
-async def test_what_is_said_afterwards_can_be_verified_and_what_was_said_only_before_stays_erased() -> None:
+async def test_later_content_is_verified_and_earlier_content_stays_deleted() -> None:
     archive = plain()
     first = [user("One, and only once. " * 30)]
     async with talking(archive) as talk:
@@ -202,23 +186,7 @@ async def test_what_is_said_afterwards_can_be_verified_and_what_was_said_only_be
     assert (report.forgotten, report.checked) == (2, 2)
 
 
-async def test_sessions_are_found_by_either_name_or_its_beginning() -> None:
-    archive = plain()
-    async with talking(archive, "alpha-one") as one, talking(archive, "alpha") as two:
-        await one.ask(body([user("One.")]))
-        await two.ask(body([user("Two.")]))
-    assert await sessions.find(archive, str(one.stream).upper()) == one.stream
-    assert await sessions.find(archive, str(one.stream)[:13]) == one.stream
-    assert await sessions.find(archive, "alpha-") == one.stream
-    assert await sessions.find(archive, "alpha") == two.stream  # a whole name comes before a beginning
-    with pytest.raises(NotFound, match="may mean 2 sessions"):
-        await sessions.find(archive, "alp")
-    for wrong in ("", "beta", "alpha-one-two"):
-        with pytest.raises(NotFound, match="There is no session"):
-            await sessions.find(archive, wrong)
-
-
-async def test_retention_knows_when_a_session_was_active_and_leaves_out_what_was_forgotten_since() -> None:
+async def test_deleted_sessions_are_active_again_only_after_a_new_turn() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]), reply=None)
         assert await read_last_active(talk.archive) == {talk.stream: (await talk.history()).last_at}
@@ -245,7 +213,7 @@ class Counting(PlainLog):
         return await super().sizes(stream)
 
 
-async def test_retention_by_days_reads_only_of_sessions_that_are_too_old() -> None:
+async def test_retention_by_days_chooses_old_sessions_and_reads_no_others() -> None:
     log = Counting(event_codec())
     archive = Plain(log)
     for name in ("old", "older", "new"):
@@ -255,23 +223,14 @@ async def test_retention_by_days_reads_only_of_sessions_that_are_too_old() -> No
     log.read_whole.clear()
     assert not await choose_old(archive, now=9 * day, days=10, stored_bytes=None)
     assert log.read_whole == []
-    assert len(await choose_old(archive, now=9 * day, days=8, stored_bytes=None)) == 3
-    assert set(log.read_whole) == set(await log.streams())
-
-
-async def test_retention_chooses_sessions_unused_for_the_given_days() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("Hello.")]))
-    day = 24 * 3600 * 10**6
-    chosen = await choose_old(talk.archive, now=9 * day, days=8, stored_bytes=None)
-    assert [victim.candidate.session for victim in chosen] == [talk.stream]
-    assert not await choose_old(talk.archive, now=9 * day, days=10, stored_bytes=None)
-    done = await forget_all(talk.archive, [talk.stream], lambda: 1, lambda: "c")
-    assert [(each.session, each.recorded) for each in done] == [(talk.stream, True)]
+    chosen = [each.candidate.session for each in await choose_old(archive, now=9 * day, days=8, stored_bytes=None)]
+    assert set(log.read_whole) == set(chosen) == set(await log.streams())
+    done = await forget_all(archive, chosen, lambda: 1, lambda: "c")
+    assert [(each.session, each.recorded) for each in done] == [(stream, True) for stream in chosen]
 
 
 @pytest.mark.parametrize(("failure", "said"), [(None, "rewritten"), (LogFailed("it is busy"), "kept: it is busy")])
-async def test_what_became_of_the_files_is_said(failure: LogFailed | None, said: str) -> None:
+async def test_the_outcome_for_the_files_is_reported(failure: LogFailed | None, said: str) -> None:
     class Files:
         async def disk_bytes(self) -> int:
             return 0

@@ -1,4 +1,4 @@
-"""A session is left after a whole reply, by the name that its client gives it."""
+"""A session is forked after a complete reply, under the client's name for it."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from mnemosyne.services.forks import find_fork_point
 from tests.services.talking import TOOLS, assistant, body, talking, user
 
 
-async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None:
+async def test_a_fork_continues_from_the_last_complete_reply_up_to_its_turn() -> None:
     async with talking() as talk:
         said = [user("one")]
         await talk.ask(body(said))
@@ -36,14 +36,19 @@ async def test_the_last_whole_reply_up_to_the_turn_is_where_it_goes_on() -> None
             await find_fork_point(talk.archive, "another", None)
 
 
-async def test_unnamed_session_cannot_be_forked() -> None:
+async def test_unnamed_or_deleted_session_cannot_be_forked() -> None:
     async with talking(name="chain:abc") as talk:
         await talk.ask(body([user("one")]))
         with pytest.raises(NotFound, match="gave it no name"):
             await find_fork_point(talk.archive, str(talk.stream), None)
+    async with talking() as talk:
+        await talk.ask(body([user("one")]))
+        await forget(talk.archive, talk.stream, lambda: 9, "c")
+        with pytest.raises(ContentForgotten, match="was forgotten"):
+            await find_fork_point(talk.archive, str(talk.stream), None)
 
 
-async def test_a_fork_of_a_fork_whose_turn_is_under_way_begins_with_the_last_whole_reply_before_both() -> None:
+async def test_a_fork_of_a_running_fork_continues_from_the_last_complete_reply_before_both() -> None:
     async with talking() as talk:
         said = [user("one"), assistant("Done."), user("two")]
         await talk.ask(body(said[:1]))
@@ -57,7 +62,7 @@ async def test_a_fork_of_a_fork_whose_turn_is_under_way_begins_with_the_last_who
         assert (found.turn, found.request["messages"]) == (1, said[:1])
 
 
-async def test_a_reply_that_waits_for_a_call_s_result_is_none_to_go_on_from() -> None:
+async def test_a_reply_with_an_open_call_is_no_fork_point() -> None:
     whole: dict[str, Any] = {
         "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
     }
@@ -71,11 +76,3 @@ async def test_a_reply_that_waits_for_a_call_s_result_is_none_to_go_on_from() ->
             await talk.finish_with(address, RESPONSES.read_reply(json.dumps(answer).encode()))
             asked = [*asked, *reply["output"], user("more")]
         assert (await find_fork_point(talk.archive, str(talk.stream), None)).message_id == "resp_1"
-
-
-async def test_deleted_session_cannot_be_forked() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("one")]))
-        await forget(talk.archive, talk.stream, lambda: 9, "c")
-        with pytest.raises(ContentForgotten, match="was forgotten"):
-            await find_fork_point(talk.archive, str(talk.stream), None)

@@ -1,11 +1,10 @@
-"""What people and agents do with what is known: the same operations, whoever asks."""
+"""The operations of people and agents on the memory beyond sessions."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
 
 from mnemosyne.adapters.plain.log import PlainLog
@@ -21,15 +20,11 @@ from mnemosyne.services.knowledge import (
     describe,
     list_learned,
     parse_line,
-    parse_member,
 )
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
 from tests.projections.support import KINDS, POSTGRES, open_world
-from tests.services.talking import Talk, assistant, body, plain, talking, user
-
-EVERY = 41
-"""One injection of so many is played through an actor here; ``tests/domain`` reads them all."""
+from tests.services.talking import body, plain, talking, user
 
 
 def knowledge(log: PlainLog | None = None, tenant: str = "local", project: str | None = "app") -> KnowledgeService:
@@ -45,7 +40,7 @@ async def contents(of: KnowledgeService, at: int = FIRST) -> list[str]:
     return [each.entry.content for each in await of.list_entries(at)]
 
 
-async def test_an_entry_lives_where_its_scope_says() -> None:
+async def test_an_entry_is_visible_where_its_scope_applies() -> None:
     log = PlainLog(event_codec())
     here, elsewhere = knowledge(log), knowledge(log, project="other")
     stranger = knowledge(log, tenant="other")
@@ -57,7 +52,7 @@ async def test_an_entry_lives_where_its_scope_says() -> None:
     assert await contents(stranger) == []
 
 
-async def test_without_a_folder_there_is_no_project_to_write_to() -> None:
+async def test_a_project_entry_needs_a_folder() -> None:
     log = PlainLog(event_codec())
     nowhere = KnowledgeService(KnowledgeStore(log, log), "local")
     with pytest.raises(BadEntry, match="There is no project here"):
@@ -65,25 +60,23 @@ async def test_without_a_folder_there_is_no_project_to_write_to() -> None:
     assert (await nowhere.remember(Scope.USER, draft("x"), stamp())).what == "added"
 
 
-async def test_a_write_says_what_it_did_and_by_what_it_is_taken_back() -> None:
+async def test_a_write_is_reported_and_undone_by_its_id_or_as_the_last_one() -> None:
     here = knowledge()
     done = await here.remember(Scope.PROJECT, draft("we use npm"), stamp(1))
     assert (done.what, done.write, done.scope) == ("added", "m1", Scope.PROJECT)
     again = await here.remember(Scope.PROJECT, draft("We use npm"), stamp(2))
     assert (again.what, again.entry) == ("skipped", done.entry)
-    assert (await here.undo("m1", stamp(3))).what == "undone"
-    assert await contents(here) == []
+    await here.remember(Scope.USER, draft("answer briefly"), stamp(3, FIRST + 1))
+    await here.undo(None, stamp(4, FIRST + 2))
+    assert await contents(here, FIRST + 3) == ["we use npm"]
+    assert (await here.undo("m1", stamp(5, FIRST + 3))).what == "undone"
+    assert await contents(here, FIRST + 4) == []
+    for write in ("m1", None):
+        with pytest.raises(NotFound, match="There is no write"):
+            await here.undo(write, stamp(6, FIRST + 5))
 
 
-async def test_the_last_write_is_taken_back_wherever_it_was() -> None:
-    here = knowledge()
-    await here.remember(Scope.PROJECT, draft("first"), stamp(1))
-    await here.remember(Scope.USER, draft("second"), stamp(2, FIRST + 1))
-    await here.undo(None, stamp(3, FIRST + 2))
-    assert await contents(here, FIRST + 3) == ["first"]
-
-
-async def test_an_entry_is_found_by_words_in_whatever_scope_and_ambiguous_ones_are_named() -> None:
+async def test_words_find_an_entry_in_any_scope_unless_they_are_ambiguous() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("port 80 is taken"), stamp(1))
     await here.remember(Scope.PROJECT, draft("port 81 is free"), stamp(2))
@@ -102,11 +95,11 @@ async def test_history_lists_an_entry_s_earlier_and_later_versions() -> None:
     middle = await here.update("tabs", "tabs of 8", stamp(3, FIRST + 2 * DAY))
     await here.remember(Scope.PROJECT, draft("something else"), stamp(4, FIRST + 3 * DAY))
     assert middle.entry is not None
-    told = [each.entry.content for each in await here.list_history(middle.entry.id)]
-    assert told == ["tabs of 2", "tabs of 4", "tabs of 8"]
+    versions = [placed.entry.content for placed in await here.list_history(middle.entry.id)]
+    assert versions == ["tabs of 2", "tabs of 4", "tabs of 8"]
 
 
-async def test_what_was_known_then_and_what_was_true_then_are_asked_apart() -> None:
+async def test_valid_time_and_known_time_are_separate_filters() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("CI runs on amd64"), stamp(1))
     await here.update("CI", "CI runs on arm64", stamp(2, FIRST + 10 * DAY), valid_from=FIRST + 3 * DAY)
@@ -115,20 +108,19 @@ async def test_what_was_known_then_and_what_was_true_then_are_asked_apart() -> N
     assert [each.entry.content for each in await here.list_entries(at, known_at=at)] == ["CI runs on amd64"]
 
 
-async def test_erasing_a_name_takes_every_entry_with_it_also_those_that_ended() -> None:
+async def test_erasing_words_removes_current_and_past_entries_from_the_log() -> None:
     log = PlainLog(event_codec())
     here = knowledge(log)
     await here.remember(Scope.PROJECT, draft("Ada owns billing"), stamp(1))
     await here.update("billing", "Ada and Bob own billing", stamp(2, FIRST + 1))
     await here.remember(Scope.USER, draft("ask first", detail="ask Ada"), stamp(3, FIRST + 2))
     assert await here.erase("ada", stamp(4, FIRST + 3)) == 3
-    told = [recorded.envelope.event for recorded in await log.tail(after=0, limit=100)]
-    assert "Ada" not in repr(told)
+    assert "Ada" not in repr(await log.tail(after=0, limit=100))
     with pytest.raises(NotFound):
         await here.erase("ada", stamp(5, FIRST + 4))
 
 
-async def test_what_is_exported_is_taken_in_elsewhere_once() -> None:
+async def test_exported_entries_are_imported_once() -> None:
     here, there = knowledge(), knowledge()
     await here.remember(Scope.PROJECT, draft("we use npm", detail="since 2020"), stamp(1))
     await here.update("npm", "we use pnpm", stamp(2, FIRST + DAY))
@@ -145,57 +137,49 @@ async def test_what_is_exported_is_taken_in_elsewhere_once() -> None:
     [
         ({}, "Line 3: its content is missing"),
         ({"content": "x", "kind": "nonsense"}, "Line 3: 'nonsense' is no kind; there are project-brief"),
-        ({"content": "x", "scope": "nowhere"}, "Line 3: 'nowhere' is no scope"),
+        (
+            {"content": "x", "scope": "nowhere"},
+            "Line 3: 'nowhere' is no scope; there are user, project, sandbox, global",
+        ),
         ({"content": "x", "confidence": "high"}, "Line 3: its confidence or valid_from is no number"),
     ],
 )
-def test_a_line_that_is_no_entry_is_named(line: dict[str, Any], why: str) -> None:
+def test_an_invalid_line_is_refused_with_its_number(line: dict[str, Any], why: str) -> None:
     with pytest.raises(BadEntry, match=why):
         parse_line(line, 3, EntrySource.USER)
 
 
-def test_a_name_that_there_is_not_is_answered_with_those_there_are() -> None:
-    with pytest.raises(BadEntry, match="there are user, project, sandbox, global"):
-        parse_member(Scope, "x", "scope")
-
-
-async def test_recall_and_block_tell_of_the_same_entries() -> None:
+async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("The billing service listens on port 8443"), stamp(1))
-    (found,) = await here.recall("billing service port", FIRST)
+    (recalled,) = await here.recall("billing service port", FIRST)
     block = await here.compose_block("why is the billing service silent on its port?", FIRST, render_day)
     assert block is not None
-    assert block.entries == (found.entry.id,)
-    assert describe(found)["relevance"] > 0
+    assert block.entries == (recalled.entry.id,)
+    assert describe(recalled)["relevance"] > 0
     with pytest.raises(BadEntry, match="Say what you look for"):
         await here.recall(" ", FIRST)
 
 
-async def test_what_was_learned_from_a_session_is_named_until_its_words_are_erased() -> None:
+async def test_entries_learned_in_a_session_are_listed_until_they_are_erased() -> None:
     archive = plain()
     async with talking(archive) as talk:
-        await say_all(talk, user("Let's use PostgreSQL for the event log of the app."))
+        await talk.ask(body([user("Let's use PostgreSQL for the event log of the app.")]))
         here = knowledge(archive.log)
         source = Provenance(session=talk.stream, branch="main", turn=1)
         await here.remember(Scope.PROJECT, draft("The event log uses PostgreSQL", provenance=source), stamp(1))
         await here.remember(Scope.PROJECT, draft("Ada owns billing"), stamp(2))
-        (found,) = [each.entry for each in await here.list_entries(FIRST * 2) if each.entry.provenance]
+        (learned,) = [placed.entry for placed in await here.list_entries(FIRST * 2) if placed.entry.provenance]
         tenant = here.places[0].tenant
-        assert await list_learned(archive, tenant, talk.stream) == [found]
+        assert await list_learned(archive, tenant, talk.stream) == [learned]
         assert await list_learned(archive, tenant, UUID(int=1)) == []
         assert await list_learned(archive, "another", talk.stream) == []
-        await here.erase(found.id, stamp(3))
+        await here.erase(learned.id, stamp(3))
         assert await list_learned(archive, tenant, talk.stream) == []
 
 
-async def say_all(talk: Talk, *messages: dict[str, Any]) -> None:
-    """Have a conversation recorded, of which these are the last request's messages but one."""
-    await talk.ask(body(messages))
-    await talk.ask(body([*messages, assistant("Done."), user("Go on.")]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_place_of_a_tenant_is_listed_and_none_of_anothers(
+async def test_the_places_of_one_tenant_are_listed_and_none_is_a_session(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     dsn = str(request.getfixturevalue("dsn")) if kind == POSTGRES else ""
@@ -207,13 +191,3 @@ async def test_every_place_of_a_tenant_is_listed_and_none_of_anothers(
                 await here.remember(scope, draft(f"{tenant} {scope.value}"), stamp(number))
         assert await store.list_places("t") == [Place("t", Scope.USER), Place("t", Scope.PROJECT, "app")]
         assert await world.log.streams() == []
-
-
-@attrs.frozen
-class Known:
-    """An archive of which only the events are read."""
-
-    events: Any
-    contents: Any = None
-    journal: Any = None
-    directory: Any = None

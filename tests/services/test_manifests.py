@@ -1,9 +1,9 @@
-"""A manifest says what the model could see: each page's text stands in the rebuilt request at its level, in the blocks
-that are named, and each block is a page's or is said to be something else.
+"""A manifest agrees with its request: each page's text is in the named blocks at its level, and each other block has a
+named use.
 """
 
 import json
-from collections import Counter
+from typing import Any
 
 import attrs
 import pytest
@@ -30,7 +30,7 @@ WITH_CONTENTS = [folder for folder in FOLDERS if (folder / "contents.jsonl").exi
 
 
 async def check_all(archive: Archive) -> list[Manifest]:
-    """The manifests of every request on record, each checked against the request."""
+    """The manifests of all recorded requests, each checked against its request."""
     found = []
     for stream in await archive.events.streams():
         events = await archive.events.read(stream)
@@ -40,71 +40,64 @@ async def check_all(archive: Archive) -> list[Manifest]:
                 try:
                     manifest = await manifest_of(archive, stream, events, history, each)
                 except (ContentMissing, NotFound):
-                    continue  # a session that was forgotten, or a request that is no conversation
+                    continue  # a deleted session, or a request that is no conversation
                 await check_manifest(archive, stream, history, manifest)
                 found.append(manifest)
     return found
 
 
-def levels(manifests: list[Manifest]) -> Counter[Fidelity]:
-    return Counter(page.level for manifest in manifests for page in manifest.pages if page.blocks)
+def levels(manifests: list[Manifest]) -> set[Fidelity]:
+    return {page.level for manifest in manifests for page in manifest.pages if page.blocks}
 
 
 async def test_the_manifest_of_every_recorded_request_agrees_with_its_bytes() -> None:
-    """The recorded sessions hold blocks of every use, or this would say less than it seems to."""
+    """The recorded sessions contain blocks of every use."""
     found = [each for folder in WITH_CONTENTS for each in await check_all(opened(folder))]
     uses = {other.use for manifest in found for other in manifest.others}
     assert uses >= set(BlockUse) - {BlockUse.UNKNOWN, BlockUse.FILLER}
-    assert set(levels(found)) >= {Fidelity.FULL, Fidelity.COMPACT, Fidelity.EVICTED}
+    assert levels(found) >= {Fidelity.FULL, Fidelity.COMPACT, Fidelity.EVICTED}
 
 
 @pytest.mark.parametrize(
     ("seed", "turns"), [(6, 12), *(pytest.param(seed, 30, marks=pytest.mark.soak) for seed in range(20, 40))]
 )
-async def test_the_manifests_of_any_managed_story_agree_with_its_requests(seed: int, turns: int) -> None:
-    """Whatever a user, an agent and its model do: rewrites, restores, forks, cleanup tags, texts that are brought."""
-    found = await check_all(Plain(await stories.play(seed, turns=turns)))
-    assert set(levels(found)) >= {Fidelity.FULL, Fidelity.EVICTED}
-
-
-async def test_an_observed_session_has_every_page_in_full() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-    found = await check_all(talk.archive)
-    assert set(levels(found)) == {Fidelity.FULL}
+async def test_the_manifests_of_a_managed_story_agree_with_its_requests(seed: int, turns: int) -> None:
+    assert levels(await check_all(Plain(await stories.play(seed, turns=turns)))) >= {Fidelity.FULL, Fidelity.EVICTED}
 
 
 async def managed() -> tuple[Archive, Manifest]:
-    """An archive, and the manifest of a request in which pages stand at several levels."""
+    """An archive, and the manifest of a request with pages at several levels."""
     archive = opened(LOGS / "managed-before-tariffs")
     (stream,) = await archive.events.streams()
     return archive, await read_manifest(archive, str(stream), "main", "8")
 
 
-async def test_what_a_manifest_says_wrongly_is_noticed() -> None:
-    """A check that agrees with everything would prove nothing."""
+async def test_a_wrong_manifest_fails_the_check() -> None:
     archive, manifest = await managed()
     history = history_of("", await archive.events.read(manifest.stream))
     page = next(each for each in manifest.pages if each.level is Fidelity.COMPACT)
     full = next(each for each in manifest.pages if each.level is Fidelity.FULL)
-    wrong = [
-        attrs.evolve(page, level=Fidelity.FULL),
-        attrs.evolve(page, blocks=full.blocks),
-        attrs.evolve(page, blocks=()),
-        attrs.evolve(page, level=Fidelity.STUB),
-    ]
-    for each in wrong:
-        pages = [each if page.object.id == other.object.id else other for other in manifest.pages]
+
+    def replace(**changes: Any) -> Manifest:
+        changed = attrs.evolve(page, **changes)
+        pages = [changed if page.object.id == other.object.id else other for other in manifest.pages]
+        return attrs.evolve(manifest, pages=pages)
+
+    extra = attrs.evolve(manifest.others[0], number=full.blocks[0])
+    for wrong in (
+        replace(level=Fidelity.FULL),
+        replace(blocks=full.blocks),
+        replace(blocks=()),
+        replace(level=Fidelity.STUB),
+        attrs.evolve(manifest, others=manifest.others[1:]),
+        attrs.evolve(manifest, others=(*manifest.others, extra)),
+        attrs.evolve(manifest, sha256=b"x" * 32),
+    ):
         with pytest.raises(AssertionError):
-            await check_manifest(archive, manifest.stream, history, attrs.evolve(manifest, pages=pages))
-    for others in (manifest.others[1:], (*manifest.others, attrs.evolve(manifest.others[0], number=full.blocks[0]))):
-        with pytest.raises(AssertionError):
-            await check_manifest(archive, manifest.stream, history, attrs.evolve(manifest, others=others))
-    with pytest.raises(AssertionError):
-        await check_manifest(archive, manifest.stream, history, attrs.evolve(manifest, sha256=b"x" * 32))
+            await check_manifest(archive, manifest.stream, history, wrong)
 
 
-async def test_what_is_memorys_own_is_counted_and_the_rest_is_not() -> None:
+async def test_only_the_proxy_s_own_blocks_are_metadata() -> None:
     _, manifest = await managed()
     ours = {BlockUse.MEMORY_TOOL, BlockUse.TOLD, BlockUse.OBSERVED, BlockUse.FILLER}
     stubs = sum(each.object.stub_tokens for each in manifest.pages if each.blocks and each.level is Fidelity.STUB)
@@ -113,49 +106,50 @@ async def test_what_is_memorys_own_is_counted_and_the_rest_is_not() -> None:
     assert manifest_as_json(manifest)["request"]["metadata"] == manifest.metadata
     async with talking() as talk:
         await rich_session(talk)
-    assert [each.metadata for each in await check_all(talk.archive) if each.metadata] == []
+    observed = await check_all(talk.archive)
+    assert levels(observed) == {Fidelity.FULL}
+    assert [each.metadata for each in observed if each.metadata] == []
 
 
-async def test_its_json_names_the_request_the_policy_the_budget_and_why_each_page_is_as_it_is() -> None:
+async def test_json_has_request_policy_budget_and_the_reason_for_each_page() -> None:
     _, manifest = await managed()
-    told = manifest_as_json(manifest)
-    assert told["manifest"] == 2
-    assert (told["branch"], told["turn"], told["attempt"], told["round"]) == ("main", 8, 1, 1)
-    assert (told["request"]["sha256"], told["request"]["ok"]) == (manifest.sha256.hex(), True)
-    assert (told["policy"]["mode"], told["policy"]["window"], told["policy"]["tariff"]) == ("manage", 14_000, "api")
-    assert told["budget"]["zone"] == "caution"
-    assert (told["epoch"]["number"], told["epoch"]["turn"]) == (4, 8)
-    by_why = {(each["level"], each["why"], each["since"]): each for each in told["pages"]}
+    manifested = manifest_as_json(manifest)
+    assert manifested["manifest"] == 2
+    assert (manifested["branch"], manifested["turn"], manifested["attempt"], manifested["round"]) == ("main", 8, 1, 1)
+    assert (manifested["request"]["sha256"], manifested["request"]["ok"]) == (manifest.sha256.hex(), True)
+    assert (manifested["policy"]["mode"], manifested["policy"]["window"], manifested["policy"]["tariff"]) == (
+        "manage",
+        14_000,
+        "api",
+    )
+    assert manifested["budget"]["zone"] == "caution"
+    assert (manifested["epoch"]["number"], manifested["epoch"]["turn"]) == (4, 8)
+    by_why = {(each["level"], each["why"], each["since"]): each for each in manifested["pages"]}
     assert by_why.keys() == {("L0", None, None), ("L4", "pressure", 5), ("L4", "pressure", 8), ("L2", "prefetch", 6)}
-    brought = by_why["L2", "prefetch", 6]
-    assert brought["levels"]["L2"] == brought["tokens"] < brought["tokens_in_full"]
-    assert 0 <= brought["worth"] <= 1
-    shown = [each for each in told["pages"] if each["blocks"]]
-    assert told["effective"] == {
+    prefetched = by_why["L2", "prefetch", 6]
+    assert prefetched["levels"]["L2"] == prefetched["tokens"] < prefetched["tokens_in_full"]
+    assert 0 <= prefetched["worth"] <= 1
+    shown = [each for each in manifested["pages"] if each["blocks"]]
+    assert manifested["effective"] == {
         "sent": sum(each["tokens"] for each in shown),
         "used_later": sum(each["tokens"] for each in shown if each["used_later"]),
     }
 
 
-async def test_what_was_needed_again_after_a_request_was_of_use_in_it() -> None:
+async def test_objects_needed_later_count_as_used_and_a_turn_is_its_first_round() -> None:
     archive = opened(LOGS / "hidden-rounds")
     (stream,) = await archive.events.streams()
     events = await archive.events.read(stream)
     missed = {each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectFaulted)}
-    before, last = [await read_manifest(archive, str(stream), "main", turn) for turn in ("4", "7")]
+    turns = ("4", "7", "5", "5/2")
+    before, last, first, second = [await read_manifest(archive, str(stream), "main", turn) for turn in turns]
     assert {page.object.id for page in before.pages if page.is_used} >= missed != set()
     assert missed.isdisjoint(page.object.id for page in last.pages if page.is_used)
-
-
-async def test_of_a_managed_turn_the_first_request_that_went_upstream_is_described() -> None:
-    archive = opened(LOGS / "hidden-rounds")
-    (stream,) = await archive.events.streams()
-    first, second = [await read_manifest(archive, str(stream), "main", turn) for turn in ("5", "5/2")]
     assert [manifest_as_json(each)["round"] for each in (first, second)] == [1, 2]
     assert first.sha256 != second.sha256
 
 
-async def test_a_request_that_is_no_conversation_has_none() -> None:
+async def test_a_request_that_is_no_conversation_has_no_manifest() -> None:
     archive = opened(LOGS / "observed")
     (stream,) = await archive.events.streams()
     history = history_of("", await archive.events.read(stream))
@@ -165,7 +159,7 @@ async def test_a_request_that_is_no_conversation_has_none() -> None:
 
 
 @pytest.mark.parametrize("back", [0, 1, 2])
-async def test_of_pages_with_equal_words_the_one_that_came_back_is_not_in_its_own_place(back: int) -> None:
+async def test_of_pages_with_equal_text_the_restored_one_is_not_in_its_own_place(back: int) -> None:
     words = "We decided to make nine attempts."
     texts = ["a", words, "b", words, "c", words, "d"]
     roles = ("user", "assistant")
@@ -174,14 +168,14 @@ async def test_of_pages_with_equal_words_the_one_that_came_back_is_not_in_its_ow
         each: (make_object(made(each, 2 * number + 1)), Fidelity.FULL)
         for number, each in enumerate(("aaaaaaa", "bbbbbbb", "ccccccc"))
     }
-    came = list(pages)[back]
-    brought = render_shown_again([(record_name(pages[came][0], Fidelity.FULL), words)])
+    restored = list(pages)[back]
+    prefetched = render_shown_again([(record_name(pages[restored][0], Fidelity.FULL), words)])
     sent = [each for number, each in enumerate(messages) if number != 2 * back + 1]
-    sent[-1] = {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "text", "text": brought}]}
+    sent[-1] = {"role": "user", "content": [{"type": "text", "text": "d"}, {"type": "text", "text": prefetched}]}
     client, wire = (json.dumps({"messages": each}).encode() for each in (messages, sent))
     views = [view(body, (), MESSAGES) for body in (wire, client)]
     layout = lay_out(wire, views[0], views[1], pages, {}, None)
-    assert layout.back == {came}
-    others = [each for each in pages if each != came]
+    assert layout.back == {restored}
+    others = [each for each in pages if each != restored]
     standing = [number for number, each in enumerate(sent) if each["role"] == "assistant"]
-    assert layout.blocks == {came: (len(sent),), **{each: (at,) for each, at in zip(others, standing, strict=True)}}
+    assert layout.blocks == {restored: (len(sent),), **{each: (at,) for each, at in zip(others, standing, strict=True)}}

@@ -1,4 +1,4 @@
-"""The map draws what is in it: a band for each object that can be seen, and nothing that a reader could run."""
+"""The map has a band for each visible object, and no markup from names."""
 
 from xml.etree import ElementTree
 
@@ -13,8 +13,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def turn(number: int, tokens: int = 1000, **more: object) -> MapTurn:
-    told = {"estimated": tokens, "fixed": 100, "usable": 5000, "zone": "normal", "counted": tokens, **more}
-    return MapTurn(turn=number, **told)  # type: ignore[arg-type]
+    fields = {"estimated": tokens, "fixed": 100, "usable": 5000, "zone": "normal", "counted": tokens, **more}
+    return MapTurn(turn=number, **fields)  # type: ignore[arg-type]
 
 
 def span(name: str, first: int, last: int, fidelity: Fidelity, tokens: int, place: int) -> Span:
@@ -32,7 +32,7 @@ def bands(found: ContextMap) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_band_is_drawn_for_each_fidelity_that_took_room() -> None:
+def test_each_fidelity_with_tokens_has_a_band() -> None:
     spans = [
         span("a", 1, 3, Fidelity.FULL, 400, 1),
         span("a", 4, 9, Fidelity.COMPACT, 100, 1),
@@ -43,12 +43,12 @@ def test_a_band_is_drawn_for_each_fidelity_that_took_room() -> None:
     assert set(bands(found)) == {("L0", "a"), ("L2", "a"), ("L0", "b")}
 
 
-def test_the_turns_that_sent_more_than_is_usable_are_told() -> None:
+def test_turns_over_the_usable_window_are_listed() -> None:
     turns = [turn(1, 5100), turn(2, 5101), turn(3, 9000, usable=0), turn(4, 9000)]
     assert ContextMap(branch="main", turns=turns, spans=[]).over == [2, 4]
 
 
-def test_bands_stand_in_the_order_of_the_wire_and_do_not_overlap() -> None:
+def test_bands_are_in_wire_order_without_overlap() -> None:
     spans = [span("late", 1, 1, Fidelity.FULL, 300, 9), span("early", 1, 1, Fidelity.FULL, 400, 1)]
     found = ContextMap(branch="main", turns=[turn(1)], spans=spans)
     tops = {each.attrib["data-object"]: each for each in elements(found) if "data-object" in each.attrib}
@@ -56,16 +56,17 @@ def test_bands_stand_in_the_order_of_the_wire_and_do_not_overlap() -> None:
     assert abs(float(late.attrib["y"]) + float(late.attrib["height"]) - float(early.attrib["y"])) < 0.2
 
 
-def test_what_is_too_thin_to_be_seen_is_drawn_together() -> None:
+def test_thin_bands_are_joined() -> None:
     spans = [span(f"o{number}", 1, 1, Fidelity.FULL, 1, number) for number in range(50)]
     found = ContextMap(branch="main", turns=[turn(1, tokens=100_000)], spans=spans)
     assert bands(found) == []
-    drawn = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "L0"]
-    assert len(drawn) == 1
-    assert "50 small objects" in (drawn[0][0].text or "")
+    assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
+    spanned = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "L0"]
+    assert len(spanned) == 1
+    assert "50 small objects" in (spanned[0][0].text or "")
 
 
-def test_rewrites_misses_and_the_cache_are_shown_where_they_were() -> None:
+def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:
     turns = [turn(1), turn(2, epoch=True, read=0), turn(3, missed=2, read=900)]
     found = ContextMap(branch="main", turns=turns, spans=[])
     titles = {child.text for each in elements(found) for child in each if child.tag.endswith("title")}
@@ -75,28 +76,24 @@ def test_rewrites_misses_and_the_cache_are_shown_where_they_were() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.sampled_from(Fidelity), st.integers(0, 10**7))))
-def test_any_map_is_well_formed_and_runs_nothing(drawn: list[tuple[int, int, Fidelity, int]]) -> None:
+def test_any_map_is_well_formed_without_scripts(spanned: list[tuple[int, int, Fidelity, int]]) -> None:
     spans = [
         span(f'"<script>{number}', first, first + length, fidelity, tokens, number)
-        for number, (first, length, fidelity, tokens) in enumerate(drawn)
+        for number, (first, length, fidelity, tokens) in enumerate(spanned)
     ]
     turns = [turn(number, tokens=1 + number * 1000) for number in range(1, 41)]
     tags = {each.tag for each in elements(ContextMap(branch="<b>", turns=turns, spans=spans))}
     assert not any("script" in tag for tag in tags)
 
 
-def test_a_branch_of_which_nothing_is_known_says_so() -> None:
-    assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
-
-
-def test_windows_that_follow_each_other_are_drawn_so_each_with_its_own_turns() -> None:
+def test_successive_windows_are_adjacent_with_their_own_turns() -> None:
     main = ContextMap(branch="main", turns=[turn(1), turn(2), turn(3)], spans=[])
     after = ContextMap(branch="successor-1", turns=[turn(1)], spans=[])
-    drawn = list(ElementTree.fromstring(map_chart([main, after])).iter())
-    held = [each.attrib for each in drawn if "data-branch" in each.attrib]
+    spanned = list(ElementTree.fromstring(map_chart([main, after])).iter())
+    held = [each.attrib for each in spanned if "data-branch" in each.attrib]
     assert [(each["data-branch"], each["data-first"], each["data-last"]) for each in held] == [
         ("main", "1", "4"),
         ("successor-1", "1", "2"),
     ]
     assert held[0]["data-right"] == held[1]["data-left"] == f"{56 + 896 * 3 / 4:g}"
-    assert [each.get("x1") for each in drawn if each.get("class") == "joint"] == [held[1]["data-left"]]
+    assert [each.get("x1") for each in spanned if each.get("class") == "joint"] == [held[1]["data-left"]]

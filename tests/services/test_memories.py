@@ -1,4 +1,4 @@
-"""Pins are recorded beside a running server, once, and objects are found by their ids."""
+"""Pins are recorded once while a server runs, and objects are found by their ids."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ async def test_a_pin_is_recorded_once_and_found_again() -> None:
     assert found.object.is_pinned(10**6)
 
 
-async def test_what_a_server_writes_meanwhile_is_not_lost_and_the_pin_neither() -> None:
+async def test_a_pin_and_a_concurrent_server_s_event_are_both_recorded() -> None:
     async with talking() as talk:
         await rich_session(talk)
     wanted = await an_object(talk)
@@ -57,7 +57,7 @@ async def test_what_a_server_writes_meanwhile_is_not_lost_and_the_pin_neither() 
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-async def test_a_part_of_the_events_tells_all_objects_and_those_of_each_branch(folder: Path) -> None:
+async def test_objects_are_read_from_a_part_of_the_events(folder: Path) -> None:
     archive = opened(folder)
     for stream in await archive.events.streams():
         whole = memories.fold(await archive.events.read(stream))

@@ -1,4 +1,4 @@
-"""The curve adds up what each turn cost, and says in which unit."""
+"""The curve adds up the cost of each turn, in dollars or tokens."""
 
 from uuid import UUID
 from xml.etree import ElementTree
@@ -23,7 +23,7 @@ def curve_of(rows: list[dict[str, object]]) -> MoneyCurve:
     return money_curve(rows, [balance_of(row) for row in rows])
 
 
-def test_each_point_is_what_all_turns_up_to_it_cost_in_dollars() -> None:
+def test_each_point_is_the_cost_of_all_turns_up_to_it() -> None:
     curve = curve_of(rows((100, 200), (50, 150)))
     assert curve.unit == "dollars"
     assert [point.actual for point in curve.points] == pytest.approx([100 * 5e-6, 150 * 5e-6])

@@ -1,6 +1,8 @@
-"""What the calls of a session show, read from its log: over all windows that succeed each other, each call once."""
+"""Plans and repetitions are read from a session's log, over successive windows, each call once."""
 
 from typing import Any
+
+import attrs
 
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.services.checkpoints import name
@@ -27,13 +29,7 @@ async def seen(talk: Talk, branch: str | None = None) -> WorkPlan | None:
     return (await observe(talk.archive, talk.stream, branch, 0, no_observations())).plan
 
 
-LANDING_PAGE = (
-    "Now write a landing page for the bakery: three columns, warm colours, a map, the opening hours of every branch,"
-    " and a form by which customers order a cake two days before they need it."
-)
-
-
-async def test_the_plan_is_that_of_the_last_request() -> None:
+async def test_the_plan_is_the_one_in_the_last_request() -> None:
     async with talking() as talk:
         history = [user("Do it all.")]
         await talk.ask(body(history))
@@ -43,14 +39,14 @@ async def test_the_plan_is_that_of_the_last_request() -> None:
         found = await seen(talk)
         assert found is not None
         assert (found.progress, found.turn) == ("0 of 2", 2)
-        # A sub-agent that spoke last has a list of its own.
+        # A sub-agent that sent the last request has a list of its own.
         agent = [user("Look."), *called("TodoWrite", todos(x="completed"), "ok", 2)]
         await talk.ask(body(agent), ("x-claude-code-agent-id", "agent-7"))
         assert await seen(talk) == found
 
 
-async def test_a_plan_goes_on_in_the_window_that_succeeds() -> None:
-    """A client that compacts drops what made the tasks, and goes on with their numbers."""
+async def test_a_plan_continues_in_the_next_window() -> None:
+    """After compaction a client no longer sends the calls that made its tasks, and uses their numbers."""
     async with talking() as talk:
         history = [user("Do it all.")]
         await talk.ask(body(history))
@@ -66,7 +62,7 @@ async def test_a_plan_goes_on_in_the_window_that_succeeds() -> None:
         assert [(each.text, each.state.value) for each in found.items] == [("Look", "done"), ("Mend", "open")]
 
 
-async def test_what_was_seen_is_read_again_once_there_are_more_turns() -> None:
+async def test_cached_observations_are_read_again_after_more_turns() -> None:
     async with talking() as talk:
         known = no_observations()
         history = [user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]
@@ -79,25 +75,28 @@ async def test_what_was_seen_is_read_again_once_there_are_more_turns() -> None:
         assert not again.plan.is_followed
 
 
-async def test_a_turn_that_got_a_name_meanwhile_has_it_and_what_was_forgotten_meanwhile_is_gone() -> None:
+async def test_cached_observations_include_later_checkpoints_and_end_with_deletion() -> None:
     async with talking() as talk:
         known = no_observations()
         await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
         assert (await observe(talk.archive, talk.stream, None, 1, known)).checkpoints == ()
-        for count, called_so in enumerate(("begun", "again"), 1):
-            await name(talk.archive, str(talk.stream), called_so, branch="main", turn=1, at=9, correlation_id="c")
+        for count, checkpoint in enumerate(("begun", "again"), 1):
+            await name(talk.archive, str(talk.stream), checkpoint, branch="main", turn=1, at=9, correlation_id="c")
             found = await observe(talk.archive, talk.stream, None, 1, known)
             assert [each.name for each in found.checkpoints] == ["begun", "again"][:count]
             assert found.plan is not None
-            assert (
-                found.checkpoints == (await observe(talk.archive, talk.stream, None, 1, no_observations())).checkpoints
-            )
-        stream, archive = talk.stream, talk.archive
-    await forget(archive, stream, lambda: 10, "c")
-    assert await observe(archive, stream, None, 1, known) == NOTHING
+            uncached = await observe(talk.archive, talk.stream, None, 1, no_observations())
+            assert found.checkpoints == uncached.checkpoints
+        assert await observe(talk.archive, talk.stream, "nobody", 0, no_observations()) == attrs.evolve(
+            NOTHING, checkpoints=found.checkpoints
+        )
+    await forget(talk.archive, talk.stream, lambda: 10, "c")
+    for seen in (known, no_observations()):
+        assert await observe(talk.archive, talk.stream, None, 1, seen) == NOTHING
+    assert await observe(plain(), talk.stream, None, 0, no_observations()) == NOTHING
 
 
-async def test_what_was_repeated_is_told_on_a_line_for_a_few_turns_alone() -> None:
+async def test_a_repetition_is_recent_for_a_few_turns_only() -> None:
     async with talking() as talk:
         history = [user("Make it.")]
         for number in range(3):
@@ -114,14 +113,3 @@ async def test_what_was_repeated_is_told_on_a_line_for_a_few_turns_alone() -> No
         later = await observe(talk.archive, talk.stream, None, 0, no_observations())
         assert later.repetitions == found.repetitions
         assert later.lately_repeated is None
-
-
-async def test_what_was_forgotten_or_never_was_shows_nothing() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
-        assert await observe(talk.archive, talk.stream, "nobody", 0, no_observations()) == NOTHING
-        stream = talk.stream
-        archive = talk.archive
-    await forget(archive, stream, lambda: 9, "c")
-    assert await observe(archive, stream, None, 0, no_observations()) == NOTHING
-    assert await observe(plain(), stream, None, 0, no_observations()) == NOTHING

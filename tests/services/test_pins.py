@@ -1,4 +1,4 @@
-"""What a person pins is recorded once, for as long as was said."""
+"""A person's pin is recorded once, with its duration."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.services.talking import rich_session, talking
 from tests.services.test_memories import an_object
 
 
-async def test_a_pin_for_some_turns_counts_from_the_last_turn_of_the_object_s_branch() -> None:
+async def test_a_pin_s_duration_counts_from_the_last_turn_of_its_branch() -> None:
     async with talking() as talk:
         await rich_session(talk)
     wanted = await an_object(talk)
@@ -20,22 +20,15 @@ async def test_a_pin_for_some_turns_counts_from_the_last_turn_of_the_object_s_br
     assert found.object.pin.until_turn == found.session.branches[found.object.branch].turns + 3
 
 
-async def test_the_same_pin_again_is_no_news_and_unpinning_ends_it() -> None:
+async def test_a_repeated_pin_and_a_pin_of_a_missing_object_record_nothing() -> None:
     async with talking() as talk:
         await rich_session(talk)
     wanted = await an_object(talk)
-
-    async def recorded(pinned: bool) -> bool:
-        if pinned:
-            return (await pin(talk.archive, wanted, reason="r", at=1, correlation_id="c")).recorded
-        return (await unpin(talk.archive, wanted, reason="r", at=1, correlation_id="c")).recorded
-
-    assert [await recorded(pinned) for pinned in (False, True, True, False, False)] == [False, True, False, True, False]
-
-
-async def test_an_object_that_is_not_there_is_not_pinned() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
+    recorded = [
+        (await change(talk.archive, wanted, reason="r", at=1, correlation_id="c")).recorded
+        for change in (unpin, pin, pin, unpin, unpin)
+    ]
+    assert recorded == [False, True, False, True, False]
     before = await talk.archive.log.sizes(talk.stream)
     with pytest.raises(NotFound):
         await pin(talk.archive, "nosuch", reason="r", at=1, correlation_id="c")

@@ -1,8 +1,9 @@
-"""The words of an entry that a session gave stand where it is said that they do, in the very bytes that were sent."""
+"""An entry's words are located in the bytes of the request that they came from."""
 
 from uuid import UUID
 
 import attrs
+import pytest
 
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import Scope
@@ -21,7 +22,7 @@ REMEMBERED = f"please remember that {FACT}"
 
 
 async def learned(archive: Plain, *said: str) -> list[Entry]:
-    """The entries of a conversation, each saved with the turn that it is from."""
+    """Two entries with their source turns, of a conversation with these prompts."""
     async with talking(archive) as talk:
         messages = []
         for each in (*said, "Go on."):
@@ -35,7 +36,7 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
         return [each.entry for each in await here.list_entries(FIRST * 2)]
 
 
-async def test_the_words_of_an_entry_are_found_in_the_request_of_its_turn() -> None:
+async def test_the_words_of_an_entry_are_found_in_its_turn_s_request() -> None:
     archive = plain()
     rule, fact = await learned(archive, SAID, REMEMBERED)
     for entry, words in ((rule, 'Never log the \\"raw\\" header, not even in prod.'), (fact, "the staging database")):
@@ -48,7 +49,7 @@ async def test_the_words_of_an_entry_are_found_in_the_request_of_its_turn() -> N
         assert words.encode() in found.replace(b"\\u00fc", "ü".encode()), entry.content
 
 
-async def test_where_the_words_are_elsewhere_or_nowhere_no_place_is_named() -> None:
+async def test_words_that_are_not_in_the_source_have_no_place() -> None:
     archive = plain()
     (entry, _) = await learned(archive, SAID, REMEMBERED)
     source = entry.provenance
@@ -64,18 +65,13 @@ async def test_where_the_words_are_elsewhere_or_nowhere_no_place_is_named() -> N
         assert await find_words(archive, changed) is None
 
 
-async def test_an_outsider_s_turn_is_the_last_one_unless_it_is_named() -> None:
+async def test_a_caller_s_turn_is_the_last_one_unless_it_is_named() -> None:
     archive = plain()
     (entry, _) = await learned(archive, SAID, REMEMBERED)
     assert entry.provenance is not None
     session = str(entry.provenance.session)
-    last, first = await find_provenance(archive, session), await find_provenance(archive, session, 1)
-    assert last is not None
-    assert first is not None
-    assert (first.turn, last.turn) == (1, 3)
+    found = [await find_provenance(archive, session, turn) for turn in (None, 1)]
+    assert [each and each.turn for each in found] == [3, 1]
     assert await find_provenance(archive, None) is None
-    try:
+    with pytest.raises(NotFound):
         await find_provenance(archive, "nobody")
-    except NotFound:
-        return
-    raise AssertionError("a session that is not there has no turns")

@@ -1,4 +1,4 @@
-"""Which session is meant, as the read models know them."""
+"""Sessions are found by name in the read models."""
 
 from uuid import UUID
 
@@ -16,12 +16,12 @@ def knowing(*found: tuple[UUID, str | None, bool]) -> Answers:
     return Answers({("timeline", "find"): rows})
 
 
-async def test_an_exact_name_is_meant_even_where_others_begin_with_it() -> None:
+async def test_an_exact_name_wins_over_prefixes() -> None:
     assert await find(knowing((ONE, "a", True), (OTHER, "ab", False)), "a") == ONE
     assert await find(knowing((OTHER, "ab", False)), "a") == OTHER
 
 
-async def test_a_name_that_the_client_gave_a_branch_means_its_session(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_branch_s_client_name_finds_its_session(caplog: pytest.LogCaptureFixture) -> None:
     branches: list[Row] = [{"stream": ONE, "external_id": "s", "branch": branch} for branch in ("fork-1", "fork-2")]
     side: list[Row] = [{"stream": OTHER, "external_id": "forked", "exact": True}]
     models = Answers({("directory", "aliases"): branches, ("timeline", "find"): side})
@@ -41,7 +41,7 @@ async def test_a_name_that_the_client_gave_a_branch_means_its_session(caplog: py
         (knowing(*[(UUID(int=n), "a", False) for n in range(7)]), "a", " and 2 more. Give more of the id."),
     ],
 )
-async def test_what_means_none_or_several_is_refused(models: Answers, wanted: str, said: str) -> None:
+async def test_an_ambiguous_or_unknown_name_is_refused(models: Answers, wanted: str, said: str) -> None:
     with pytest.raises(NotFound) as refused:
         await find(models, wanted)
     assert said in str(refused.value)

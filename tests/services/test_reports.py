@@ -24,7 +24,7 @@ FOUND: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 
 
-async def test_a_session_without_turns_has_a_report_with_nothing_in_it() -> None:
+async def test_a_session_without_turns_has_an_empty_report() -> None:
     models = Answers(FOUND)
     found = await read_report(plain(), models, "s")
     assert (found.stream, found.name, found.evictions) == (STREAM, str(STREAM), 5)
@@ -32,7 +32,7 @@ async def test_a_session_without_turns_has_a_report_with_nothing_in_it() -> None
     assert all(each.about == {"stream": STREAM} for each in models.asked[2:])
 
 
-async def test_where_the_events_of_a_fault_are_lost_there_is_no_thrash_index() -> None:
+async def test_there_is_no_thrash_index_if_fault_events_are_lost() -> None:
     faulted = {("savings", "faulted"): [{"branch": "main", "turn": 1, "kind": "explicit", "distance": 1}]}
     found = await read_report(plain(), Answers(FOUND | faulted), "s")
     assert (len(found.faults), found.thrash) == (1, None)
@@ -54,7 +54,7 @@ def fault(object_id: str, turn: int, kind: FaultKind, reason: str = "r", branch:
     return Recorded(stream=STREAM, version=turn, position=turn, envelope=Envelope(event, "c"))
 
 
-def test_an_answer_was_enough_unless_what_it_quoted_was_needed_again_soon_after() -> None:
+def test_an_answer_was_enough_unless_its_objects_were_needed_again_soon() -> None:
     recorded = [
         fault("a", 1, FaultKind.MICRO, "which port?"),
         fault("b", 1, FaultKind.MICRO, "which port?"),
@@ -67,7 +67,7 @@ def test_an_answer_was_enough_unless_what_it_quoted_was_needed_again_soon_after(
     assert count_questions([]) == Questions(0, 0)
 
 
-async def test_a_report_says_what_paging_does_to_the_tools_of_its_longest_conversation() -> None:
+async def test_a_report_forecasts_tool_paging_for_the_longest_conversation() -> None:
     large = {"type": "object", "properties": {"at": {"type": "string", "description": "Where. " * 300}}}
     tools = [{"name": name, "description": "Looks. " * 60, "input_schema": large} for name in ("Look", "Turn")]
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "Turn", "input": {}}]}
@@ -99,8 +99,8 @@ async def test_a_report_lists_the_attempts_that_the_provider_refused() -> None:
             refusal = Reply(
                 body=b"{}", complete=True, message_id=None, model=None, stop_reason=None, error_type=error, usage={}
             )
-            told = Finish(at=5, address=address, status=status, reply=refusal, correlation_id="c")
-            await talk.actor.mailbox.post(told).wait()
+            end = Finish(at=5, address=address, status=status, reply=refusal, correlation_id="c")
+            await talk.actor.mailbox.post(end).wait()
         found = await read_report(talk.archive, Answers(_found(talk.stream)), "s")
     assert [(each.turn, each.attempt, each.status, each.error) for each in found.refused] == [
         (2, 1, 400, "invalid_request_error"),

@@ -1,4 +1,4 @@
-"""What is told of a session whose history was rewritten: sizes as the provider counts them, and turns that are true."""
+"""A session with a rewritten history: sizes near the provider's counts, and the turns of its blocks."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from uuid import UUID
 
 import attrs
 import pytest
+import trio
 
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
@@ -38,8 +39,12 @@ class Rewritten:
         return [snapshot(self.recorded, branch, turn) for turn in range(first, last + 1)]
 
 
-@pytest.fixture
-async def rewritten() -> Rewritten:
+@pytest.fixture(scope="module")
+def rewritten() -> Rewritten:
+    return trio.run(_play)
+
+
+async def _play() -> Rewritten:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, TURNS)
@@ -53,43 +58,36 @@ async def rewritten() -> Rewritten:
         return Rewritten(Plain(stage.log), stream, recorded, turns, (await epochs_of(stage))[-1].branch)
 
 
-async def test_what_a_prompt_is_estimated_at_is_about_what_the_provider_counts(rewritten: Rewritten) -> None:
+async def test_estimates_are_near_the_provider_s_counts_and_fit_the_window(rewritten: Rewritten) -> None:
     assert len(rewritten.epochs) >= 2
-    for found in (*rewritten.moments("main", 2), *rewritten.moments(rewritten.fork, rewritten.epochs[-1])[1:]):
-        assert found.counted is not None
-        assert found.assessed.tokens == pytest.approx(found.counted, rel=0.15), (found.branch, found.turn)
+    for now in (*rewritten.moments("main", 2), *rewritten.moments(rewritten.fork, rewritten.epochs[-1])[1:]):
+        assert now.counted is not None
+        assert now.assessed.tokens == pytest.approx(now.counted, rel=0.15), (now.branch, now.turn)
+        if now.branch == "main":
+            estimator = now.memory.view_of("main").estimator(now.assessed.model)
+            assert now.assessed.usable == SMALL - estimator.tokens(Features(*now.assessed.head))
 
 
-async def test_an_estimate_begins_with_what_was_counted_last_and_says_that_it_was_rewritten(
-    rewritten: Rewritten,
-) -> None:
-    for before, found in pairwise(rewritten.moments("main", 1)):
-        assert found.anchor is not None
-        assert found.anchor.total == before.counted
-        assert found.since_rewritten is (found.turn in rewritten.epochs)
+async def test_an_estimate_starts_from_the_last_count_and_knows_of_a_rewrite(rewritten: Rewritten) -> None:
+    for before, now in pairwise(rewritten.moments("main", 1)):
+        assert now.anchor is not None
+        assert now.anchor.total == before.counted
+        assert now.since_rewritten is (now.turn in rewritten.epochs)
 
 
-async def test_a_managed_window_is_what_may_be_sent(rewritten: Rewritten) -> None:
-    for found in rewritten.moments("main", 1):
-        estimator = found.memory.view_of("main").estimator(found.assessed.model)
-        assert found.assessed.usable == SMALL - estimator.tokens(Features(*found.assessed.head))
-
-
-async def test_a_block_that_stands_for_an_object_is_from_the_turn_that_the_object_is_from(
-    rewritten: Rewritten,
-) -> None:
+async def test_a_stub_has_the_turn_of_its_object(rewritten: Rewritten) -> None:
     history = history_of(str(rewritten.stream), rewritten.recorded)
     attempt = history.at("main", place_of(f"{TURNS}/1"))
     found = await contexts.context_of(rewritten.archive, rewritten.stream, history, attempt)
     objects = snapshot(rewritten.recorded, "main").memory.objects
-    told = []
+    turns = []
     for block in found.view.blocks:
         said = json.loads(found.rebuilt.body[slice(*block.span)])
         words = said.get("text") or said.get("content") if isinstance(said, dict) else None
         if isinstance(words, str) and words.startswith(f"{NOTE}\n#"):
-            told.append((block.origin, objects[words[len(NOTE) + 2 :][:7]].first_turn))
-    assert told
-    assert all(origin == turn for origin, turn in told)
+            turns.append((block.origin, objects[words[len(NOTE) + 2 :][:7]].first_turn))
+    assert turns
+    assert all(origin == turn for origin, turn in turns)
     calls = [block.origin or 0 for block in found.view.blocks if block.kind == "tool_use"]
     assert calls == sorted(calls)
     assert calls[-1] == TURNS

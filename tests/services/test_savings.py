@@ -1,4 +1,4 @@
-"""Savings are read by session with the clients' names, since a time if one is given."""
+"""Savings by session, with the clients' names, since a given time."""
 
 from typing import Any
 from uuid import UUID
@@ -43,7 +43,7 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
 
 
 @pytest.mark.parametrize(("budget", "turn"), [(None, None), (60 * 5_000, None), (29 * 5_000, 2), (0, 1)])
-def test_a_budget_is_passed_at_the_first_turn_above_it(budget: int | None, turn: int | None) -> None:
+def test_a_budget_is_exceeded_at_the_first_turn_above_it(budget: int | None, turn: int | None) -> None:
     costs = [("main", 1, 10), ("main", 2, 20), ("agent", 1, 30)]
     rows = [{**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn} for branch, turn, sent in costs]
     passed = None if budget is None or turn is None else PassedBudget(budget=budget, branch="main", turn=turn)

@@ -1,4 +1,4 @@
-"""What an index finds is quoted from the session itself, and what is gone since then is not."""
+"""Index results are quoted from the session itself, without what was deleted since."""
 
 from collections.abc import Collection
 from typing import Any
@@ -60,7 +60,7 @@ async def test_quote_is_part_of_its_object_s_text() -> None:
         assert text[each.quote.start : each.quote.end].decode() == each.quote.text
 
 
-async def test_only_objects_that_fit_are_asked_for() -> None:
+async def test_only_objects_that_match_the_filter_are_searched() -> None:
     talk = await talked()
     index = Everything(talk)
     found = await search(talk.archive, index, talk.stream, "x", Filter(kind=ObjectKind.PLAN), 5)
@@ -85,7 +85,7 @@ async def twice_read() -> Talk:
 
 
 @pytest.mark.parametrize("several", [False, True])
-async def test_a_path_finds_the_newest_reading_first_and_the_index_gives_the_current_one_the_better_place(
+async def test_a_path_finds_its_newest_version_and_outdated_objects_come_last(
     several: bool,
 ) -> None:
     talk = await twice_read()
@@ -111,7 +111,7 @@ async def test_a_path_finds_the_newest_reading_first_and_the_index_gives_the_cur
     assert anything.index(new) < anything.index(old)
 
 
-async def test_across_sessions_the_folder_chooses_them() -> None:
+async def test_a_folder_selects_the_sessions_to_search() -> None:
     talk = await talked()
     index = Everything(talk)
     found = await search_sessions(talk.archive, index, "the parser", Filter(), 5)
@@ -120,7 +120,7 @@ async def test_across_sessions_the_folder_chooses_them() -> None:
         await search_sessions(talk.archive, index, "x", Filter(), 5, folder="/nowhere")
 
 
-async def test_a_forgotten_session_is_refused_and_left_out_of_others() -> None:
+async def test_a_deleted_session_is_not_searched() -> None:
     talk = await talked()
     index = Everything(talk)
     names = await all_objects(talk)

@@ -1,4 +1,4 @@
-"""A session is found by whatever people call it, and only where that means one."""
+"""A session is found by any of its names, if that means only one."""
 
 import copy
 
@@ -19,7 +19,7 @@ async def two_sessions() -> Plain:
     return archive
 
 
-async def test_by_its_id_the_client_s_name_or_the_beginning_of_either() -> None:
+async def test_a_session_is_found_by_id_name_or_prefix() -> None:
     archive = await two_sessions()
     first, second = await archive.events.streams()
     for wanted in (str(first), str(first).upper(), str(first)[:8], "alpha"):
@@ -29,10 +29,10 @@ async def test_by_its_id_the_client_s_name_or_the_beginning_of_either() -> None:
     assert (stream, len(events)) == (second, len(await archive.events.read(second)))
 
 
-async def test_by_the_name_that_the_client_gave_a_branch_and_which_branch_that_is_is_logged(
+async def test_a_branch_s_client_name_finds_its_session_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Also where the client used the name before it went on from the other session: for a title, say."""
+    """Even if the client used the name for a side call before."""
     async with open_stage({"replies": [{"content": [recall()]}, {"text": "There."}]}) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -56,6 +56,6 @@ async def test_by_the_name_that_the_client_gave_a_branch_and_which_branch_that_i
     ("wanted", "said"),
     [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no"), ("a\0", "no"), ("a\udfff", "no")],
 )
-async def test_what_means_none_or_several_is_refused(wanted: str, said: str) -> None:
+async def test_an_ambiguous_or_unknown_name_is_refused(wanted: str, said: str) -> None:
     with pytest.raises(NotFound, match=said):
         await find(await two_sessions(), wanted)

@@ -1,4 +1,4 @@
-"""The map of a simulated branch shows what its window held, by fidelity, on the scales of the recorded one."""
+"""The map of a simulated branch has a band for each fidelity, on the scales of the recorded branch."""
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.map_chart import map_chart
@@ -18,7 +18,7 @@ def branch(*held: tuple[int, int, int, int]) -> SimulatedBranch:
 SMALL, LARGE = branch((400, 0, 0, 0), (100, 0, 0, 20)), branch((400, 0, 0, 0), (900, 0, 0, 0), (1_500, 0, 0, 0))
 
 
-def test_a_turn_holds_its_fixed_part_and_a_band_for_each_fidelity() -> None:
+def test_a_turn_has_its_fixed_part_and_a_band_for_each_fidelity() -> None:
     found = draw_branch(SMALL, "main")
     assert [(each.tokens, each.fixed, each.epoch) for each in found.turns] == [(500, 100, False), (220, 100, True)]
     assert [(each.first, each.fidelity, each.tokens) for each in found.spans] == [

@@ -1,6 +1,4 @@
-"""A turn, its rounds and its appends are one trace, with the times at which things happened and no word of what was
-said.
-"""
+"""A turn, its rounds and its appends are one trace, with their times and without content."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,15 +52,12 @@ def test_a_turn_and_its_rounds_and_appends_are_one_trace() -> None:
     assert "said" not in str([each.attributes for each in (first, round_, second, turn, third)])
 
 
-def test_a_refused_turn_has_the_provider_s_error_and_one_that_broke_off_says_so() -> None:
+def test_a_refused_turn_has_the_provider_s_error_and_an_interrupted_one_its_own() -> None:
     maker = SpanMaker()
     refused, _ = spans(maker, began(1), finished(2, 529, "overloaded_error"))
     cut = TurnInterrupted(at=3, **WHERE, status=None, reply=None, reason="what was said", usage={})
     broken, _ = spans(maker, began(1), cut, request="s")
     assert (refused.error, broken.error) == ("overloaded_error", "interrupted")
     assert refused.trace != broken.trace
-
-
-def test_what_no_request_of_a_client_set_off_is_a_trace_of_its_own() -> None:
     (append,) = spans(SpanMaker(), object())
     assert append.parent is None

@@ -1,4 +1,4 @@
-"""What is counted is what became durable."""
+"""The tally counts durable events only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def accounted(
     return TurnAccounted(**WHERE, **sides, **rest, **flags, began=1, mode=mode, model=model, rounds=rounds)
 
 
-def test_turns_are_counted_by_how_they_ended() -> None:
+def test_turns_are_counted_by_outcome() -> None:
     tally = RecordTally()
     cut = TurnInterrupted(**WHERE, status=None, reply=None, reason="", usage={})
     tally.note(append(finished(200), finished(529), finished(200), cut), 70, None)
@@ -48,13 +48,13 @@ def test_turns_are_counted_by_how_they_ended() -> None:
     assert (tally.gap_turns, tally.appends, tally.events, tally.bytes) == (3, 2, 5, 75)
 
 
-def test_what_did_not_become_durable_is_counted_as_failed_and_as_nothing_else() -> None:
+def test_a_failed_append_is_counted_only_as_failed() -> None:
     tally = RecordTally()
     tally.note(append(finished(200)), 70, VersionConflict("another was first"))
     assert tally == RecordTally(failed_appends=1)
 
 
-def test_a_model_has_what_its_turns_used_and_would_have_used() -> None:
+def test_a_model_has_the_actual_and_simulated_usage_of_its_turns() -> None:
     tally = RecordTally()
     for mode in (Mode.MANAGE, Mode.OBSERVE):
         tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30, mode=mode, rounds=2)), 0, None)
@@ -63,7 +63,7 @@ def test_a_model_has_what_its_turns_used_and_would_have_used() -> None:
     assert found.nanodollars_saved == 20 * 5_000  # of an observed turn nothing was saved
 
 
-def test_names_of_models_come_from_outside_and_do_not_grow_without_bound() -> None:
+def test_the_number_of_models_is_bounded() -> None:
     tally = RecordTally()
     for number in range(MOST_MODELS + 2):
         tally.note(append(accounted(f"model-{number}", actual=1, shadow=1)), 0, None)
@@ -71,7 +71,7 @@ def test_names_of_models_come_from_outside_and_do_not_grow_without_bound() -> No
     assert tally.balances[OTHER_MODELS].turns == 2
 
 
-def test_a_turn_is_priced_on_the_terms_of_its_reply() -> None:
+def test_a_turn_is_priced_by_the_terms_of_its_reply() -> None:
     tally = RecordTally()
     fast = attrs.evolve(finished(200), usage={"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}})
     tally.note(append(fast), 0, None)

@@ -1,4 +1,4 @@
-"""A timeline holds what each turn used in all its rounds, and how large its last prompt was."""
+"""A timeline has each turn's usage in all its rounds, and the size of its last prompt."""
 
 from typing import Any
 from uuid import UUID
@@ -41,25 +41,23 @@ MODELS = Answers(
 )
 
 
-async def test_a_turn_has_what_its_rounds_used_together_and_the_size_of_its_last_prompt() -> None:
-    first, second, again, open_turn, _ = (await read_timeline(MODELS, "s")).turns
+async def test_a_turn_has_the_usage_of_its_rounds_and_the_size_of_its_last_prompt() -> None:
+    timeline = await read_timeline(MODELS, "s")
+    first, second, again, open_turn, _ = timeline.turns
     assert (first["context_tokens"], first["input_tokens"], first["nanodollars"]) == (321, 140, 140 * 5_000)
     assert (second["context_tokens"], second["input_tokens"], second["nanodollars"]) == (9, 7, None)
     assert (again["context_tokens"], again["nanodollars"]) == (8, None)
     assert (open_turn["context_tokens"], open_turn["nanodollars"]) == (None, None)
-
-
-async def test_a_session_costs_what_its_priced_turns_cost() -> None:
-    assert (await read_timeline(MODELS, "s")).nanodollars == 140 * 5_000
+    assert timeline.nanodollars == 140 * 5_000
 
 
 async def test_unpriced_usage_is_unknown_and_not_free() -> None:
-    of_nobody = {"context_tokens": 9, "nanodollars": None}
-    assert Timeline({}, [], [of_nobody], [], []).nanodollars is None
+    unpriced = {"context_tokens": 9, "nanodollars": None}
+    assert Timeline({}, [], [unpriced], [], []).nanodollars is None
     assert Timeline({}, [], [], [], []).nanodollars == 0
 
 
-async def test_one_branch_is_shown_alone_and_one_that_is_not_there_is_refused() -> None:
+async def test_one_branch_is_shown_alone_and_a_missing_one_is_refused() -> None:
     found = await read_timeline(MODELS, "s", "agent-1")
     assert ([row["branch"] for row in found.turns], len(found.branches), len(found.gaps)) == (["agent-1"], 1, 1)
     assert found.modes == []

@@ -1,4 +1,4 @@
-"""Where a turn stands, by rows alone: on its own branch, or on the one that its branch has it from."""
+"""A turn's position is found from rows: on its own branch, or on the one that its branch inherited it from."""
 
 from typing import Any, cast
 from uuid import UUID
@@ -47,7 +47,7 @@ async def position(held: Answers, on: str, place: TurnPlace) -> tuple[int, int, 
     return found.turn, found.attempt, found.attempts, found.previous, found.following
 
 
-async def test_a_turn_is_found_on_the_branch_that_its_branch_has_it_from() -> None:
+async def test_an_inherited_turn_is_found_on_its_owner_s_branch() -> None:
     shared = models(taken("main", 3), taken("main", 3, 2))
     assert await position(shared, "main", TurnPlace(3)) == (3, 2, 2, 2, 4)
     assert await position(shared, "fork", TurnPlace(3, 1)) == (3, 1, 2, 2, 4)
@@ -62,19 +62,16 @@ async def test_a_turn_is_found_on_the_branch_that_its_branch_has_it_from() -> No
         ("nobody", TurnPlace(3), "no branch 'nobody'"),
         ("fork", TurnPlace(3, 3), "has 2 attempts, and not 3"),
         ("main", TurnPlace(3, 2, 2), "has 1 round, and not 2"),
+        ("main", TurnPlace(12), "turns 1 to 9, and not 12"),
     ],
 )
-async def test_what_a_turn_has_not_is_said(on: str, place: TurnPlace, said: str) -> None:
+async def test_a_missing_branch_turn_attempt_or_round_is_reported(on: str, place: TurnPlace, said: str) -> None:
+    rows = (taken("main", 3), taken("main", 3, 2)) if place.turn == 3 else ()
     with pytest.raises(NotFound, match=said):
-        await position(models(taken("main", 3), taken("main", 3, 2)), on, place)
+        await position(models(*rows), on, place)
 
 
-async def test_missing_turn_is_reported() -> None:
-    with pytest.raises(NotFound, match="turns 1 to 9, and not 12"):
-        await position(models(), "main", TurnPlace(12))
-
-
-async def test_what_was_forgotten_is_said_before_anything_is_read() -> None:
+async def test_a_deleted_turn_is_reported_before_anything_is_read() -> None:
     with pytest.raises(ContentForgotten):
         await position(models(taken("main", 3), forgotten_at=5), "main", TurnPlace(3))
     assert await position(models(taken("main", 6), forgotten_at=5), "main", TurnPlace(6))

@@ -1,4 +1,4 @@
-"""What was used is grouped as it is asked for, and whatever has no price is counted and said."""
+"""Usage by group; replies without a price are counted and named."""
 
 from datetime import UTC, timedelta, timezone
 from typing import Any
@@ -53,15 +53,12 @@ async def test_every_reply_is_in_one_group(by: Grouping, groups: dict[object, in
     )
 
 
-async def test_a_day_is_that_of_the_zone() -> None:
+async def test_a_day_is_the_zone_s() -> None:
     found = await read_usage(MODELS, "day", timezone(timedelta(minutes=15)))
     assert {group: use.replies for group, use in found.groups.items()} == {"1970-01-01": 1, "1970-01-02": 3}
 
 
-async def test_where_nothing_has_a_price_there_is_none() -> None:
-    found = await read_usage(MODELS, "model", UTC)
-    assert {group: use.price for group, use in found.groups.items()} == {
-        "claude-opus-5-5": 44_000,
-        "nobody's": None,
-        None: None,
-    }
+async def test_a_group_without_a_price_has_no_cost() -> None:
+    groups = (await read_usage(MODELS, "model", UTC)).groups
+    prices = {group: use.price for group, use in groups.items()}
+    assert prices == {"claude-opus-5-5": 44_000, "nobody's": None, None: None}

@@ -22,7 +22,7 @@ from tests.services.talking import Plain, assistant, body, plain, rich_session, 
 
 @attrs.define
 class Counting:
-    """Contents that count what is asked of them, and of which some may be lost."""
+    """Contents that count the requested digests, some of which may be lost."""
 
     log: PlainLog
     asked: int = 0
@@ -54,53 +54,50 @@ class Counted:
 
 @attrs.define
 class Altered:
-    """A log in which one event is another."""
+    """A log in which one event is another, or that cannot be read."""
 
     log: PlainLog
-    version: int
-    event: object
+    stream: UUID
+    version: int = 0
+    event: object = None
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded[Event]]:
+        recorded = await self.log.read(stream, after=after, upto=upto)
+        if stream != self.stream:
+            return list(recorded)
+        if self.event is None:
+            raise LogDamaged("a page of its files is torn")
         return [
             attrs.evolve(each, envelope=attrs.evolve(each.envelope, event=self.event))
             if each.version == self.version
             else each
-            for each in await self.log.read(stream, after=after, upto=upto)
+            for each in recorded
         ]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.log, name)
 
-
-@attrs.define
-class Torn:
-    """A log in which the events of one session cannot be read."""
-
-    log: PlainLog
-    stream: UUID
-
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> list[Recorded[Event]]:
-        if stream == self.stream:
-            raise LogDamaged("a page of its files is torn")
-        return list(await self.log.read(stream, after=after, upto=upto))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.log, name)
+    def counted(self) -> "Counted":
+        """An archive with this log."""
+        return Counted(self, Counting(self.log), self.log)
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 128])
-async def test_a_session_of_every_kind_of_branch_is_ok(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_with_every_kind_of_branch_is_verified(tasks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "WINDOW_TASKS", tasks)
-    heard: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     async with talking() as talk:
         await rich_session(talk)
-        report = await verify(talk.archive, talk.stream, lambda done, total: heard.append((done, total)))
-    assert (report.verdict, report.checked, report.attempts) == ("ok", len(talk.sent), len(talk.sent))
+        report = await verify(talk.archive, talk.stream, lambda done, total: reported.append((done, total)))
+        events = await talk.archive.log.read(talk.stream)
+    assert (report.verdict, report.external_id) == ("ok", "a client's session")
+    assert report.checked == report.attempts == len(talk.sent)
+    assert report.attempts == sum(isinstance(each.envelope.event, TurnBegan) for each in events)
     assert report.turns == len(talk.sent) - 2  # two were sent twice
-    assert heard[-1] == (report.attempts, report.attempts)
+    assert reported[-1] == (report.attempts, report.attempts)
 
 
-async def test_each_turn_fetches_little_beyond_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_verification_fetches_each_content_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "WINDOW_TASKS", 4)  # what is fetched for one is at hand for all of a window
     session = max(sessions(), key=lambda each: len(each["turns"]))
     async with talking() as talk:
@@ -112,7 +109,7 @@ async def test_each_turn_fetches_little_beyond_what_is_new(monkeypatch: pytest.M
     assert counted.contents.asked < 2 * held
 
 
-async def test_lost_content_differs_in_the_turns_that_hold_it_and_in_no_other() -> None:
+async def test_lost_content_differs_only_in_the_turns_that_contain_it() -> None:
     async with talking() as talk:
         first = [user("One. " * 100)]
         await talk.ask(body(first))
@@ -134,7 +131,7 @@ async def test_lost_content_differs_in_the_turns_that_hold_it_and_in_no_other() 
     assert report.checked == 1
 
 
-async def test_a_wrong_hash_or_size_or_base_is_named_with_its_turn() -> None:
+async def test_a_wrong_hash_size_or_base_is_reported_with_its_turn() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         await talk.ask(body([user("One."), assistant("Done."), user("Two.")]))
@@ -146,45 +143,21 @@ async def test_a_wrong_hash_or_size_or_base_is_named_with_its_turn() -> None:
             (attrs.evolve(began.began, base=1), "is not known"),
             (attrs.evolve(began.began, body=b"\xff"), "ends within a number"),
         ):
-            altered = Counted(
-                Altered(talk.archive.log, began.version, event), Counting(talk.archive.log), talk.archive.log
-            )
-            report = await verify(altered, talk.stream)
-            (difference,) = report.differences
+            altered = Altered(talk.archive.log, talk.stream, began.version, event)
+            (difference,) = (await verify(altered.counted(), talk.stream)).differences
             assert difference.address == Address("main", 2, 1)
             assert what in difference.sentence
 
 
-async def test_a_reply_that_is_not_the_recorded_message_differs() -> None:
+async def test_a_reply_with_another_message_id_differs() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         events = await talk.archive.log.read(talk.stream)
         (finished,) = (each for each in events if isinstance(each.envelope.event, TurnFinished))
         event = attrs.evolve(cast("TurnFinished", finished.envelope.event), message_id="msg_other")
-        altered = Counted(
-            Altered(talk.archive.log, finished.version, event), Counting(talk.archive.log), talk.archive.log
-        )
-        report = await verify(altered, talk.stream)
+        altered = Altered(talk.archive.log, talk.stream, finished.version, event)
+        report = await verify(altered.counted(), talk.stream)
     assert [difference.what for difference in report.differences] == ["the reply is not the message msg_other"]
-
-
-async def test_recorded_sessions_are_ok() -> None:
-    for session in sessions(every=40):
-        async with talking(name=session["name"]) as talk:
-            for raw in requests(session, 60):
-                await talk.ask(raw)
-            report = await verify(talk.archive, talk.stream)
-            assert report.verdict == "ok"
-            assert report.checked == len(talk.sent)
-
-
-async def test_what_was_recorded_is_what_the_verifier_counts() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-        events = await talk.archive.log.read(talk.stream)
-        report = await verify(talk.archive, talk.stream)
-    assert report.attempts == sum(isinstance(each.envelope.event, TurnBegan) for each in events)
-    assert report.external_id == "a client's session"
 
 
 async def test_unreadable_session_does_not_stop_verification_of_others() -> None:
@@ -193,13 +166,14 @@ async def test_unreadable_session_does_not_stop_verification_of_others() -> None
         async with talking(archive, name) as talk:
             await rich_session(talk)
     torn = stream_of("local", "torn")
-    told = Counted(Torn(archive.log, torn), Counting(archive.log), archive.log)
-    found = await verifying.verify_sessions(told, None, lambda label: nullcontext(lambda done, total: None))
+    found = await verifying.verify_sessions(
+        Altered(archive.log, torn).counted(), None, lambda label: nullcontext(lambda done, total: None)
+    )
     assert {each.session: each.verdict for each in found} == {torn: "unreadable", talk.stream: "ok"}
     assert [each.unreadable for each in found if not each.is_sound] == ["a page of its files is torn"]
 
 
-async def test_all_sessions_are_verified_or_the_one_that_is_meant_each_with_a_bar() -> None:
+async def test_one_or_all_sessions_are_verified_each_with_a_progress_bar() -> None:
     archive = plain()
     for name in ("one", "other"):
         async with talking(archive, name) as talk:

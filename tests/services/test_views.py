@@ -1,4 +1,4 @@
-"""What pages show of one recorded session: every view says the same of it as the rest of the house does."""
+"""The views of one recorded session agree with each other and with the log."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,7 +15,6 @@ from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.errors import NotFound
 from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
@@ -28,7 +27,7 @@ from tests.services.talking import plain
 TURNS = 30
 
 COUNTED, HEAD, STEP = 8, 1_200, 8_000
-"""So many prompts were counted, and what the first one held and each of the others brought."""
+"""Number of counted prompts, tokens of the first one, and growth of each other."""
 
 
 @attrs.frozen
@@ -39,7 +38,7 @@ class Held:
 
 
 def counted(session: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The session with what a provider counted of its first prompts: fewer tokens than anybody would estimate."""
+    """The session with a provider's counts of its first prompts: fewer tokens than an estimate would give."""
     for number, each in enumerate(session["turns"][:COUNTED]):
         read = HEAD + STEP * (number - 1) if number else 0
         used = {"input": 0, "cache_write": STEP if number else HEAD, "cache_read": read}
@@ -61,24 +60,12 @@ async def models(held: Held) -> AsyncIterator[OpenReadModels]:
         yield opened
 
 
-async def test_the_map_at_the_last_turn_is_the_live_working_set(models: OpenReadModels, held: Held) -> None:
-    found = await context_map.read_map(models, held.stream, "main")
-    listing = await list_now(models, held)
-    live = {each.object.id: (each.fidelity, each.tokens) for each in listing.standings}
-    standing = {each.object.id: (each.fidelity, each.tokens) for each in found.standing_at(found.turns[-1].turn)}
-    assert standing
-    assert {fidelity for fidelity, _ in standing.values()} > {Fidelity.FULL}
-    assert standing == {object_id: live[object_id] for object_id in standing}
-
-
 async def list_now(models: OpenReadModels, held: Held) -> windows.Listing:
-    return await windows.list_objects(
-        models.archive, models, str(held.stream), "main", None, wanted=lambda kind, stale: True
-    )
+    return await windows.list_objects(models.archive, models, str(held.stream), "main")
 
 
-async def test_an_object_takes_the_same_wherever_it_is_shown(models: OpenReadModels, held: Held) -> None:
-    """On the map, in the list, in its turn, by itself and in what made it: of what its turn's prompt grew."""
+async def test_an_object_has_the_same_size_in_every_view(models: OpenReadModels, held: Held) -> None:
+    """On the map, in the list, in a turn and in its own view: its share of the growth of its turn's prompt."""
     listed = {each.object.id: each.object.tokens for each in (await list_now(models, held)).standings}
     _, _, snapshot = await windows.read_snapshot(models.archive, str(held.stream), "main", None)
     assert {each.object.id: snapshot.object(each.object.id).tokens for each in snapshot.standings()} == listed
@@ -102,19 +89,28 @@ async def test_an_object_takes_the_same_wherever_it_is_shown(models: OpenReadMod
     assert one.tokens != snapshot.memory.objects[one.id].tokens
 
 
-async def test_the_map_at_every_turn_is_what_memory_was_then(models: OpenReadModels, held: Held) -> None:
+async def test_the_map_at_each_turn_equals_memory_then_and_at_the_end_the_working_set(
+    models: OpenReadModels, held: Held
+) -> None:
     found = await context_map.read_map(models, held.stream, "main")
     for turn in (1, 5, 11, 20, 21, 30):
         _, _, then = await windows.read_snapshot(models.archive, str(held.stream), "main", turn)
         known = {each.object.id: each.fidelity for each in then.standings() if each.object.places}
         standing = {each.object.id: each.fidelity for each in found.standing_at(turn)}
-        # What is made an object only later stood in the window all the same.
+        # Objects that are made only later were in the window already.
         assert standing == {**standing, **known}, turn
+    live = {each.object.id: (each.fidelity, each.tokens) for each in (await list_now(models, held)).standings}
+    last = {each.object.id: (each.fidelity, each.tokens) for each in found.standing_at(found.turns[-1].turn)}
+    assert {fidelity for fidelity, _ in last.values()} > {Fidelity.FULL}
+    assert last.items() <= live.items()
+    for turn in (11, 21, 31):
+        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
+        at_less = {each.object.id: each.fidelity for each in found.standing_at(turn) if each.fidelity}
+        assert {each.id: each.fidelity for each in view.absent} == at_less
+        assert all(each.cause and each.since for each in view.absent)
 
 
-async def test_each_object_stands_at_one_fidelity_at_a_time_and_without_a_gap(
-    models: OpenReadModels, held: Held
-) -> None:
+async def test_each_object_has_one_fidelity_at_a_time_without_gaps(models: OpenReadModels, held: Held) -> None:
     found = await context_map.read_map(models, held.stream, "main")
     spans: dict[str, list[context_map.Span]] = {}
     for span in found.spans:
@@ -125,11 +121,7 @@ async def test_each_object_stands_at_one_fidelity_at_a_time_and_without_a_gap(
         assert own[-1].last == found.turns[-1].turn
 
 
-async def test_a_branch_without_memory_has_an_empty_map(models: OpenReadModels, held: Held) -> None:
-    assert not (await context_map.read_map(models, held.stream, "nobody")).turns
-
-
-async def test_a_session_s_view_costs_what_its_ledger_says(models: OpenReadModels, held: Held) -> None:
+async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenReadModels, held: Held) -> None:
     view = await session_view.read_session_view(models, held.stream)
     whole = (await savings.read_savings(models)).total
     assert view.total == whole
@@ -140,14 +132,7 @@ async def test_a_session_s_view_costs_what_its_ledger_says(models: OpenReadModel
     assert "objects left the window" in view.verdict
 
 
-async def test_missing_branch_is_reported(models: OpenReadModels, held: Held) -> None:
-    with pytest.raises(NotFound, match="nobody"):
-        await session_view.read_session_view(models, held.stream, "nobody")
-
-
-async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
-    models: OpenReadModels, held: Held
-) -> None:
+async def test_every_block_of_a_turn_names_its_object(models: OpenReadModels, held: Held) -> None:
     for turn in (5, 15, 25, 31):
         view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
         assert view.context.rebuilt.proven
@@ -163,18 +148,7 @@ async def test_every_block_of_every_turn_says_which_object_it_is_or_stands_for(
         assert data in view.context.rebuilt.body
 
 
-async def test_what_is_absent_from_a_turn_is_what_the_map_shows_at_less(models: OpenReadModels, held: Held) -> None:
-    found = await context_map.read_map(models, held.stream, "main")
-    for turn in (11, 21, 31):
-        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
-        at_less = {each.object.id: each.fidelity for each in found.standing_at(turn) if each.fidelity}
-        assert {each.id: each.fidelity for each in view.absent} == at_less
-        assert all(each.cause and each.since for each in view.absent)
-
-
-async def test_an_object_s_view_tells_its_life_in_order_and_shows_all_its_texts(
-    models: OpenReadModels, held: Held
-) -> None:
+async def test_an_object_view_has_the_object_s_history_and_texts(models: OpenReadModels, held: Held) -> None:
     found = await context_map.read_map(models, held.stream, "main")
     left = next(each.object.id for each in found.spans if each.fidelity is Fidelity.EVICTED)
     view = await object_view.read_object_view(models.archive, str(held.stream), left)
@@ -188,26 +162,25 @@ async def test_an_object_s_view_tells_its_life_in_order_and_shows_all_its_texts(
     assert len(whole) == view.texts[0].size
 
 
-async def test_an_overview_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:
-    (overview,) = await overviews.list_overviews(models.archive, models, openings={})
+async def test_overview_and_status_line_agree_with_the_session_view(models: OpenReadModels, held: Held) -> None:
     view = await session_view.read_session_view(models, held.stream)
+    openings: overviews.Openings = {}
+    (overview,) = await overviews.list_overviews(models.archive, models, openings=openings)
     assert (overview.title, overview.project) == (f"{TITLE}, please.", "/work/app")
     assert (overview.cost, overview.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
     assert overview.turns == len(view.turns)
+    openings[held.stream] = overviews.SessionOpening("as it was cached", None)
+    for words, is_found in (("CACHED as", True), ("the-sess", True), ("zebra", False)):
+        found = await overviews.list_overviews(models.archive, models, openings=openings, matching=words)
+        assert [each.title for each in found] == ["as it was cached"] * is_found
+    line = await read_status_line(models.archive, models, held.stream, no_observations(), 1)
+    assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
+    assert line.passed is not None
+    assert (line.passed.turn, line.passed.budget) == (1, 1)
+    assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [("parser", True), ("PARSER date", True), ("/work/app", True), ("the-sess", True), ("x", False)],
-)
-async def test_a_session_is_found_by_words_of_its_title_folder_or_name(
-    models: OpenReadModels, held: Held, wanted: str, found: bool
-) -> None:
-    listed = await overviews.list_overviews(models.archive, models, openings={}, matching=wanted.replace("x", "zebra"))
-    assert bool(listed) is found
-
-
-async def test_of_sessions_that_are_not_shown_nothing_but_their_rows_is_read() -> None:
+async def test_only_the_rows_of_listed_sessions_are_read() -> None:
     shown = {
         **dict.fromkeys(("client", "client_version", "imported_at", "before", "behind")),
         **{"stream": UUID(int=2), "external_id": "s", "sessions": 9},
@@ -223,24 +196,7 @@ async def test_of_sessions_that_are_not_shown_nothing_but_their_rows_is_read() -
     assert all(each.about == {"streams": [UUID(int=2)]} for each in rest)
 
 
-async def test_a_status_line_says_what_the_session_view_says(models: OpenReadModels, held: Held) -> None:
-    line = await read_status_line(models.archive, models, held.stream, no_observations(), 1)
-    view = await session_view.read_session_view(models, held.stream)
-    assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
-    assert line.passed is not None
-    assert (line.passed.turn, line.passed.budget) == (1, 1)
-    assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)
-
-
-async def test_an_opening_is_read_once(models: OpenReadModels, held: Held) -> None:
-    openings: overviews.Openings = {}
-    await overviews.list_overviews(models.archive, models, openings=openings)
-    openings[held.stream] = overviews.SessionOpening("as it was read", None)
-    (overview,) = await overviews.list_overviews(models.archive, models, openings=openings)
-    assert overview.title == "as it was read"
-
-
-async def test_a_session_is_shown_where_it_was_talked_to_last_behind_the_windows_before_that(
+async def test_a_session_view_shows_the_last_used_branch_after_the_windows_before_it(
     postgres_server: PostgresServer, template: str, tmp_path: Path
 ) -> None:
     compacted = session(turns=8)

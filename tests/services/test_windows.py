@@ -1,4 +1,4 @@
-"""What is foreseen of a conversation that is only observed is what becomes of the same one where it is managed."""
+"""The preview of an observed conversation is the rewrite that the same managed conversation gets."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -42,20 +42,20 @@ class Session:
     def epochs(self) -> list[EpochBegan]:
         return [each.envelope.event for each in self.recorded if isinstance(each.envelope.event, EpochBegan)]
 
-    def lowered(self, began: EpochBegan) -> list[ObjectDegraded]:
+    def degraded(self, began: EpochBegan) -> list[ObjectDegraded]:
         events = [each.envelope.event for each in self.recorded]
         return [each for each in events if isinstance(each, ObjectDegraded) and each.turn == began.turn]
 
     def sources(self, changes: Sequence[ObjectDegraded]) -> set[tuple[str | None, str]]:
-        """What was, or would be, shown at less."""
+        """The sources of the degraded objects, with their new fidelities."""
         objects = self.snapshot().memory.objects
         return {(objects[each.object].source_key, each.after.label) for each in changes}
 
 
-async def told(
+async def played(
     mode: Mode, turns: int, *, idle: int = 0, more: int = 0, window: int | None = None, size: int = 300
 ) -> Session:
-    """An agent that reads so many files of so many lines and changes some, rests so long (µs), and reads ``more``."""
+    """An agent that reads ``turns`` files of ``size`` lines and edits some, pauses ``idle`` µs, and reads ``more``."""
     clock = Clock()
     async with open_stage(mode=mode, window=window, clock=clock) as stage:
         client = client_of(stage)
@@ -66,9 +66,9 @@ async def told(
     return Session(Plain(stage.log), stream, await stage.log.read(stream))
 
 
-async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins() -> None:
-    observed = await told(Mode.OBSERVE, 12, size=600)
-    managed = await told(Mode.MANAGE, 12, idle=60 * MINUTES, more=1, size=600)
+async def test_preview_after_a_break_is_the_managed_session_s_rewrite() -> None:
+    observed = await played(Mode.OBSERVE, 12, size=600)
+    managed = await played(Mode.MANAGE, 12, idle=60 * MINUTES, more=1, size=600)
     (began,) = managed.epochs()
     planned_rewrite = await observed.planned_rewrite(observed.snapshot().began.at + 60 * MINUTES)
     assert isinstance(planned_rewrite, PlannedRewrite)
@@ -77,13 +77,13 @@ async def test_after_a_break_the_epoch_is_foreseen_that_a_managed_session_begins
     # What the next request will hold is not known: its last round keeps one object more from leaving.
     expected = observed.sources(planned_rewrite.changes)
     assert len(expected) == len(planned_rewrite.changes) > 2
-    assert expected <= managed.sources(managed.lowered(began))
+    assert expected <= managed.sources(managed.degraded(began))
     assert all(planned_rewrite.freed[each.object] > 0 for each in planned_rewrite.changes)
     assert sum(planned_rewrite.freed.values()) <= planned_rewrite.began.freed
 
 
-async def test_an_overflow_is_foreseen_at_the_turn_at_which_a_managed_session_rewrites() -> None:
-    observed, managed = await told(Mode.OBSERVE, 12), await told(Mode.MANAGE, 12, window=SMALL)
+async def test_preview_of_an_overflow_is_at_the_managed_session_s_turn() -> None:
+    observed, managed = await played(Mode.OBSERVE, 12), await played(Mode.MANAGE, 12, window=SMALL)
     began = managed.epochs()[0]
     found = [await observed.planned_rewrite(0, turn, SMALL) for turn in range(1, 12)]
     first = next(each for each in found if isinstance(each, PlannedRewrite))
@@ -91,40 +91,36 @@ async def test_an_overflow_is_foreseen_at_the_turn_at_which_a_managed_session_re
     assert first.began.reason == began.reason == "the window overflows"
 
 
-async def test_a_past_turn_is_asked_at_the_time_of_the_request_that_followed() -> None:
-    observed = await told(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2, size=LARGE)
+async def test_preview_of_a_past_turn_uses_the_next_request_s_time() -> None:
+    observed = await played(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2, size=LARGE)
     found = [await observed.planned_rewrite(0, turn) for turn in (7, 8)]
     assert isinstance(found[0], NoRewrite)
     assert isinstance(found[1], PlannedRewrite)
     assert found[1].began.reason == "the provider's cache has forgotten the session"
 
 
-async def test_to_ask_records_nothing_and_leaves_the_moment_as_it_is() -> None:
-    observed = await told(Mode.OBSERVE, 8)
+async def test_a_preview_changes_nothing_and_a_managed_branch_has_none() -> None:
+    observed = await played(Mode.OBSERVE, 8)
     at = observed.snapshot().began.at + 60 * MINUTES
     assert await observed.planned_rewrite(at) == await observed.planned_rewrite(at)
     assert await observed.archive.log.read(observed.stream) == observed.recorded
     assert observed.snapshot().session.branches["main"].wire is None
+    assert await (await played(Mode.MANAGE, 3)).planned_rewrite(0) is None
 
 
-async def test_a_managed_branch_is_not_asked_about() -> None:
-    assert await (await told(Mode.MANAGE, 3)).planned_rewrite(0) is None
-
-
-@pytest.mark.parametrize("forgotten", [False, True])
-async def test_preview_without_a_rewrite_has_a_reason(forgotten: bool) -> None:
+@pytest.mark.parametrize(
+    ("members", "forgotten", "why"),
+    [
+        ({}, False, "nothing is old enough"),
+        ({}, True, "what was said is forgotten"),
+        ({"container": "container_1"}, False, "the provider holds a part of it"),
+    ],
+)
+async def test_preview_without_a_rewrite_has_a_reason(members: dict[str, str], forgotten: bool, why: str) -> None:
     async with talking() as talk:
-        await talk.ask(body([user("Where is the bug? " * 30)]))
+        await talk.ask(body([user("Where is the bug? " * 30)], **members))
     recorded = await talk.archive.log.read(talk.stream)
     if forgotten:
         await forget(talk.archive, talk.stream, lambda: 7, "c")
     found = await Session(talk.archive, talk.stream, recorded).planned_rewrite(10**15)
-    assert found == NoRewrite("what was said is forgotten" if forgotten else "nothing is old enough")
-
-
-async def test_preview_names_the_obstacle_to_managing() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("Where is the bug? " * 30)], container="container_1"))
-    recorded = await talk.archive.log.read(talk.stream)
-    found = await Session(talk.archive, talk.stream, recorded).planned_rewrite(10**15)
-    assert found == NoRewrite("the provider holds a part of it")
+    assert found == NoRewrite(why)

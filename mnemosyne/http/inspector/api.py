@@ -15,8 +15,7 @@ from mnemosyne.http.inspector.access import may_decide
 from mnemosyne.http.inspector.openapi import describe_api
 from mnemosyne.http.inspector.page_context import PageContext
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, parse_member
-from mnemosyne.services.memory_api import ApiCall
-from mnemosyne.services.memory_operations import OPERATIONS, PLACE, KnowledgeOperation, check_arguments
+from mnemosyne.services.memory_operations import OPERATIONS, PLACE, ApiCall, KnowledgeOperation, check_arguments
 
 ROOT = "/-/api/v1"
 

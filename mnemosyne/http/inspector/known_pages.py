@@ -10,8 +10,7 @@ from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.http.inspector.page_context import Decide, PageContext, View
 from mnemosyne.services.knowledge import WriteStamp
-from mnemosyne.services.memory_api import ApiCall
-from mnemosyne.services.memory_operations import BY_NAME, PLACE, check_arguments
+from mnemosyne.services.memory_operations import BY_NAME, PLACE, ApiCall, check_arguments
 from mnemosyne.times import parse_day, render_day
 
 ENDED_SHOWN = 50

@@ -91,9 +91,7 @@ async def show_objects(page_context: PageContext, session: str) -> LongPage:
 
 
 async def _list_objects(page_context: PageContext, session: str, branch: str) -> Mapping[str, Any]:
-    listing = await windows.list_objects(
-        page_context.archive, page_context.models, session, branch, None, wanted=lambda kind, stale: True
-    )
+    listing = await windows.list_objects(page_context.archive, page_context.models, session, branch)
     return {"window": listing.window, "standings": listing.standings}
 
 

@@ -11,7 +11,7 @@ import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import history, kind_of
-from benchmarks.load import Client, history_request, request_bytes, streams_at_once
+from benchmarks.load import Client, history_request, request_bytes
 from benchmarks.pages import ask_page, read_page
 from benchmarks.upstream_server import Played, Script
 from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
@@ -28,9 +28,6 @@ PAUSE_SECONDS = 0.02
 
 LARGE_EVERY_SECONDS = 1.0
 """Each large body is the first of a session of its own, so all of it is new."""
-
-STREAMS, BEGINNING, BEGINNING_KB = 4, 16, 50
-STREAM = Script(deltas=50, gap_seconds=0.02)
 
 
 def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -76,33 +73,6 @@ async def _bring(server: Server) -> None:
         await client.exchange(request, LARGE.deltas)
         await client.aclose()
         await trio.sleep(LARGE_EVERY_SECONDS)
-
-
-def deltas(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Deltas of streams that run, in the second in which sixteen sessions begin with 50 KB each."""
-    rows: list[Row] = []
-    for server in servers:
-        late: list[float] = []
-        for number in range(1 if quick else 5):
-            late += trio.run(_deltas, server, number, 4 if quick else BEGINNING)
-        rows.append(spread(f"delta, while {BEGINNING} sessions begin", server.name, "ms", late))
-    return rows
-
-
-async def _deltas(server: Server, number: int, beginning: int) -> list[float]:
-    running = [request_bytes(TURN_KB * 1000, STREAM, f"beside-stream-{each}") for each in range(STREAMS)]
-    begin = [request_bytes(BEGINNING_KB * 1000, LARGE, f"beside-begins-{number}-{each}") for each in range(beginning)]
-    late: list[float] = []
-
-    async def stream() -> None:
-        for exchange in await streams_at_once(server.address, running, STREAM.deltas):
-            late.extend(delay / 1e6 for delay in exchange.delays)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(stream)
-        await trio.sleep(STREAM.gap_seconds * 10)
-        await streams_at_once(server.address, begin, LARGE.deltas)
-    return late
 
 
 PAGES, FIRST_SHOWN, SHOWN_TURNS, BLOCK = 10, 60, 80, 10
@@ -164,6 +134,6 @@ async def _show(server: Server, task_status: trio.TaskStatus[None]) -> None:
 GROUP = Group(
     "beside",
     tuple(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
-    (Part("turns", turns), Part("deltas", deltas), Part("pages", pages)),
+    (Part("turns", turns), Part("pages", pages)),
     by_default=False,
 )

@@ -1,15 +1,10 @@
 """The log within this process: sessions recorded as the server records them but without HTTP, and what that hashes."""
 
-import hashlib
 import secrets
-import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import attrs
 import trio
@@ -28,7 +23,6 @@ from mnemosyne.actors.messages import (
     UpstreamPlan,
 )
 from mnemosyne.actors.registry import SessionRegistry
-from mnemosyne.adapters.postgres import content_store
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -39,7 +33,6 @@ from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
-from mnemosyne.domain.wire import normal_form, stored_reply, transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 
 TURNS_IN_FLIGHT = 8
@@ -109,70 +102,6 @@ async def record(log: Log, history: History, session: str, first: int, last: int
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-@attrs.define
-class Hashes:
-    """How often SHA-256 was begun, over how many bytes, and over how many different ones, by the function that did."""
-
-    calls: Counter[str] = attrs.field(factory=Counter)
-    size: Counter[str] = attrs.field(factory=Counter)
-    seen: dict[str, set[bytes]] = attrs.field(factory=dict)
-
-    def sha256(self, data: bytes = b"") -> Any:
-        # A comprehension may be a function of its own, within the one that counts.
-        caller = sys._getframe(1).f_code.co_qualname.partition(".<locals>")[0].rpartition(".")[2]
-        self.calls[caller] += 1
-        self.size[caller] += len(data)
-        state = hashlib.sha256(data)
-        if not data:
-            return _Counted(self, caller, state)
-        self.seen.setdefault(caller, set()).add(state.digest())
-        return state
-
-    def different(self, *callers: str) -> int:
-        """Over how many different contents these functions hashed, together."""
-        return len(set[bytes]().union(*(self.seen.get(caller, ()) for caller in callers)))
-
-    def begun(self, *callers: str) -> int:
-        return sum(self.calls[caller] for caller in callers)
-
-
-class _Counted:
-    """A SHA-256 that goes on: what it is fed counts for whoever began it."""
-
-    def __init__(self, hashes: Hashes, caller: str, state: Any) -> None:
-        self._hashes, self._caller, self._state = hashes, caller, state
-
-    def update(self, data: bytes | memoryview) -> None:
-        self._hashes.size[self._caller] += len(data)
-        self._state.update(data)
-
-    def copy(self) -> "_Counted":
-        return _Counted(self._hashes, self._caller, self._state.copy())
-
-    def digest(self) -> bytes:
-        return bytes(self._state.digest())
-
-
-@contextmanager
-def counted_hashes() -> Iterator[Hashes]:
-    """Within, what the modules on a turn's way hash is counted, by putting a counter in ``sha256``'s place."""
-    hashes = Hashes()
-    replaced: list[tuple[Any, str, object]] = [
-        (transcript, "sha256", hashes.sha256),
-        (normal_form, "sha256", hashes.sha256),
-        (stored_reply, "sha256", hashes.sha256),
-        (content_store, "hashlib", SimpleNamespace(sha256=hashes.sha256)),
-    ]
-    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
-    try:
-        for module, name, counter in replaced:
-            setattr(module, name, counter)
-        yield hashes
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
 
 
 async def recorded_turns(log: Log, session: str) -> int:

@@ -15,13 +15,12 @@ import trio
 
 from benchmarks.harness import Row, Server, single, spread
 from benchmarks.history import History, history, kind_of
-from benchmarks.inside import Hashes, Log, counted_hashes, open_log, record
+from benchmarks.inside import Log, open_log, record
 from benchmarks.variants import OURS, data_dir
 from mnemosyne.domain.ports import Append, Content, Envelope, StreamSizes
 from mnemosyne.domain.session.events import TurnFinished
 
 SIZE_GOAL = 1.3
-HASHES_GOAL = 1.0
 
 CONTENT_BYTES = 2_000
 """New content of one append: about what a turn of a recorded session brings."""
@@ -33,7 +32,7 @@ def space(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Bytes of the log for each byte of content that is in the session once, and how often content is hashed."""
     whole = history(kind_of(quick))
     directory = data_dir(next(server.own for server in servers if server.name == OURS))
-    taken, hashes = trio.run(_taken, directory, whole)
+    taken = trio.run(_taken, directory, whole)
     unique = whole.unique_bytes(whole.turns)
     title = f"{whole.turns} turns"
     sizes = {
@@ -49,33 +48,6 @@ def space(servers: Sequence[Server], quick: bool) -> list[Row]:
         single(f"log ÷ unique content, {title}", name, "ratio", size / unique, None if name == WAL else SIZE_GOAL)
         for name, size in sizes.items()
     ]
-    return [*rows, *_hash_rows(hashes, unique)]
-
-
-def _hash_rows(hashes: Hashes, unique: int) -> list[Row]:
-    """Each kind of what is hashed: how often ÷ how many different ones; and its bytes for each byte of content."""
-    kinds = {
-        "contents of requests": ("_keep",),
-        "contents of replies": ("store", "_pieces"),
-        "contents of both": ("_keep", "store", "_pieces"),
-        "contents before they are stored": ("_pack",),
-        "normal forms of messages": ("_digest",),
-    }
-    rows = [
-        single(
-            f"hashed ÷ different, {name}",
-            f"{hashes.begun(*callers)} ÷ {hashes.different(*callers)}",
-            "ratio",
-            hashes.begun(*callers) / max(hashes.different(*callers), 1),
-            HASHES_GOAL,
-        )
-        for name, callers in kinds.items()
-    ]
-    del kinds["contents of both"]
-    kinds |= {"links of chains": ("_link",), "whole bodies": ("_hash",)}
-    sizes = {name: sum(hashes.size[caller] for caller in callers) for name, callers in kinds.items()}
-    sizes["everything"] = sum(hashes.size.values())
-    rows += [single("bytes hashed ÷ unique content", name, "ratio", size / unique) for name, size in sizes.items()]
     return rows
 
 
@@ -94,17 +66,16 @@ _TABLES: LiteralString = (
 )
 
 
-async def _taken(directory: Path, whole: History) -> tuple[_Taken, Hashes]:
+async def _taken(directory: Path, whole: History) -> _Taken:
     async with open_log(directory) as log:
         before = await log.database.run(lambda connection: connection.execute(_TABLES).fetchone())
-        with counted_hashes() as hashes:
-            await record(log, whole, "whole", 1, whole.turns)
+        await record(log, whole, "whole", 1, whole.turns)
         after = await log.database.run(lambda connection: connection.execute(_TABLES).fetchone())
         stream = log.identity("whole").stream
         sizes = (await log.events.sizes(stream))[stream]
     assert before is not None
     assert after is not None
-    return _Taken(sizes, after[0] - before[0], after[1] - before[1]), hashes
+    return _Taken(sizes, after[0] - before[0], after[1] - before[1])
 
 
 def appends(servers: Sequence[Server], quick: bool) -> list[Row]:

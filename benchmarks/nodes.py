@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from benchmarks.harness import SERVING, WORKER, Group, Part, Row, Server, serve_process, single, spread
+from benchmarks.harness import Group, Part, Row, Server, serve_process, single, spread
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, history
 from benchmarks.load import Address, Client, history_request
 from benchmarks.upstream_server import Played
@@ -184,36 +184,8 @@ async def _talk(
         await trio.sleep(pause)  # as somebody who reads
 
 
-def turns(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Turns a second of 16 clients that never wait, by 1, 2 and 4 servers, and the processor time of each."""
-    counts, seconds = ((1, 2), 10.0) if quick else ((1, 2, 4), 30.0)
-    return trio.run(_count_turns, QUICK_KIND if quick else SYNTHETIC_KIND, counts, seconds)
-
-
-async def _count_turns(kind: str, counts: Sequence[int], seconds: float) -> list[Row]:
-    rows = []
-    for count in counts:
-        async with open_cluster() as cluster:
-            servers = [cluster.serve() for _ in range(count)]
-            took, tries = list[float](), list[int]()
-            before = [each.cpu_by_process() for each in servers]
-            with trio.move_on_after(seconds):
-                async with trio.open_nursery() as nursery:
-                    for number in range(CLIENTS):
-                        own = [servers[number % count]]
-                        nursery.start_soon(_talk, kind, number, own, 0.0, took, tries)
-            spent = [each.cpu_by_process() for each in servers]
-        named = f"{count} server{'s' if count > 1 else ''}"
-        rows.append(single("turns", named, "1/s", len(took) / seconds))
-        for what in (SERVING, WORKER):
-            used = sum(after.get(what, 0) - each.get(what, 0) for each, after in zip(before, spent, strict=True))
-            rows.append(single(f"CPU per turn, {what}", named, "ms", used / len(took) * 1000))
-    return rows
-
-
 PARTS: Sequence[tuple[str, Callable[[Sequence[Server], bool], list[Row]]]] = (
     ("takeover", takeover),
     ("dying", dying),
-    ("turns", turns),
 )
 GROUP = Group(name="nodes", variants=(), parts=tuple(Part(*each) for each in PARTS), by_default=False)

@@ -20,14 +20,13 @@ from pgvector import HalfVector
 
 from benchmarks.harness import Row, single, spread
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.embedding.embedder import HashedLexical, Vectors
+from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.projections.object_index import OBJECT_INDEX
-from tests.adapters.indexing import indexing
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (50, 100)
 """Passages of the sessions that are searched. They are written in turns, as sessions at the same time are."""
@@ -37,7 +36,6 @@ OTHERS, QUICK_OTHERS = 9, 1
 
 QUESTIONS, QUICK_QUESTIONS = 100, 5
 LONGEST_QUESTION = 200
-FILLED_MB, QUICK_FILLED_MB = 1.0, 0.05
 SEARCH_MS = 50.0
 """How long a search of 10,000 passages may take."""
 
@@ -58,25 +56,11 @@ class Filling:
     passages: int = 0
 
 
-class Counted(HashedLexical):
-    """Counts what it was asked to embed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[str] = []
-
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        self.given += texts
-        return await super().embed(texts)
-
-
 async def measure(texts: Sequence[str], questions: Sequence[str], quick: bool) -> list[Row]:
     """All rows."""
     asked = [each[:LONGEST_QUESTION] for each in questions][: QUICK_QUESTIONS if quick else QUESTIONS]
     async with _database() as database:
-        rows = await _latency(database, texts, asked, quick)
-    async with _database() as database:
-        return rows + await _cost(database, texts, quick)
+        return await _latency(database, texts, asked, quick)
 
 
 @asynccontextmanager
@@ -175,29 +159,3 @@ def _vacuumed(connection: Connection) -> None:
     connection.commit()
     connection.execute("set statement_timeout = 0")
     connection.execute("vacuum (analyze)")
-
-
-async def _cost(database: Database, texts: Sequence[str], quick: bool) -> list[Row]:
-    """A session through the real actor, and the real indexer after it."""
-    embedder = Counted()
-    most = (QUICK_FILLED_MB if quick else FILLED_MB) * 1e6
-    sizes = itertools.accumulate(len(text.encode()) for text in texts)
-    files = [(f"{n}.txt", text) for n, (text, size) in enumerate(zip(texts, sizes, strict=True)) if size <= most]
-    async with indexing(database._dsn, embedder) as world:
-        await world.add("a session", *files)
-        await world.project()
-        started = time.perf_counter()
-        await world.indexer.catch_up()
-        seconds = time.perf_counter() - started
-        distinct = await world.database.run(_count_distinct)
-    megabytes = sum(len(text.encode()) for _, text in files) / 1e6
-    return [
-        single(f"fill the index, of {megabytes:.1f} MB", "without a model", "s/MB", seconds / megabytes),
-        single("embeddings made ÷ distinct passages", "the indexer", "ratio", len(embedder.given) / distinct, 1.0),
-    ]
-
-
-def _count_distinct(connection: Connection) -> int:
-    row = connection.execute("select count(distinct (stream, hash)) from mnemosyne.object_passages").fetchone()
-    assert row is not None
-    return int(row[0])

@@ -4,8 +4,7 @@ Every session is also judged as if it had ended after each of its requests.
 The sessions are no part of the repository; without them there are no rows.
 """
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -14,12 +13,9 @@ import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.tools.memory_tools import TOOLS, tools_json
 from mnemosyne.domain.window.keeping import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, Waiting, planner
-from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
@@ -43,7 +39,6 @@ session's bill.
 """
 
 NEVER = 10**9
-JITTERS, SEED = 12, 5
 FEWEST = 2
 """Sessions in a quick run."""
 
@@ -277,46 +272,7 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-# Jitter
-
-
-def neighbours(count: int) -> Iterator[Rule]:
-    """The rule with each of its numbers, but what a session may cost, up to a quarter smaller or larger."""
-    dice = random.Random(SEED)
-    for _ in range(count):
-
-        def move(value: Any) -> Any:
-            if attrs.has(type(value)):
-                return attrs.evolve(value, **_moved(value, move))
-            factor = Fraction(dice.randint(75, 125), 100)
-            return value * factor if isinstance(value, Fraction) else round(value * factor)
-
-        moved = _moved(RULE, move)
-        shares = {name: min(moved[name], Fraction(97, 100)) for name in ("full", "overflow")}
-        yield Rule(**{**moved, **shares, "margin": RULE.margin})
-
-
-def _moved(value: attrs.AttrsInstance, move: Callable[[Any], Any]) -> dict[str, Any]:
-    return {name: move(each) for name, each in attrs.asdict(value, recurse=False).items()}
-
-
-def _jitter(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Rules whose every number is a little different, averaged: faults are too few to judge one rule by."""
-    judged = _long(quick)
-    found = [[each.under(_policy(rule)) for each in judged] for rule in neighbours(FEWEST if quick else JITTERS)]
-    if not judged:
-        return []
-    bills, faults = [_billed(results) for results in found], [_faults(results) for results in found]
-    return [
-        spread("billed", "numbers moved by ±25 %", "%", bills),
-        spread("exact faults ÷ evictions", "numbers moved by ±25 %", "%", faults),
-        single("billed, mean", "numbers moved by ±25 %", "%", sum(bills) / len(bills), BILLED_GOAL),
-        single("exact faults ÷ evictions, mean", "numbers moved by ±25 %", "%", sum(faults) / len(faults), FAULTS_GOAL),
-        single("dearest session", "numbers moved by ±25 %", "%", max(map(max, map(_ratios, found))), DEAREST_GOAL),
-    ]
-
-
-# Cross-validation
+# Choosing the ages
 
 GRID = tuple(
     attrs.evolve(
@@ -345,27 +301,6 @@ def _best(choices: Sequence[Sequence[Outcomes]], among: Sequence[int]) -> int:
     if lawful:
         return min(lawful, key=lambda number: _billed(found[number]))
     return min(range(len(found)), key=lambda number: _faults(found[number]))
-
-
-def _cross_validation(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The rule chosen on some sessions and judged on the others, all of them put together."""
-    priced = list(zip(_long(quick), _long(quick, model="claude-opus-5-5"), strict=True))
-    grid = GRID[:FEWEST] if quick else GRID
-    choices = [[[each.under(_policy(rule)) for each in pair] for pair in priced] for rule in grid]
-    everywhere = range(len(priced))
-    folds = {
-        "leave one out": [[number] for number in everywhere],
-        "even and odd": [list(everywhere[::2]), list(everywhere[1::2])],
-    }
-    rows = []
-    for variant, parts in folds.items():
-        unseen = []
-        for part in parts if priced else ():
-            chosen = choices[_best(choices, [number for number in everywhere if number not in part])]
-            unseen += [chosen[number] for number in part]
-        for price, results in zip(("read 0.1", "read 0.05"), zip(*unseen, strict=True), strict=False):
-            rows += _rows(f"chosen on others: {variant}, {price}", results)
-    return rows
 
 
 MORE = "claude_code_more.jsonl"
@@ -437,79 +372,13 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-# What the memory tools add
-
-
-def _tools(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The bill against a session without the memory tools: where nothing is rewritten, and under the rule."""
-    rows = [single("bytes", "the memory tools", "", sum(map(len, tools_json(MESSAGES))))]
-    for name, least, most in (("short", 1, LONG - 1), ("long", LONG, NEVER)):
-        judged = _judged(TUNED_ON, least, most)[: FEWEST if quick else None]
-        laden = [attrs.evolve(each, sized=_laden(each.sized)) for each in judged]
-        if not laden:
-            continue
-        added = max(new.sized.head.tokens - old.sized.head.tokens for new, old in zip(laden, judged, strict=True))
-        rows.append(single("tokens in a request", f"the memory tools, {name} sessions", "", added))
-        late = attrs.evolve(_policy(hour=True), offers=TOOLS)
-        counted = attrs.evolve(_policy(hour=True, by=_with_head), offers=TOOLS)
-        for done, among, policy in (
-            ("from the first request on, nothing is rewritten", laden, UNMANAGED),
-            ("from the first request on, managed", laden, _policy(hour=True)),
-            ("from the first epoch on", judged, late),
-            ("from the first epoch on, its price counted", judged, counted),
-        ):
-            results = [each.under(policy) for each in among]
-            variant = f"{name} sessions with memory tools {done}"
-            rows.append(single("billed", variant, "%", _billed(results)))
-            rows.append(single("dearest session", variant, "%", max(_ratios(results)), DEAREST_GOAL))
-            rows += _ends(variant, results)
-    return rows
-
-
-def _with_head(situation: Situation, candidates: Candidates) -> Plan | None:
-    """The rule where the first warm rewrite has system prompt and tools written again, because tools are added."""
-    is_first = situation.last_epoch is None and not situation.cold
-    return planner(attrs.evolve(situation, fixed=0) if is_first else situation, candidates)
-
-
-def _laden(sized: Sized) -> Sized:
-    """The same session with the memory tools in its head."""
-    tokens = Estimator.of(sized.settings.model).tokens(sum(map(features_of_block, TOOLS), Features()))
-    return Sized(sized.trace, attrs.evolve(sized.settings, fixed=sized.head.tokens + tokens))
-
-
-# Other sessions
-
-
-def _others(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Sessions that nothing was chosen on: short ones, and those of other agents. None may become dearer."""
-    sets = {
-        "short": (TUNED_ON, LONG - 1),
-        "mini-swe-agent": ("mini_swe_agent.jsonl", NEVER),
-        "tau airline": ("tau_airline.jsonl", NEVER),
-        "SWE-agent": ("swe_agent.jsonl", NEVER),
-    }
-    rows = []
-    for name, (file, most) in sets.items():
-        for ttl, model in (("5m", None), ("1h", None), ("5m", "claude-opus-5-5"), ("1h", "claude-fable-5-2")):
-            judged = _judged(file, 1, most, ttl, model)[: FEWEST if quick else None]
-            results = [each.under(_policy(hour=True)) for each in judged]
-            variant = f"{name}, {ttl}, {model or 'own model'}"
-            rows += _rows(variant, results) + _ends(variant, results)
-    return rows
-
-
 GROUP = Group(
     "planning",
     (),
     (
         Part("settings", _settings),
         Part("ablation", _ablation),
-        Part("jitter", _jitter),
-        Part("cross-validation", _cross_validation),
         Part("ages", _ages),
         Part("frontier", _frontier),
-        Part("tools", _tools),
-        Part("others", _others),
     ),
 )

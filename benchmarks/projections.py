@@ -36,7 +36,6 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.projections.catalog import ALL
-from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.rebuilding import PAGE, rebuild
 
 CODEC = event_codec()
@@ -48,8 +47,6 @@ ROUNDS, QUICK_ROUNDS = 5, 1
 LONGEST = 2.0
 """How many times as long as reading the rows a rebuild may take: half as many events a second."""
 
-RATE, SECONDS, QUICK_SECONDS = 50, 20, 1
-"""Turns a second under load, each of two appends; and for how long."""
 
 RAW, TYPED = "select, decode JSON", "the log's own reading"
 """The rows and their JSON, by nothing but the driver and orjson; and as everybody else reads the log: typed events."""
@@ -171,62 +168,4 @@ async def _read_typed(bench: Bench) -> None:
         position = events[-1].position
 
 
-def _lag(_: Sequence[Server], quick: bool) -> list[Row]:
-    return trio.run(_measure_lag, quick)
-
-
-async def _measure_lag(quick: bool) -> list[Row]:
-    """From an event's commit until a reader finds it in every projection."""
-    lags: list[float] = []
-    turns = RATE * (QUICK_SECONDS if quick else SECONDS)
-    async with _opened(quick) as bench, trio.open_nursery() as nursery:
-        keeping = Keeping(ALL, bench.log, PostgresProjections(bench.database))
-        nursery.start_soon(keeping.run, bench.journal.committed)
-        nursery.start_soon(_watch, bench, lags)
-        started = trio.current_time()
-        cpu = bench.ours.cpu_seconds()
-        for number in range(turns):
-            await trio.sleep_until(started + number / RATE)
-            await _append(bench, number)
-        cpu = bench.ours.cpu_seconds() - cpu
-        await trio.sleep(1)
-        nursery.cancel_scope.cancel()
-    return [
-        spread(f"lag at {RATE} turns a second", "both projections", "ms", [1000 * each for each in lags]),
-        single("CPU per turn, of the journal and both", "ours", "ms", 1000 * cpu / turns),
-    ]
-
-
-async def _append(bench: Bench, number: int) -> None:
-    """The next two events of the next session, each a commit of its own, as a turn's beginning and end are."""
-    copy, place = divmod(number, len(bench.session) // 2)
-    for version in (2 * place, 2 * place + 1):
-        await bench.journal.append(Append(UUID(int=copy + 1), version, (bench.session[version],)))
-
-
-async def _watch(bench: Bench, lags: list[float]) -> None:
-    """Note how old each commit is when every projection has taken it in."""
-    committed: list[tuple[float, int]] = []
-
-    async def note() -> None:
-        position = 0
-        while True:
-            position = await bench.journal.committed.beyond(position)
-            committed.append((trio.current_time(), position))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(note)
-        while True:
-            await trio.sleep(0.01)
-            taken = await bench.database.run(_taken)
-            now = trio.current_time()
-            lags += [now - at for at, position in committed if position <= taken]
-            committed[:] = [(at, position) for at, position in committed if position > taken]
-
-
-def _taken(connection: Connection) -> int:
-    row = connection.execute("select coalesce(min(position), 0) from mnemosyne.projections").fetchone()
-    return int(row[0]) if row else 0
-
-
-GROUP = Group("projections", (), (Part("rebuild", _rebuild), Part("lag", _lag)))
+GROUP = Group("projections", (), (Part("rebuild", _rebuild),))

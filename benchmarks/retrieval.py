@@ -17,9 +17,8 @@ file, with 50 questions and the messages that answer them; and in ``benchmarks.l
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,11 @@ import trio
 from numpy.typing import NDArray
 
 from benchmarks import object_index
-from benchmarks.harness import Group, Part, Row, Server, single, spread
-from mnemosyne.adapters.embedding import model_files
+from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
 from mnemosyne.domain.recall.ranking import WHOLE, blend
-from mnemosyne.domain.recall.retrieval import RELEVANT, WordIndex
+from mnemosyne.domain.recall.retrieval import WordIndex
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
 from mnemosyne.services.conversation_files import ConversationLine
@@ -51,8 +49,6 @@ SHOWN = 10
 NEVER = 10**9
 """The rank of what was not found."""
 
-MESSAGES, QUERIES, QUICK_PART = 5_000, 2_000, 50
-"""The size of the conversation that is searched for its speed; quick runs take a 50th of it."""
 
 DIALOGUES = Path(__file__).with_name("data") / "dialogues.jsonl"
 
@@ -206,12 +202,6 @@ class Searched:
             f"as searched, {name}": _order(blend(words, nearest), question.known),
         }
 
-    def relevance(self, query: str) -> float:
-        nearness = float((self.vectors @ np.array(self.embedded([query])[0])).max())
-        best = self.part_words.search(query, 1)
-        covered = self.part_words.coverage(query, best[0].key) if best else 0.0
-        return self.embedder.calibration.relevance(nearness, covered)
-
     def _shares(self, index: WordIndex[int], query: str, count: int) -> NDArray[Any]:
         """How much of what the words of a query could give each text has."""
         found = np.zeros(count)
@@ -276,63 +266,6 @@ def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-def relevance(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """How much of what is relevant is kept, and of what is foreign turned away."""
-    foreign = [sentence for name in ("mini_swe_agent", "tau_airline") for sentence in sentences(name)]
-    rows = []
-    for embedder in embedders():
-        kept: list[bool] = []
-        refused: list[bool] = []
-        for place, each in enumerate(material(quick)):
-            session = searched(each, embedder)
-            own = [question.text for question in each.questions if question.kind != "edit"]
-            kept += [session.relevance(text) >= RELEVANT for text in own]
-            refused += [session.relevance(text) < RELEVANT for text in foreign[place::97][:25]]
-        if kept and refused:
-            rows.append(single(f"relevant kept, {len(kept)} queries", embedder.name, "", float(np.mean(kept))))
-            rows.append(single(f"foreign refused, {len(refused)} queries", embedder.name, "", float(np.mean(refused))))
-    return rows
-
-
-def sentences(name: str) -> list[str]:
-    """What agents said in other projects."""
-    found = []
-    for session in sessions(name):
-        for role, block in list(blocks(session))[1:]:
-            if block["type"] == "text" and role == "assistant":
-                found += [each for each in _SENTENCE.split(block["text"]) if 5 <= len(query_words(each)) <= 40]
-    return found
-
-
-def speed(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Opening the model, embedding passages, and a conversation of many messages with many queries."""
-    words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
-    part = QUICK_PART if quick else 1
-    lines = [
-        ConversationLine(n, "Ada", said(words, n, 5 + n % 56), f"2024-01-{1 + n % 28:02d}")
-        for n in range(MESSAGES // part)
-    ]
-    queries = [said(words, n * 7, 10) for n in range(QUERIES // part)]
-    passage = said(words, 0, 130)
-    times = 5 if quick else 50
-    rows = []
-    for embedder in embedders():
-        spent = timed(partial(trio.run, embedder.embed, [passage]), times)
-        rows.append(spread("embed one passage", embedder.name, "ms", spent))
-    for name, model in searchers():
-        started = time.perf_counter()
-        index = trio.run(index_conversation, lines, model, no_progress)
-        rows.append(single(f"read {len(lines)} messages", name, "s", time.perf_counter() - started))
-        started = time.perf_counter()
-        trio.run(index.search, queries, 10, no_progress)
-        rows.append(single(f"answer {len(queries)} queries", name, "s", time.perf_counter() - started))
-        one = timed(partial(trio.run, index.search, queries[:1], 10, no_progress), times)
-        rows.append(spread(f"answer one query, {len(lines)} messages", name, "ms", one))
-    if files := model_files.find_installed(model_cache.FOLDER):
-        rows.append(spread("open the model", MiniLM.name, "ms", timed(lambda: MiniLM(files), 2 if quick else 10), 100))
-    return rows
-
-
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
     """The index of objects in PostgreSQL, filled with what the recorded sessions hold."""
     found = material(quick)
@@ -350,24 +283,12 @@ def said(words: Sequence[str], start: int, count: int) -> str:
     return " ".join(words[(start * 13 + place * 31) % len(words)] for place in range(count))
 
 
-def timed(work: Callable[[], object], times: int) -> list[float]:
-    """Milliseconds of each time."""
-    found = []
-    for _ in range(times):
-        started = time.perf_counter()
-        work()
-        found.append((time.perf_counter() - started) * 1e3)
-    return found
-
-
 GROUP = Group(
     "retrieval",
     (),
     (
         Part("quality", quality),
-        Part("relevance", relevance),
         Part("conversations", conversations),
-        Part("speed", speed),
         Part("index", index),
     ),
 )

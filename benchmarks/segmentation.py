@@ -1,11 +1,10 @@
-"""How well segmentation agrees with labels made by hand, and how fast it is.
+"""How well segmentation agrees with labels made by hand.
 
 The labels (``tests/domain/labels``) name objects of recorded sessions by their places and hold no text. An object is
 found if the one that owns most of its blocks has its kind; its boundary is right if both own the same blocks.
 """
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,13 +23,8 @@ ROOT = Path(__file__).parent.parent
 LABELS = ROOT / "tests" / "domain" / "labels" / "sessions.json"
 SESSIONS = ROOT.parent / "shared" / "data" / "sessions"
 
-TINY = 1.0
-"""Seconds for each MB of results that hold next to nothing, at most: there each result counts, not its length."""
 
 _T = TypeVar("_T")
-
-SPEED = 5.0
-"""MB of new content in a second, at least."""
 
 
 @attrs.frozen
@@ -153,40 +147,4 @@ def _labels(_servers: Sequence[Server], _quick: bool) -> list[Row]:
     return [*rows, single("boundaries", f"{total.labelled.total()} labelled", "ratio", total.boundaries)]
 
 
-def _speed(_servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Seconds for each MB, which may not exceed what the promised speed leaves."""
-    count = 100 if quick else 10_000
-    tiny = [_pair(number, "Grep", {"pattern": str(number)}, "x") for number in range(count)]
-    apart = [block for pair in tiny for block in pair]
-    together = [[call for call, _ in tiny], [result for _, result in tiny]]
-    line = "x/y.z: " * (count * 70)
-    rows = [
-        _timed(f"{count} tiny results", [_talk([[block] for block in apart])], TINY),
-        _timed(f"{count} tiny results in one message", [_talk(together)], TINY),
-        _timed("one long line of paths", [_talk([[block] for block in _pair(0, "Bash", {"command": "make"}, line)])]),
-    ]
-    sessions = list(recorded_sessions().values())
-    return [*rows, _timed("recorded sessions", sessions[:2] if quick else sessions)] if sessions else rows
-
-
-def _pair(number: int, tool: str, given: Mapping[str, Any], result: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    call = {"type": "tool_use", "id": f"t{number}", "name": tool, "input": given}
-    return call, {"type": "tool_result", "tool_use_id": f"t{number}", "content": result}
-
-
-def _talk(contents: Sequence[Sequence[Mapping[str, Any]]]) -> list[SeenMessage]:
-    return [
-        SeenMessage(index, "user" if index % 2 else "assistant", index // 2 + 1, content)
-        for index, content in enumerate(contents)
-    ]
-
-
-def _timed(name: str, histories: Sequence[Sequence[SeenMessage]], goal: float = 1 / SPEED) -> Row:
-    size = sum(len(json.dumps(message.content)) for messages in histories for message in messages) / 1e6
-    started = time.perf_counter()
-    for messages in histories:
-        segment(messages, SegmentationState())
-    return single(name, f"{size:.1f} MB", "s per MB", (time.perf_counter() - started) / size, goal)
-
-
-GROUP = Group("segmentation", (), (Part("labels", _labels), Part("speed", _speed)))
+GROUP = Group("segmentation", (), (Part("labels", _labels),))

@@ -12,9 +12,7 @@ The weights were fitted on every other session; only the others are judged.
 """
 
 import json
-import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -26,26 +24,14 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import RECORDED
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import tokens_of
-from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, apportion, features_of_message
+from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, features_of_message
 
-SEED = 6
-RANGES, QUICK_RANGES = 400, 20
-"""How many ranges of turns are drawn from each session."""
-
-SHORTEST, LONGEST = 5, 40
-"""Turns in a range."""
-
-TAIL = 10
-"""Turns that a rewrite leaves as they are."""
+PROMPT_GOAL = 5
+"""The most that nine of ten estimates of a prompt may miss, in percent."""
 
 SMALL = 300
 """Tokens below which a turn is not judged by itself: a share of little says little."""
 
-GOAL, PROMPT_GOAL = 10, 5
-"""The most that nine of ten estimates may miss, in percent: of what is removed, of a prompt."""
-
-OTHER_FAMILY = "claude-opus-5-5"
-"""A model whose tokenizer is not that of any recorded session."""
 
 Message = dict[str, Any]
 
@@ -139,22 +125,22 @@ def _by_characters(factor: float) -> Estimate:
     return lambda session, known, turn: turn.characters * factor
 
 
-def _taught(session: Session, count: int, model: str | None = None) -> Estimator:
+def _taught(session: Session, count: int) -> Estimator:
     """An estimator that so many of the session's turns have taught."""
-    estimator = Estimator.of(model or session.model)
+    estimator = Estimator.of(session.model)
     for turn in session.turns[:count]:
         estimator = estimator.observe(turn.features, turn.tokens)
     return estimator
 
 
-def _after(count: int | None, model: str | None = None) -> Estimate:
+def _after(count: int | None) -> Estimate:
     """Taught by the session's first turns; by all that are known then where ``count`` is None."""
     estimators: dict[tuple[int, int], Estimator] = {}
 
     def estimate(session: Session, known: int, turn: Turn) -> float:
         key = id(session), known if count is None else min(count, known)
         if key not in estimators:
-            estimators[key] = _taught(session, key[1], model)
+            estimators[key] = _taught(session, key[1])
         return estimators[key].tokens(turn.features)
 
     return estimate
@@ -170,10 +156,6 @@ def _variants() -> dict[str, Estimate]:
         "features, after 5 turns": _after(5),
         "features, after 20 turns": _after(20),
         "features, after all before": _after(None),
-        "wrong family": _after(0, OTHER_FAMILY),
-        "wrong family, after 1 turn": _after(1, OTHER_FAMILY),
-        "wrong family, after 5 turns": _after(5, OTHER_FAMILY),
-        "wrong family, after 20 turns": _after(20, OTHER_FAMILY),
     }
 
 
@@ -209,97 +191,6 @@ def _turns(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-@attrs.frozen
-class Rewrite:
-    """A prompt out of which a range of turns is taken, when ``known`` turns of the session are known."""
-
-    session: Session
-    known: int
-    removed: Sequence[Turn]
-
-    @property
-    def exact(self) -> int:
-        return sum(turn.tokens for turn in self.removed)
-
-    @property
-    def before(self) -> int:
-        return self.session.turns[self.known - 1].total
-
-
-def rewrites(judged: Sequence[Session], quick: bool, longest: int | None) -> list[Rewrite]:
-    """Ranges of turns that a rewrite may remove, drawn at random: of up to ``longest`` turns, or, where it is None, all
-    that the prompt has before its last ones.
-    """
-    dice = random.Random(SEED)
-    found = []
-    for session in judged:
-        for _ in range((QUICK_RANGES if quick else RANGES) if len(session.turns) > TAIL else 0):
-            known = dice.randint(TAIL, len(session.turns))
-            first, end = _since(session.turns, known), known - TAIL
-            if end - first < SHORTEST:
-                continue
-            length = end - first if longest is None else dice.randint(SHORTEST, min(longest, end - first))
-            start = dice.randint(first, end - length)
-            found.append(Rewrite(session, known, session.turns[start : start + length]))
-    return found
-
-
-def _sum_of_turns(estimate: Estimate, rewrite: Rewrite) -> float:
-    return sum(estimate(rewrite.session, rewrite.known, turn) for turn in rewrite.removed)
-
-
-def _by_anchor(rewrite: Rewrite) -> int:
-    """The size of what is removed as a share of the exact prompt. What is not on record is taken to be known."""
-    turns = rewrite.session.turns
-    held = turns[_since(turns, rewrite.known) : rewrite.known]
-    unseen = Features(fixed=rewrite.before - sum(turn.tokens for turn in held))
-    anchor = MeasuredPrompt(rewrite.before, sum((turn.features for turn in held), unseen))
-    removed = sum((turn.features for turn in rewrite.removed), Features())
-    estimator = _taught(rewrite.session, rewrite.known)
-    return rewrite.before - estimator.prompt(anchor, Features(), removed)
-
-
-def _since(turns: Sequence[Turn], known: int) -> int:
-    """The first turn that is in the prompt still: before it, the client dropped its history and the prompt shrank."""
-    return max((i for i in range(1, known) if turns[i].total < turns[i - 1].total), default=0)
-
-
-def _rewrites(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The size of what a rewrite removes, and of the prompt that it leaves."""
-    judged = sessions(quick)
-    rows = []
-    for what, longest in ((f"{SHORTEST} to {LONGEST} turns", LONGEST), (f"all but {TAIL} turns", None)):
-        drawn = rewrites(judged, quick, longest)
-        variants: dict[str, Callable[[Rewrite], float]] = {
-            **{variant: partial(_sum_of_turns, estimate) for variant, estimate in _variants().items()},
-            "features, after all before, by the anchor": _by_anchor,
-        }
-        for variant, size_of in variants.items():
-            sizes = [size_of(each) for each in drawn]
-            pairs = list(zip(drawn, sizes, strict=True))
-            removed = [_missed(size, each.exact) for each, size in pairs]
-            left = [_missed(each.before - size, each.before - each.exact) for each, size in pairs]
-            rows += _rows(f"{what} removed", variant, removed, GOAL)
-            rows += _rows(f"prompt without {what}", variant, left, PROMPT_GOAL)
-    return rows
-
-
-def _apportioned(_: Sequence[Server], quick: bool) -> list[Row]:
-    """A block's size from the exact size of the turn that it came with: two turns, as if only their sum was known."""
-    alone, divided = [], []
-    for session in sessions(quick):
-        estimator = Estimator.of(session.model)
-        for pair in pairwise(session.turns):
-            estimates = [estimator.tokens(turn.features) for turn in pair]
-            parts = apportion(sum(turn.tokens for turn in pair), estimates)
-            for turn, estimate, part in zip(pair, estimates, parts, strict=True):
-                if turn.tokens >= SMALL:
-                    alone.append(_missed(estimate, turn.tokens))
-                    divided.append(_missed(part, turn.tokens))
-    name = f"a part of ≥ {SMALL} tokens"
-    return [*_rows(name, "features", alone), *_rows(name, "features, exact sum divided", divided)]
-
-
 def _prompts(_: Sequence[Server], quick: bool) -> list[Row]:
     """The size of a whole prompt: the exact one before, and what the next turn adds to it."""
     missed = []
@@ -318,8 +209,6 @@ GROUP = Group(
     (),
     (
         Part("turns", _turns),
-        Part("rewrites", _rewrites),
-        Part("parts", _apportioned),
         Part("prompts", _prompts),
     ),
 )

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from mnemosyne.domain.segmentation.prose import is_clients
 from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -39,17 +39,21 @@ _ATTACHES = re.compile(
 def find_authors(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Author, ...]:
     """Return the author of each block of a message, in order.
 
-    A client puts attachments after a note about them (``Called the Read tool with …``), in blocks that look like the
-    user's: no block after such a note is the user's.
+    Two kinds of inserted text look like the user's and are recognized by the block before: the text of a command, after
+    its name, and attachments, after a note about them (``Called the Read tool with …``). No block after such a note is
+    the user's.
     """
     authors: list[Author] = []
-    attached = False
+    names_command = attached = False
     for block in content:
-        author = _find_author(role, block)
+        author, inserted = _find_author(role, block)
+        if author is Author.USER and names_command:
+            author, names_command = Author.CLIENT, False
         if author is Author.USER:
             note = _ATTACHES.search(str(block["text"]))
             author = Author.OTHER if attached or (note is not None and note.start() == 0) else author
             attached = attached or note is not None
+        names_command = names_command or inserted is InsertedText.COMMAND
         authors.append(author)
     return tuple(authors)
 
@@ -71,11 +75,12 @@ def find_prompt(read: Transcript) -> tuple[int, str] | None:
     return None
 
 
-def _find_author(role: str | None, block: Mapping[str, Any]) -> Author:
+def _find_author(role: str | None, block: Mapping[str, Any]) -> tuple[Author, InsertedText | None]:
     if role not in ("user", "assistant"):
-        return Author.CLIENT
+        return Author.CLIENT, None
     if blocks.type_of(block) != "text" or not isinstance(block.get("text"), str):
-        return Author.OTHER
+        return Author.OTHER, None
     if role == "assistant":
-        return Author.ASSISTANT
-    return Author.CLIENT if is_clients(block["text"].lstrip(_INVISIBLE)) else Author.USER
+        return Author.ASSISTANT, None
+    inserted = find_inserted(block["text"].lstrip(_INVISIBLE))
+    return Author.USER if inserted is None else Author.CLIENT, inserted

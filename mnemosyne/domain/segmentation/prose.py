@@ -11,27 +11,13 @@ from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import amount, plain, stub
 from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted
 
 GROUP = "prose"
 
 _LOOKED_AT = 6_000
 
-_WRAPPING = re.compile(
-    r"\A\s*(?:<(?:system-reminder|available-deferred-tools|local-command-caveat|command-(?:name|message|args)|bash-input|"
-    r"user-prompt-submit-hook|environment_details|env|"
-    # Codex 0.171.0
-    r"environment_context|turn_aborted|subagent_notification|user_shell_command|recommended_plugins|model_switch)\b|"
-    r"# AGENTS\.md instructions for |\[Request interrupted by user|Caveat: The messages below|"
-    r"Continue if you have next steps|x-anthropic-billing-header)",
-    re.IGNORECASE,
-)
-_REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
-_OUTPUT = re.compile(r"\A\s*<(?:local-command|bash)-(?:stdout|stderr)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[\w-]+>")
-_REPORT = re.compile(r"\A\s*<task-notification\b", re.IGNORECASE)
-_SUMMARY = re.compile(
-    r"\A\s*(?:This\s+session is being continued from a previous conversation|What did we do so far\?)", re.IGNORECASE
-)
 _DECISION_BY_ASSISTANT = re.compile(
     r"\b(?:(?:I|we)(?:'ve| have)? decided (?:to|on|that|against)|(?:we|I)(?:'ll| will) go with |"
     r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
@@ -63,9 +49,7 @@ def describe(role: str, block: Mapping[str, Any]) -> Description:
 def _describe(role: str, block: Mapping[str, Any]) -> Description:
     text = blocks.text_of(block)
     if role == "user":
-        if _WRAPPING.match(text):
-            return _operators(text, (NOTE,), "Client's note")
-        return _output(text) if _OUTPUT.match(text) else _prompt(text, block)
+        return _describe_inserted(text, find_inserted(text)) or _prompt(text, block)
     if role != "assistant":  # system, or another dialect's name for it
         return _operators(text, (NOTE, "system"), "System message")
     if blocks.is_provider_summary(block):
@@ -73,19 +57,9 @@ def _describe(role: str, block: Mapping[str, Any]) -> Description:
     return _answer(text)
 
 
-_SKILL = re.compile(r"\A\s*Base directory for this skill:", re.IGNORECASE)
-
-
-def is_clients(text: str) -> bool:
-    """Return whether a text with the user's role is the client's: a note, a command's output, a report or a summary."""
-    return any(pattern.match(text) for pattern in (_WRAPPING, _OUTPUT, _REPORT, _SUMMARY, _SKILL))
-
-
-def is_reminder(role: str, text: str) -> bool:
-    """Return whether a text is a reminder, which clients repeat at will: a system message, or a note that calls itself
-    one.
-    """
-    return role not in ("user", "assistant") or (role == "user" and _REMINDER.fullmatch(text) is not None)
+def describe_inserted(text: str) -> Description:
+    """Describe a text of the client's: a reminder, or what a file contains that a command or skill names."""
+    return _operators(text, (NOTE,), "Client's note")
 
 
 def describe_attached(text: str) -> Description:
@@ -104,18 +78,27 @@ def _operators(text: str, tags: tuple[str, ...], name: str) -> Description:
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=tags[-1], stub=line, text=text)
 
 
-def _output(text: str) -> Description:
-    """Describe the output of a command that the user ran without the agent."""
-    line = _quote("Output of the user's command", _TAG.sub(" ", text[:_LOOKED_AT]))
-    return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=line, text=text)
+def _describe_inserted(text: str, inserted: InsertedText | None) -> Description | None:
+    """Describe a text that a client inserted; None if it did not."""
+    unmarked = _TAG.sub(" ", text[:_LOOKED_AT]) if inserted is not None else ""
+    match inserted:
+        case None:
+            return None
+        case InsertedText.OUTPUT:
+            line = _quote("Output of the user's command", unmarked)
+            return Description(
+                kind=ObjectKind.CONVERSATION_PHASE, tags=("output",), group="output", stub=line, text=text
+            )
+        case InsertedText.REPORT:
+            line = _quote("Agent's report", unmarked)
+            return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=line, text=text)
+        case InsertedText.SUMMARY:
+            return _phase(text, ("summary", "user"), _quote("Summary of what came before", text), alone=True)
+        case InsertedText.NOTE | InsertedText.COMMAND | InsertedText.SKILL:
+            return describe_inserted(text)
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
-    if _REPORT.match(text):
-        line = _quote("Agent's report", _TAG.sub(" ", text[:_LOOKED_AT]))
-        return Description(kind=ObjectKind.TOOL_RESULT, tags=("agent",), group="report", stub=line, text=text)
-    if _SUMMARY.match(text):
-        return _phase(text, ("summary", "user"), _quote("Summary of what came before", text), alone=True)
     kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
     line = _quote("User", _with_question(text), of=len(text))
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))

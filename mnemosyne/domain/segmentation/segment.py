@@ -270,10 +270,14 @@ class _Segmenter:
         self, message: SeenMessage, places: tuple[BlockPlace, ...], block: Mapping[str, Any], author: Author
     ) -> None:
         about = prose.describe(message.role, block)
-        if "user" in about.tags and author is Author.OTHER and blocks.type_of(block) == "text":
-            about = prose.describe_attached(about.text)
+        prompts = "user" in about.tags
+        if prompts and blocks.type_of(block) == "text" and "summary" not in about.tags:
+            if author is Author.OTHER:
+                about, prompts = prose.describe_attached(about.text), False
+            elif author is Author.CLIENT:  # the text of a command, which the user called
+                about = prose.describe_inserted(about.text)
         about = _mark_references(about, [block])
-        if "user" in about.tags and places[0].message > self._prompt.message:
+        if prompts and places[0].message > self._prompt.message:
             self._begin_exchange(places[0])
         self._add(Unit(about, places, message.turn, message.turn))
 

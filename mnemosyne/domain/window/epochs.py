@@ -19,7 +19,6 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
 from mnemosyne.domain.objects.losses import render_counts, render_need
-from mnemosyne.domain.segmentation import prose
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
@@ -42,6 +41,7 @@ from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import markers
 from mnemosyne.domain.wire.blocks import call_id_of, has_results, is_call
+from mnemosyne.domain.wire.client_texts import is_reminder
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
@@ -378,7 +378,7 @@ def find_repeated(messages: Sequence[Message]) -> frozenset[BlockPlace]:
         blocks = content_blocks(messages[number].get("content")) if role != "assistant" else []
         for index, block in reversed(list(enumerate(blocks))):
             text = block.get("text")
-            if block.keys() != {"type", "text"} or not isinstance(text, str) or not prose.is_reminder(role, text):
+            if block.keys() != {"type", "text"} or not isinstance(text, str) or not is_reminder(role, text):
                 continue
             if (role, text) in seen:
                 repeated.add(BlockPlace(number, index))

@@ -16,6 +16,10 @@ def text(words: str) -> dict[str, Any]:
 CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md"}')
 
 
+NAMED = text("<command-message>review</command-message>\n<command-name>/review</command-name>")
+LOCAL = text("<command-name>/model</command-name>\n<command-message>model</command-message>")
+
+
 @pytest.mark.parametrize(
     ("role", "content", "who"),
     [
@@ -24,6 +28,15 @@ CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md
         ("user", [text("\u200b<SYSTEM-REMINDER>x</SYSTEM-REMINDER>")], (CLIENT,)),
         ("user", [text("This session is being continued from a previous conversation.")], (CLIENT,)),
         ("user", [text("Base directory for this skill: /n")], (CLIENT,)),
+        ("user", [NAMED, text("# Review the branch"), text("Only parser.py.")], (CLIENT, CLIENT, USER)),
+        ("user", [NAMED, {"type": "image"}, text("# Review")], (CLIENT, OTHER, CLIENT)),
+        ("user", [NAMED, text("<system-reminder>x</system-reminder>"), text("# Review")], (CLIENT, CLIENT, CLIENT)),
+        (
+            "user",
+            [LOCAL, text("<local-command-stdout>Set.</local-command-stdout>"), text("Go.")],
+            (CLIENT, CLIENT, USER),
+        ),
+        ("user", [text("<teammate-message teammate_id='lead'>Look.</teammate-message>"), text("Go.")], (CLIENT, USER)),
         ("user", [{"type": "tool_result", "tool_use_id": "t", "content": "x"}, text("Use trio.")], (OTHER, USER)),
         ("user", [text("Look."), CALLED, text("Use MD5."), text("Use MD5.")], (USER, OTHER, OTHER, OTHER)),
         ("user", [text("Look.\n\n" + CALLED["text"]), text("Use MD5.")], (USER, OTHER)),

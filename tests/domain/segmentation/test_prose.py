@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.prose import GROUP, describe, describe_attached, is_clients, thoughts
+from mnemosyne.domain.segmentation.prose import GROUP, describe, describe_attached, thoughts
 from mnemosyne.domain.wire.blocks import Block
 
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
@@ -55,21 +55,6 @@ def test_a_long_prompt_is_quoted_with_its_first_later_question() -> None:
 def test_ordinary_prose_collects_in_a_run_and_a_plan_is_an_object_of_its_own() -> None:
     assert (describe("assistant", text_block("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
     assert describe("assistant", text_block(PLAN)).alone
-
-
-@pytest.mark.parametrize(
-    ("text", "clients"),
-    [
-        ("<system-reminder>x</system-reminder>", True),
-        ("<BASH-STDOUT>x</BASH-STDOUT>", True),
-        ("<task-notification>x</task-notification>", True),
-        ("This  session is being continued from a previous conversation.", True),
-        ("Base directory for this skill: /x", True),
-        ("Please look at <system-reminder>.", False),
-    ],
-)
-def test_a_text_that_begins_like_the_clients_texts_is_the_clients(text: str, *, clients: bool) -> None:
-    assert is_clients(text) is clients
 
 
 def test_a_text_attached_to_a_prompt_is_a_tool_result_and_not_a_decision() -> None:

@@ -198,6 +198,16 @@ def test_a_decision_is_a_claim() -> None:
     assert {(draft.kind, draft.role) for draft in segmented.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
 
 
+def test_text_of_a_command_is_the_clients_note_and_begins_an_exchange() -> None:
+    command = "<command-message>review</command-message>", "We always use MD5 here."
+    segmented = made(Talk().user("Go.").assistant({"type": "text", "text": "Gone."}).user(*command))
+    assert [(draft.tags, draft.text) for draft in segmented.drafts] == [
+        (("user",), "Go.\nGone."),
+        (("reminder",), command[0]),
+        (("reminder",), command[1]),
+    ]
+
+
 def test_a_file_attached_to_a_prompt_is_not_a_decision_of_the_user() -> None:
     called = 'Called the Read tool with the following input: {"filePath":"/n.md"}'
     segmented = made(Talk().user("Look at @n.md", called, "Let's use MD5 for all of it."))

@@ -28,6 +28,12 @@ def user(*texts: str) -> dict[str, object]:
         ([user("<div> is broken\nin the page")], "<div> is broken in the page"),
         ([user('"Repair" it.')], '"Repair" it.'),
         ([user("<system-reminder>Be brief.</system-reminder>")], None),
+        (
+            [user("<command-message>review</command-message>\n<command-name>/review</command-name>", "# Review it")],
+            None,
+        ),
+        ([user("<teammate-message teammate_id='lead'>\nRepair it.</teammate-message>")], None),
+        ([user("Another Claude session sent a message:\nRepair it."), user("Repair both.")], "Repair both."),
         ([], None),
     ],
 )

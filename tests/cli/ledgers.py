@@ -11,8 +11,9 @@ from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from tests.domain.session_events import accounted, epoch
 from tests.projections.support import POSTGRES, open_world
-from tests.projections.test_savings import STREAM, accounted, epoch
+from tests.projections.test_savings import STREAM
 
 
 def assessed(turn: int) -> TurnAssessed:

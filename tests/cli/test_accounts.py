@@ -11,7 +11,7 @@ from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.quota import QuotaWindow
-from tests.projections.test_savings import accounted
+from tests.domain.session_events import accounted
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.tools.tool_paging import PagingForecast
 from tests.cli.ledgers import MANAGED, OBSERVED, recorded
 from tests.cli.running import run
-from tests.domain.objects.test_faults import faulted
-from tests.domain.remembered import created
-from tests.projections.test_savings import STREAM, accounted
+from tests.domain.remembered import created, faulted
+from tests.domain.session_events import accounted
+from tests.projections.test_savings import STREAM
 
 
 @pytest.mark.usefixtures("managed")

@@ -11,9 +11,9 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from tests.cli.running import SESSION, run
+from tests.domain.session_events import began, finished, round_began, round_finished
 from tests.projections.support import POSTGRES, open_world
-from tests.projections.test_usage import STREAM, began, finished
-from tests.projections.test_usage_rounds import round_began, round_finished
+from tests.projections.test_usage import STREAM
 
 
 @pytest.mark.usefixtures("golden")

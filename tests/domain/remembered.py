@@ -9,10 +9,12 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import (
     Admission,
     BlockPlace,
+    FaultKind,
     Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
+    ObjectFaulted,
     ObjectSummarized,
     ObjectSuperseded,
     Supersession,
@@ -76,6 +78,21 @@ def summarized(object_id: str, fidelity: Fidelity, tokens: int) -> ObjectSummari
 
 def superseded(object_id: str, how: Supersession, by: str | None = None) -> ObjectSuperseded:
     return ObjectSuperseded(at=0, object=object_id, branch=BRANCH, by=by, how=how)
+
+
+def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, branch: str = BRANCH) -> ObjectFaulted:
+    return ObjectFaulted(
+        at=0,
+        object=object_id,
+        branch=branch,
+        turn=turn,
+        kind=kind,
+        reason="",
+        distance=1,
+        tokens=1,
+        avoided_tokens=0,
+        latency=0,
+    )
 
 
 def remembered(*events: ObjectEvent, before: Memory | None = None) -> Memory:

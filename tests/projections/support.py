@@ -19,9 +19,10 @@ from mnemosyne.domain.ports import Append, Envelope, EventLog, Recorded
 from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.store import ProjectionStore, Tail
+from mnemosyne.projections.store import Mark, ProjectionStore, Tail
 from tests.adapters.log_support import SampleEvent, open_database, query, running, said, stream
 from tests.projections.plain import PlainProjections
+from tests.waiting import DEADLINE
 
 PLAIN, POSTGRES = "plain objects", "postgres"
 KINDS = (PLAIN, POSTGRES)
@@ -114,6 +115,16 @@ class World:
     async def dump(self, projection: Projection = SAMPLE) -> list[str]:
         """Return the canonical dump, one line per row."""
         return await dump_of(self.store, projection)
+
+    async def reached(self, position: int, *projections: Projection) -> None:
+        """Wait until projections have applied the log up to a position; the sample, if none is named."""
+        with trio.fail_after(DEADLINE):
+            for projection in projections or (SAMPLE,):
+                mark = Mark()
+                while mark.position < position:
+                    await trio.sleep(0.01)  # the database does not signal this
+                    status = await self.store.status(projection)
+                    mark = Mark() if status is None else status.mark
 
     def reading_with(self, codec: EventCodec) -> Tail:
         """Return the log for projectors of a process that knows the events of this codec."""

@@ -12,13 +12,12 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.directory import Alias, Directory, stream_of
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionStarted
+from mnemosyne.domain.session.events import BranchKind, Event, SessionStarted
 from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.errors import LogFailed
 from tests.adapters.log_support import query
+from tests.domain.session_events import began, opened_branch, round_began
 from tests.projections.support import KINDS, PLAIN, POSTGRES, World, open_world
-from tests.projections.test_usage import began
-from tests.projections.test_usage_rounds import round_began
 
 HELLO, REPLY, AGAIN, OTHER = (bytes([number]) * 16 for number in range(1, 5))
 
@@ -109,17 +108,7 @@ async def test_a_directory_with_damaged_tables_raises_rather_than_finding_nothin
 async def test_a_session_is_found_by_another_name_that_its_client_used(kind: str, dsn: str) -> None:
     own = attrs.evolve(began(1, None), speaker=speaks("s"))
     fork = attrs.evolve(began(2, None), speaker=speaks("forked"))
-    agent = BranchOpened(
-        at=3,
-        branch="agent-1",
-        kind=BranchKind.AGENT,
-        lane="agent:a",
-        parent="main",
-        forked_at=1,
-        inherits=False,
-        kept=0,
-        agent_id="a",
-    )
+    agent = attrs.evolve(opened_branch("agent-1"), kind=BranchKind.AGENT, lane="agent:a", parent="main", agent_id="a")
     async with open_world(kind, dsn, event_codec()) as world:
         await session(world, "t", "s", own, fork, agent)
         await session(world, "t", "forked")

@@ -1,6 +1,6 @@
 """All projections are kept with one read and one transaction per batch, and none delays another."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -20,9 +20,7 @@ from tests.adapters.counting import asked_of_the_database
 from tests.adapters.log_support import stream
 from tests.golden.sessions import LOGS, appends
 from tests.projections.support import (
-    KINDS,
     OTHER,
-    PLAIN,
     POISON,
     POSTGRES,
     SAMPLE,
@@ -31,34 +29,16 @@ from tests.projections.support import (
     open_world,
     rebuilt_dump,
 )
-from tests.waiting import DEADLINE, until
-
-
-@pytest.fixture(params=KINDS)
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """A world of each kind."""
-    dsn = "" if request.param == PLAIN else request.getfixturevalue("dsn")
-    async with open_world(request.param, dsn) as world:
-        yield world
-
-
-async def reached(world: World, position: int, *projections: Projection) -> None:
-    with trio.fail_after(DEADLINE):
-        for projection in projections:
-            while True:
-                status = await world.store.status(projection)
-                if status is not None and status.mark.position >= position:
-                    break
-                await trio.sleep(0.01)  # the database does not signal this
+from tests.waiting import until
 
 
 async def test_a_projection_that_cannot_apply_an_event_continues_with_the_others(world: World) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.keeping(SAMPLE, OTHER).run, world.journal.committed)
         await world.say(1, "good", "better", POISON)
-        await reached(world, 3, SAMPLE, OTHER)
+        await world.reached(3, SAMPLE, OTHER)
         await world.say(1, "after")
-        await reached(world, 4, SAMPLE, OTHER)
+        await world.reached(4, SAMPLE, OTHER)
         nursery.cancel_scope.cancel()
     assert (await _status(world, SAMPLE)).set_aside == (3,)
     assert (await _status(world, OTHER)).set_aside == ()
@@ -75,7 +55,7 @@ async def test_projections_that_begin_at_different_positions_meet(world: World) 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.keeping(SAMPLE, OTHER, page=2).run, world.journal.committed)
         await world.say(3, *"fghij")
-        await reached(world, 10, SAMPLE, OTHER)
+        await world.reached(10, SAMPLE, OTHER)
         nursery.cancel_scope.cancel()
     for projection in (SAMPLE, OTHER):
         assert await dump_of(world.store, projection) == await rebuilt_dump(world.log, projection)
@@ -104,11 +84,11 @@ async def test_a_rebuild_of_one_projection_does_not_delay_the_others(world: Worl
         nursery.start_soon(keeping.run, world.journal.committed)
         await rebuilding.wait()
         await world.say(1, "c")
-        await reached(world, 3, OTHER)
+        await world.reached(3, OTHER)
         assert (await _status(world, newer)).version == 1
         go_on.set()
         await world.say(1, "d")
-        await reached(world, 4, newer, OTHER)
+        await world.reached(4, newer, OTHER)
         nursery.cancel_scope.cancel()
     assert (await _status(world, newer)).version == 2
 

@@ -1,7 +1,7 @@
 """Every event is applied once and in order, whatever happens to the projector."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 import pytest
@@ -15,7 +15,6 @@ from mnemosyne.projections.rebuilding import rebuild, rebuild_all
 from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
 from tests.adapters.log_support import CODEC, SampleEvent, query, stream
 from tests.projections.support import (
-    KINDS,
     OTHER,
     PLAIN,
     POISON,
@@ -24,18 +23,8 @@ from tests.projections.support import (
     World,
     dump_of,
     killed_at,
-    open_world,
     rebuilt_dump,
 )
-from tests.waiting import DEADLINE
-
-
-@pytest.fixture(params=KINDS)
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """A world of each kind."""
-    dsn = "" if request.param == PLAIN else request.getfixturevalue("dsn")
-    async with open_world(request.param, dsn) as world:
-        yield world
 
 
 async def talk(world: World) -> None:
@@ -61,20 +50,6 @@ async def test_all_events_of_the_log_are_applied(world: World) -> None:
     ]
 
 
-async def test_an_empty_log_gives_empty_tables(world: World) -> None:
-    status = await world.projector().catch_up()
-    assert (status.mark, status.version, status.damage) == (Mark(), 1, None)
-    assert await world.dump() == []
-
-
-async def test_catching_up_twice_changes_nothing(world: World) -> None:
-    await talk(world)
-    first = await world.projector().catch_up()
-    dump = await world.dump()
-    assert await world.projector().catch_up() == first
-    assert await world.dump() == dump
-
-
 @pytest.mark.parametrize("page", [1, 2, 5, 1000])
 async def test_the_tables_do_not_depend_on_the_portions_in_which_the_log_is_read(world: World, page: int) -> None:
     await world.say(0, "early")
@@ -91,20 +66,11 @@ async def test_a_running_projector_follows_the_journal(world: World) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.keeping().run, world.journal.committed)
         await talk(world)
-        await _reached(world, 36)
+        await world.reached(36)
         await world.say(7, "one more")
-        await _reached(world, 37)
+        await world.reached(37)
         nursery.cancel_scope.cancel()
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
-
-
-async def _reached(world: World, position: int) -> None:
-    with trio.fail_after(DEADLINE):
-        while True:
-            status = await world.store.status(SAMPLE)
-            if status is not None and status.mark.position >= position:
-                return
-            await trio.sleep(0.01)  # the database does not signal this
 
 
 # Exactly once
@@ -402,7 +368,7 @@ async def test_a_rebuild_during_a_running_projector_is_invisible_to_readers(worl
         async with trio.open_nursery() as work:
             work.start_soon(append)
             work.start_soon(rebuild_repeatedly)
-        await _reached(world, 61)
+        await world.reached(61)
         done = True
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()

@@ -3,68 +3,22 @@
 from fractions import Fraction
 from typing import Any
 
-import attrs
 import pytest
 
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import Mode, RoundBegan
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVED_OF, SAVINGS
 from mnemosyne.projections.usage import USAGE, USED, USED_BY_TURN
 from mnemosyne.services import usage
 from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
+from tests.domain.session_events import accounted, epoch, finished
 from tests.projections.support import POSTGRES, open_world
 
 STREAM = stream(1)
-
-
-def accounted(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **more: Any) -> TurnAccounted:
-    """Return a turn that wrote ``actual`` tokens to the cache and would have written ``shadow`` without the proxy."""
-    event = TurnAccounted(
-        at=turn * 10 + 1,
-        began=turn * 10,
-        branch="main",
-        turn=turn,
-        attempt=1,
-        mode=mode,
-        model="claude-opus-4-5",
-        rounds=1,
-        shadow=Tokens(write_5m=shadow, output=1),
-        expected=Tokens(write_5m=actual, output=1),
-        actual=Tokens(write_5m=actual, output=1),
-        assumed=False,
-        estimated=actual,
-        counted=actual,
-        since=0,
-        compacted=False,
-        shadow_entries=(),
-        wire_entries=(),
-        deviates=False,
-    )
-    return attrs.evolve(event, **more)
-
-
-def epoch(turn: int, number: int) -> RoundBegan:
-    return RoundBegan(
-        at=turn * 10,
-        branch="main",
-        turn=turn,
-        attempt=1,
-        round=1,
-        epoch=number,
-        base=0,
-        body=b"",
-        size=0,
-        sha256=b"",
-        stored_sha256=None,
-        kept=0,
-        ends=(),
-    )
 
 
 async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -106,20 +60,9 @@ TERMS: dict[str, tuple[dict[str, Any], int | None]] = {
 }
 
 
-def finished(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
-    return TurnFinished(
-        at=turn * 10 + 1,
-        branch="main",
-        turn=turn,
-        attempt=1,
-        status=200,
-        reply=b"",
-        message_id="m",
-        model="claude-opus-4-5",
-        stop_reason="end_turn",
-        error_type=None,
-        usage={"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": tokens, **terms},
-    )
+def billed(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
+    usage = {"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": tokens, **terms}
+    return finished(turn, "claude-opus-4-5", usage, at=turn * 10 + 1)
 
 
 @pytest.mark.parametrize(("terms", "price"), TERMS.values(), ids=TERMS)
@@ -127,7 +70,7 @@ def finished(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
 async def test_savings_and_usage_price_the_terms_of_a_turn_alike(
     dsn: str, mode: Mode, terms: dict[str, Any], price: int | None
 ) -> None:
-    events = finished(1, 1_000, terms), accounted(1, 1_000, 3_000, mode)
+    events = billed(1, 1_000, terms), accounted(1, 1_000, 3_000, mode)
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
@@ -148,7 +91,7 @@ async def test_savings_and_usage_price_the_terms_of_a_turn_alike(
 
 async def test_savings_are_priced_on_the_turns_terms_and_searches_count_on_both_sides(dsn: str) -> None:
     terms = {"inference_geo": "us", "server_tool_use": {"web_search_requests": 3}}
-    rows, _ = await rows_of(dsn, finished(1, 1_000, terms), accounted(1, 1_000, 3_000))
+    rows, _ = await rows_of(dsn, billed(1, 1_000, terms), accounted(1, 1_000, 3_000))
     assert add_up(rows)[STREAM].nanodollars_saved == 2_000 * 6_250 * 11 // 10
 
 

@@ -6,16 +6,15 @@ from typing import Any
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
-from mnemosyne.domain.session.events import GapRecorded, SessionForgotten, TurnInterrupted
+from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from tests.adapters.log_support import stream
+from tests.domain.session_events import began, finished, interrupted, round_began
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of
-from tests.projections.test_usage import began, finished
-from tests.projections.test_usage_rounds import round_began
 from tests.services.talking import rich_session, talking
 
 
@@ -93,10 +92,6 @@ async def test_gaps_and_forgetting_are_rows_too() -> None:
     assert (gap["since"], gap["at"], gap["turns"], gap["reason"]) == (3, 9, 2, "the database was away")
     (session,) = await rows(log, "sessions")
     assert (session["forgotten_at"], session["last_active_at"]) == (12, None)
-
-
-def interrupted(usage: dict[str, Any], reason: str = "left") -> TurnInterrupted:
-    return TurnInterrupted(at=5, branch="main", turn=1, attempt=1, status=None, reply=None, reason=reason, usage=usage)
 
 
 async def test_no_reported_usage_stops_the_projection() -> None:

@@ -9,51 +9,13 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
 from mnemosyne.projections.usage import USAGE, USED
 from mnemosyne.services.usage import Consumption, add_up, consumption_of
 from tests.adapters.log_support import stream
+from tests.domain.session_events import began, finished, interrupted, round_began, round_finished
 from tests.projections.support import POSTGRES, World, open_world
 
 STREAM = stream(1)
-
-
-def began(turn: int, model: str | None) -> TurnBegan:
-    return TurnBegan(
-        at=turn,
-        branch="main",
-        turn=turn,
-        attempt=1,
-        relation=TurnRelation.CONTINUES,
-        model=model,
-        stream=True,
-        base=0,
-        body=b"",
-        size=0,
-        sha256=b"",
-        stored_sha256=None,
-        kept=0,
-        chains=(),
-        echo=None,
-        echoed_attempt=None,
-        opaque=None,
-    )
-
-
-def finished(turn: int, model: str | None, usage: dict[str, Any], at: int = 1) -> TurnFinished:
-    return TurnFinished(
-        at=at,
-        branch="main",
-        turn=turn,
-        attempt=1,
-        status=200,
-        reply=b"",
-        message_id=None,
-        model=model,
-        stop_reason=None,
-        error_type=None,
-        usage=usage,
-    )
 
 
 async def used_of(dsn: str, *events: object) -> list[dict[str, Any]]:
@@ -89,10 +51,7 @@ async def test_replies_are_priced_by_the_model_that_answered(dsn: str) -> None:
 
 
 async def test_an_interrupted_reply_is_priced_by_the_requested_model(dsn: str) -> None:
-    cut = TurnInterrupted(
-        at=1, branch="main", turn=1, attempt=1, status=200, reply=None, reason="left", usage={"input_tokens": 1_000_000}
-    )
-    (row,) = await used_of(dsn, began(1, "claude-opus-5-5"), cut)
+    (row,) = await used_of(dsn, began(1, "claude-opus-5-5"), interrupted({"input_tokens": 1_000_000}, status=200))
     assert consumption_of(row).nanodollars == 4_000_000_000
 
 
@@ -127,3 +86,18 @@ async def test_times_are_grouped_by_quarter_of_an_hour(dsn: str, at: int, quarte
     (row,) = await used_of(dsn, began(1, "m"), finished(1, "m", {"input_tokens": 1}, at=at))
     assert row["quarter"] == quarter
     assert row["stream"] == UUID(int=1)
+
+
+async def test_a_managed_turn_is_billed_by_its_rounds_and_not_by_the_usage_that_its_client_saw(dsn: str) -> None:
+    (row,) = await used_of(
+        dsn,
+        began(1, "claude-opus-5-5"),
+        round_began(1),
+        round_finished(1, {"input_tokens": 10, "output_tokens": 1}),
+        round_began(2),
+        round_finished(2, {"input_tokens": 20, "output_tokens": 2}),
+        finished(1, "claude-opus-5-5", {"input_tokens": 20, "output_tokens": 3}),
+        began(2, "claude-opus-5-5"),
+        finished(2, "claude-opus-5-5", {"input_tokens": 5, "output_tokens": 5}),
+    )
+    assert (row["input"], row["output"], row["replies"]) == (35, 8, 3)

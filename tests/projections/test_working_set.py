@@ -29,7 +29,7 @@ from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten
+from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 from mnemosyne.projections.projector import Projector
@@ -39,6 +39,7 @@ from mnemosyne.services import windows
 from mnemosyne.services.sessions import Archive
 from tests.adapters.log_support import open_database
 from tests.domain.memory_objects import about, made
+from tests.domain.session_events import opened_branch
 from tests.golden.sessions import FOLDERS, opened
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, epochs_of, read, reads, restore, results_of
@@ -90,7 +91,7 @@ async def test_the_rows_of_a_session_with_every_event_equal_the_fold(dsn: str) -
 @st.composite
 def stories(draw: st.DrawFn) -> list[Event]:
     """Draw events of objects in branches that fork from one another, each valid in its state."""
-    events: list[Event] = [opened_branch("main")]
+    events: list[Event] = [opened_branch()]
     state = reduce(evolve, events, Session())
     for number in range(draw(st.integers(1, 14))):
         branch = draw(st.sampled_from(sorted(state.branches)))
@@ -110,20 +111,6 @@ def stories(draw: st.DrawFn) -> list[Event]:
         events.append(event)
         state = evolve(state, event)
     return [*events, *draw(st.sampled_from(([], [SessionForgotten(at=1)])))]
-
-
-def opened_branch(name: str, parent: str | None = None, *, kept: int = 0, forked_at: int = 0) -> BranchOpened:
-    return BranchOpened(
-        at=1,
-        branch=name,
-        kind=BranchKind.FORK if parent else BranchKind.MAIN,
-        lane="main",
-        agent_id=None,
-        parent=parent,
-        forked_at=forked_at,
-        inherits=parent is not None,
-        kept=kept,
-    )
 
 
 def links_to(draw: st.DrawFn, shown: Sequence[tuple[MemoryObject, Fidelity]]) -> tuple[Link, ...]:
@@ -170,7 +157,7 @@ def test_a_later_restore_and_eviction_do_not_count_in_an_earlier_fork() -> None:
     full, stub = Fidelity.FULL, Fidelity.STUB
     moves = [moved("o0", "main", full, 1), moved("o0", "main", stub, 2), moved("o0", "main", full, 1)]
     last = moved("o0", "main", stub, 1)
-    events = [opened_branch("main"), made("o0", 0, branch="main"), *moves, last]
+    events = [opened_branch(), made("o0", 0, branch="main"), *moves, last]
     state = reduce(evolve, [*events, opened_branch("fork", "main", kept=1, forked_at=1)], Session())
     assert [fidelity for _, fidelity in state.memory.standings("fork")] == [full]
 

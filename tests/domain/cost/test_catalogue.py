@@ -28,49 +28,6 @@ from tests.tables import other_tables
 MILLION = 1_000_000
 
 
-LISTED = [
-    ("claude-fable-5-2", 8, 40, 10, 16, 0.20),
-    ("claude-fable-5-1", 10, 50, 12.5, 20, 0.25),
-    ("claude-opus-5-5", 4, 20, 5, 8, 0.20),
-    ("claude-opus-5", 5, 25, 6.25, 10, 0.50),
-    ("claude-opus-4-8", 5, 25, 6.25, 10, 0.50),
-    ("claude-opus-4-7", 5, 25, 6.25, 10, 0.50),
-    ("claude-opus-4-6", 5, 25, 6.25, 10, 0.50),
-    ("claude-opus-4-5", 5, 25, 6.25, 10, 0.50),
-    ("claude-sonnet-5-5", 2, 10, 2.5, 4, 0.10),
-    ("claude-sonnet-5", 2, 10, 2.5, 4, 0.20),
-    ("claude-sonnet-4-6", 3, 15, 3.75, 6, 0.30),
-    ("claude-sonnet-4-5", 3, 15, 3.75, 6, 0.30),
-    ("claude-haiku-5-5", 0.10, 0.50, 0.125, 0.20, 0.01),
-    ("claude-haiku-4-5", 1, 5, 1.25, 2, 0.10),
-    ("gpt-6.2-sol", 2, 10, 2.5, 4, 0.10),
-    ("gpt-6.1-sol", 2, 10, 2.5, 4, 0.10),
-    ("gpt-6.1-terra", 1, 5, 1.25, 2, 0.05),
-    ("gpt-6-astra", 10, 50, 12.5, 20, 1),
-    ("gpt-6-sol", 2, 10, 2.5, 4, 0.20),
-    ("gpt-6-luna", 0.10, 0.50, 0.125, 0.20, 0.01),
-    ("gpt-5.6-terra", 2, 12, 2.5, 4, 0.20),
-    ("gpt-5.6-luna", 0.20, 1.20, 0.25, 0.40, 0.02),
-    ("gpt-5.5", 5, 30, 6.25, 10, 0.50),
-    ("gpt-5.4", 2.5, 15, 3.125, 5, 0.25),
-    ("gpt-5.4-mini", 0.75, 4.5, 0.9375, 1.5, 0.075),
-]
-"""Dollars per million tokens, as the provider lists them: input, output, write 5m, write 1h, read."""
-
-
-@pytest.mark.parametrize(("model", "given", "answered", "write_5m", "write_1h", "read"), LISTED)
-def test_prices_equal_the_providers_list(
-    model: str, given: float, answered: float, write_5m: float, write_1h: float, read: float
-) -> None:
-    price = in_force().prices[model]
-    listed = (price.input, price.output, price.write_5m, price.write_1h, price.read)
-    assert listed == tuple(int(Decimal(str(amount)) * 1000) for amount in (given, answered, write_5m, write_1h, read))
-
-
-def test_every_price_has_a_test() -> None:
-    assert set(in_force().prices) == {model for model, *_ in LISTED}
-
-
 @pytest.mark.parametrize(
     ("model", "known_as"),
     [
@@ -111,7 +68,7 @@ def test_a_model_is_recognized_under_dates_and_aliases(model: str, known_as: str
     "model",
     [
         *("anthropic/claude-opus-5:free", "openai/gpt-oss-120b", "gpt-6.2-astra", "gpt-5.6-sol", "claude-opus-5-9"),
-        *("claude-opus-4-20250514", "claude-haiku", "gpt", "", None),
+        *("claude-opus-4-20250514", "claude-opus-50", "claude-haiku", "gpt", "", None),
     ],
 )
 def test_an_unlisted_model_has_no_price_rather_than_that_of_a_similar_one(model: str | None) -> None:
@@ -135,14 +92,6 @@ def test_the_sum_of_replies_is_priced_by_the_size_of_each() -> None:
     assert cost(Tokens(input=200_000), "claude-haiku-5-5", prompt=50_000) == 200_000 * 100
 
 
-def test_region_speed_and_tier_change_the_price_of_a_reply() -> None:
-    tokens = Tokens(input=1000)
-    assert cost(tokens, "claude-opus-5-5", terms=Terms(geo="us")) == 4_400_000
-    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="batch")) == 2_000_000
-    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="batch", geo="us")) == 2_200_000
-    assert cost(tokens, "claude-opus-5-5", terms=Terms(tier="standard", geo="not_available")) == 4_000_000
-
-
 def test_equivalents_are_the_price_in_plain_input() -> None:
     price = in_force().prices["claude-haiku-5-5"]
     assert price.equivalents(Tokens(input=1, read=10, write_5m=4, write_1h=1)) == 1 + 1 + 5 + 2
@@ -150,66 +99,13 @@ def test_equivalents_are_the_price_in_plain_input() -> None:
     assert price.equivalents(Tokens(input=100_001)) == 5 * 100_001
 
 
-SMALLEST = {
-    512: tuple(
-        f"claude-{name}" for name in ("fable-5-2", "mythos-5-1", "opus-5-5", "sonnet-5-5", "haiku-5-5", "opus-5")
-    ),
-    1024: (
-        *(f"claude-{name}" for name in ("opus-4-8", "sonnet-5", "sonnet-4-6", "sonnet-4-5", "opus-4-1")),
-        *(f"gpt-{name}" for name in ("6.2-sol", "6.2-astra", "6.1-sol", "6.1-terra", "6-astra", "6-sol", "6-luna")),
-        *(f"gpt-{name}" for name in ("5.6-sol", "5.6-terra", "5.5", "5.4", "5.4-mini")),
-    ),
-    2048: ("claude-opus-4-7",),
-    4096: ("claude-opus-4-6", "claude-opus-4-5", "claude-haiku-4-5"),
-}
-"""Tokens of the smallest prompt that is cached, as the documentation lists them."""
-
-
-@pytest.mark.parametrize(("smallest", "models"), SMALLEST.items())
-def test_the_smallest_cached_prompt_equals_the_documented_one(smallest: int, models: tuple[str, ...]) -> None:
-    assert {model_of(name).cache_minimum for name in models} == {smallest}
-
-
-def test_every_priced_model_has_a_row_and_every_row_is_documented() -> None:
-    listed = {family_of(name) for names in SMALLEST.values() for name in names}
-    assert listed == set(in_force().models)
-    assert {family_of(name) for name in in_force().prices} <= listed
-
-
-@pytest.mark.parametrize(
-    ("model", "family"),
-    [
-        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
-        ("claude-opus-4-5@20251101", "claude-opus-4-5"),
-        ("claude-opus-5-5", "claude-opus-5-5"),
-        ("claude-opus-50", ""),
-        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
-        ("another", ""),
-    ],
-)
-def test_a_model_belongs_to_the_longest_family_name_that_begins_its_own(model: str, family: str) -> None:
-    assert family_of(model) == family
+def test_every_priced_model_has_a_row() -> None:
+    assert {family_of(name) for name in in_force().prices} <= set(in_force().models)
 
 
 @pytest.mark.parametrize("name", [None, "", "claude-another-6"])
 def test_an_unknown_model_counts_as_a_current_one(name: str | None) -> None:
     assert model_of(name) == CURRENT == Model(512)
-
-
-def test_one_model_has_a_small_window_and_the_old_ones_drop_thinking() -> None:
-    claude = {name: model for name, model in in_force().models.items() if name.startswith("claude")}
-    assert {name for name, model in claude.items() if model.window != 1_000_000} == {"claude-haiku-4-5"}
-    old = {"claude-opus-4-1", "claude-sonnet-4-5", "claude-haiku-4-5"}
-    assert {name for name, model in in_force().models.items() if not model.keeps_thinking} == old
-
-
-TOOL_PROMPTS = {"opus-5": 286, "opus-4-8": 290, "opus-4-7": 675, "sonnet-5": 354, "sonnet-4-5": 497, "opus-5-5": None}
-"""Tokens of the system prompt that comes with tools, as far as it is documented."""
-
-
-@pytest.mark.parametrize(("model", "tokens"), TOOL_PROMPTS.items())
-def test_tools_add_the_documented_system_prompt(model: str, tokens: int | None) -> None:
-    assert model_of(f"claude-{model}").tool_prompt == tokens
 
 
 OLD, NEW = Family("old", 1.0, 0.05), Family("new", 1.38, 0.15)
@@ -343,6 +239,9 @@ ONE = Tokens(input=1_000, output=100)
     ("model", "terms", "times"),
     [
         ("claude-opus-5", Terms(speed="fast"), 2),
+        ("claude-opus-5-5", Terms(geo="us"), Fraction(11, 10)),
+        ("claude-opus-5-5", Terms(tier="batch"), Fraction(1, 2)),
+        ("claude-opus-5-5", Terms(tier="batch", geo="us"), Fraction(11, 20)),
         ("claude-opus-5", Terms(speed="standard", tier="standard", geo="not_available"), 1),
         ("claude-opus-5", Terms(speed="fast", geo="us"), Fraction(22, 10)),
         ("gpt-6.2-sol", Terms(tier="fast"), 2),
@@ -353,7 +252,9 @@ ONE = Tokens(input=1_000, output=100)
         ("claude-sonnet-5", Terms(geo="mars"), None),
     ],
 )
-def test_terms_without_a_known_price_have_none(model: str, terms: Terms, times: Fraction | int | None) -> None:
+def test_terms_change_the_price_and_unknown_terms_have_none(
+    model: str, terms: Terms, times: Fraction | int | None
+) -> None:
     plain = cost(ONE, model)
     assert plain is not None
     assert cost(ONE, model, terms=terms) == (None if times is None else plain * times)

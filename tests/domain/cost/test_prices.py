@@ -55,10 +55,6 @@ def test_usage_without_counts_is_unknown_and_not_zero() -> None:
     assert tokens_of({"input_tokens": 0}) == Tokens()
 
 
-def test_counts_are_added_by_kind() -> None:
-    assert Tokens(1, 2, 3, 4, 5) + Tokens(10, 20, 30, 40, 50) == Tokens(11, 22, 33, 44, 55)
-
-
 def test_the_price_of_a_write_follows_from_the_input_price() -> None:
     assert (Price(100, 0, read=0).write_5m, Price(100, 0, read=0).write_1h) == (125, 200)
 

@@ -10,7 +10,6 @@ from mnemosyne.domain.cost.catalogue import in_force, tariff_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, CacheRules, bill, rules_of
-from mnemosyne.domain.cost.tariffs import LIFETIME
 
 SECOND = 1_000_000
 
@@ -103,9 +102,6 @@ def test_below_the_smallest_size_nothing_is_written() -> None:
     assert provider.ask(numbered(2), {1: "5m"}) == Tokens(input=200)
     assert provider.cache.entries == {}
     assert provider.ask(numbered(3), {1: "5m", 2: "5m"}) == Tokens(write_5m=300)
-
-
-def test_a_prompt_of_the_smallest_size_is_written() -> None:
     assert Provider(minimum=200).ask(numbered(2), {1: "5m"}) == Tokens(write_5m=200)
 
 
@@ -221,23 +217,6 @@ def test_a_repeated_prompt_reads_everything_up_to_its_last_marker(
         assert provider.ask(prompt, fitting, now) == Tokens(read=last, input=prompt.tokens - last)
 
 
-@given(REQUESTS)
-def test_the_bill_does_not_depend_on_how_the_prompt_was_built(
-    requests: list[tuple[list[str], Markers, int]],
-) -> None:
-    fresh, grown, now, last = Provider(), Provider(), 0, Prompt()
-    for names, markers, gap in requests:
-        now += gap
-        prompt = prompt_of(*names)
-        shared = 0
-        while shared < min(len(last), len(prompt)) and last[shared].digest == prompt[shared].digest:
-            shared += 1
-        last = last.truncate(shared).extend(step.block for step in prompt[shared:])
-        fitting = within(markers, prompt)
-        assert fresh.ask(prompt, fitting, now) == grown.ask(last, fitting, now)
-        assert fresh.cache == grown.cache
-
-
 CONVERSATION = st.lists(
     st.tuples(st.integers(0, 5000), st.integers(0, 30), st.integers(1, 25)), min_size=1, max_size=12
 )
@@ -270,10 +249,6 @@ def test_money_and_equivalents_add_up_exactly(requests: list[tuple[list[str], Ma
     read, five, hour = Fraction(1, 20), Fraction(5, 4), 2
     plain = together.input + together.read * read + together.write_5m * five + together.write_1h * hour
     assert price.equivalents(together) == plain
-
-
-def test_lifetimes_are_five_minutes_and_an_hour() -> None:
-    assert LIFETIME == {"5m": 300 * SECOND, "1h": 3600 * SECOND}
 
 
 # Providers that cache without markers

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.prompt import Tier, check_markers
+from mnemosyne.domain.cost.prompt import Tier
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
-from tests.domain import recorded
 from tests.domain.recorded import dumps
 
 MARKER = {"type": "ephemeral"}
@@ -138,25 +137,6 @@ def test_a_previous_body_does_not_change_the_layout(
     before = laid(body(*one, **head, model=model))
     raw = body(*one[:shared], *other, **then, model=later)
     assert contents_of(laid(raw, before)) == contents_of(laid(raw))
-
-
-def test_captured_requests_have_valid_markers_and_extend_their_predecessors() -> None:
-    before: dict[str, PromptLayout] = {}
-    continued = 0
-    for name, capture in recorded.captures():
-        run = name.split("/")[0]
-        read = transcript.read(dumps(capture["body"])).transcript
-        layout = lay_out(read, before.get(run))
-        if layout is None:
-            continue
-        assert contents_of(layout) == contents_of(laid(read.raw)), name
-        check_markers(layout.prompt, layout.markers)
-        counted = [marker for marker in capture["cache_control"] if marker] if "cache_control" in capture else None
-        if counted is not None:
-            assert len(layout.markers) == len(counted), name
-        before[run] = layout
-        continued += 1
-    assert continued > 100
 
 
 @pytest.mark.parametrize("strange", [None, 3, {"a": 1}, [1, None]])

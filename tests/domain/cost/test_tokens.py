@@ -3,7 +3,6 @@ import math
 from fractions import Fraction
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,11 +181,6 @@ def test_the_parts_of_a_turn_add_up_to_its_size(total: int, estimates: list[int]
         assert all(
             abs(part - total * estimate / sum(estimates)) <= 1 for part, estimate in zip(parts, estimates, strict=True)
         )
-
-
-def test_features_are_stored_as_two_integers() -> None:
-    features = features_of_text("stored") + Features(fixed=3)
-    assert Features(*attrs.astuple(features)) == features
 
 
 def test_the_providers_count_sets_the_scale_of_the_remaining_content() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 from mnemosyne.domain.cost.tokens import Estimator, features_of_block
 from mnemosyne.domain.history.context_view import compare, no_blocks, reply_blocks, view
 from mnemosyne.domain.wire.messages import MESSAGES
-from tests.domain.recorded import captures, dumps
 
 MARKER = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 
@@ -50,6 +49,8 @@ def test_each_block_has_its_location_kind_and_origin() -> None:
     assert [block.origin for block in seen.blocks] == [None, None, 1, 2, 2, 2, 2]
     assert [block.marker for block in seen.blocks] == [None] * 6 + ["1h"]
     assert seen.settings == {"model": "m", "max_tokens": 5}
+    assert seen.blocks[5].preview.isprintable()
+    assert seen.blocks[5].preview.startswith("a b")
 
 
 def test_size_counts_bytes_and_tokens_estimate_text() -> None:
@@ -74,12 +75,6 @@ def test_cached_blocks_of_a_request_are_reused_and_equal() -> None:
         assert view(body, origins, MESSAGES, known) == view(body, origins, MESSAGES)
         assert len(known.values()) == read
     assert read == 2 * len(TALK)  # per model; a message in two places is cached once
-
-
-def test_previews_contain_no_terminal_control_characters() -> None:
-    shown = view(_body(TALK), [1, 1, 1], MESSAGES).blocks[3].preview
-    assert shown.isprintable()
-    assert shown.startswith("a b")
 
 
 def test_a_body_that_is_no_conversation_has_no_blocks() -> None:
@@ -117,18 +112,3 @@ def test_added_removed_and_changed_blocks_are_reported() -> None:
     ]
     assert found.settings == {"max_tokens": (1, 2)}
     assert found.same == 3
-
-
-def test_blocks_cover_captured_requests() -> None:
-    for name, capture in captures():
-        request = capture["body"]
-        if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
-            continue
-        seen = view(dumps(request), [], MESSAGES)
-        told = sum(
-            len(m["content"]) if isinstance(m["content"], list) else 1
-            for m in request["messages"]
-            if m.get("content") is not None
-        )
-        assert sum(block.section == "messages" for block in seen.blocks) == told, name
-        assert sum(block.size for block in seen.blocks) < len(dumps(request))

@@ -2,7 +2,6 @@
 
 from uuid import UUID
 
-import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,17 +9,12 @@ from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Identity
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.history import loading
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services.forgetting import forget
 from tests.domain.memory_objects import histories, made
-from tests.domain.recorded import sessions
 from tests.domain.stories import Story
-from tests.replay.recordings import played, streams
 from tests.services.talking import body, rich_session, talking, user
 
 LOG = PlainLog(event_codec())
@@ -66,15 +60,3 @@ def test_any_story_with_objects_is_loaded_as_it_is_folded(history: list[str], ha
     story.begin(" ".join([*history, "d"]))
     events += [*story.events[known:], *objects[half:]]
     check([Recorded(IDENTITY.stream, n, n, Envelope(event, "c")) for n, event in enumerate(events, 1)])
-
-
-def test_real_sessions_are_loaded_as_they_are_folded() -> None:
-    for recorded in sessions(every=50):
-        log, _ = played(tape_of(recorded))
-        (stream,) = streams(log)
-        events = list(trio.run(log.read, stream))
-        folded = loaded = Session()
-        for each in events:
-            folded = evolve(folded, each.envelope.event)
-            loaded = evolve(loaded, loading.without_body(each.envelope.event))
-        assert loading.with_bodies(loaded, str(stream), events) == folded

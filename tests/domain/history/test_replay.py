@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
-from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import SettingsTaken
-from mnemosyne.domain.session.round_events import BranchModeSet, Mode, RoundBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.identity import ClientHeaders
+from tests.domain.remembered import faulted
+from tests.domain.session_events import recorded, round_began
 
 words = st.text("abcXYZ019-_", min_size=1)
 versions = st.from_regex(r"\A[0-9]\.[0-9]{1,3}(\.[0-9])?\Z")
@@ -39,33 +40,8 @@ def test_headers_generated_from_a_client_identify_the_same_client(client: Client
     assert identity.read_client_headers(replay.headers_of(client)) == client
 
 
-BEGAN = RoundBegan(
-    at=1,
-    branch="main",
-    turn=7,
-    attempt=1,
-    round=1,
-    epoch=0,
-    base=3,
-    body=b"how it is stored",
-    size=10,
-    sha256=bytes(31) + b"1",
-    stored_sha256=None,
-    kept=1,
-    ends=(3,),
-)
-FAULTED = ObjectFaulted(
-    at=1,
-    object="k7m2qpd",
-    branch="main",
-    turn=7,
-    kind=FaultKind.EXPLICIT,
-    reason="to be edited",
-    distance=3,
-    tokens=2_710,
-    avoided_tokens=0,
-    latency=1_250,
-)
+BEGAN = round_began(1, turn=7, epoch=0, base=3, body=b"stored", size=10, sha256=bytes(31) + b"1", kept=1, ends=(3,))
+FAULTED = attrs.evolve(faulted("k7m2qpd", 7), reason="to be edited")
 MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
 SETTINGS = SettingsTaken(
     at=1,
@@ -85,9 +61,7 @@ SETTINGS = SettingsTaken(
 
 def decided(*events: Event) -> ReplayedDecision:
     """A decision whose first event is number 4 of the log."""
-    return ReplayedDecision(
-        [Recorded(UUID(int=1), version, version, Envelope(each, "c")) for version, each in enumerate(events, 4)]
-    )
+    return ReplayedDecision(recorded(*events, first=4))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.services import contexts
-from tests.domain.recorded import requests, sessions
 from tests.services.talking import Talk, assistant, body, rich_session, talking, user
 
 
@@ -166,12 +165,3 @@ async def test_a_session_that_begins_with_a_gap_is_read() -> None:
     assert history.lines["main"].last == 0
     with pytest.raises(NotFound, match="no turns"):
         history.at("main", TurnPlace())
-
-
-async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:
-    some = list(sessions(every=30))
-    for session in some:
-        async with talking(name=session["name"]) as talk:
-            for raw in requests(session, 30):
-                await talk.ask(raw)
-            await _assert_rebuilt(talk)

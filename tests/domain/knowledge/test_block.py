@@ -94,13 +94,6 @@ def test_the_block_keeps_to_its_token_limit_and_prefers_the_newest_explicit_entr
     assert count_tokens(compose_text(place, at=FIRST + DAY, tokens=200)) <= 200
 
 
-def test_the_same_state_and_prompt_make_the_same_bytes() -> None:
-    place = KnowledgePlace()
-    for number in range(20):
-        place.remember(f"port {8000 + number} belongs to service {number}", at=FIRST + number)
-    assert compose_text(place, "service 7 port") == compose_text(place, "service 7 port")
-
-
 def test_only_the_last_session_is_summarized() -> None:
     place = KnowledgePlace()
     place.remember("fixed the parser", kind=EntryKind.SESSION_SUMMARY)

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import attrs
 import pytest
@@ -25,19 +24,11 @@ from mnemosyne.domain.knowledge.state import MOST_PRESENTED
 from mnemosyne.errors import BadEntry, NotFound
 from tests.domain.knowledge.support import DAY, FIRST, KnowledgePlace, Step, draft, follow, held, steps
 
-SESSION = UUID(int=7)
-
-
-def test_a_place_is_opened_once_with_the_first_entry() -> None:
-    place = KnowledgePlace()
-    place.remember("one")
-    place.remember("two")
-    assert [isinstance(each, KnowledgeOpened) for each in place.events] == [True, False, False]
-
 
 def test_an_update_ends_the_old_entry_and_writes_another_in_one_append() -> None:
     place = KnowledgePlace()
     old = place.remember("we use npm")
+    assert [isinstance(event, KnowledgeOpened) for event in place.events] == [True, False]
     before = list(place.events)
     new = place.update("npm", "we use pnpm", at=FIRST + DAY)
     ended, written = place.events[len(before) :]
@@ -80,19 +71,12 @@ def test_an_update_is_undone_as_a_whole() -> None:
     place = KnowledgePlace()
     place.remember("we use npm")
     new = place.update("npm", "we use pnpm", at=FIRST + DAY)
+    with pytest.raises(NotFound, match="was changed since, by w2"):
+        place.take(UndoWrite(at=FIRST + DAY, write="t", undone="w1"))
     place.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=place.known.entries[new].write))
     assert place.lines(FIRST + 3 * DAY) == ["we use npm"]
     with pytest.raises(NotFound, match="may have been already"):
         place.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
-
-
-def test_a_write_with_later_changes_cannot_be_undone() -> None:
-    place = KnowledgePlace()
-    place.remember("we use npm")
-    place.update("npm", "we use pnpm", at=FIRST + DAY)
-    place.update("pnpm", "we use bun", at=FIRST + 2 * DAY)
-    with pytest.raises(NotFound, match="was changed since, by w3"):
-        place.take(UndoWrite(at=FIRST + 3 * DAY, write="u", undone="w2"))
 
 
 @pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 
+from mnemosyne.domain.knowledge.decide import ConfirmEntry
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.state import FLOOR, HALF_LIFE, Knowledge, evolve, fold, fold_up_to
 from tests.domain.knowledge.support import DAY, FIRST, KnowledgePlace, entry, follow, held, steps
@@ -27,15 +28,6 @@ def test_knowledge_as_of_a_time_equals_the_live_state_then(
         assert held(then, at) == held(place.known, at)
 
 
-def test_a_preference_that_changed_twice_has_three_answers_over_time() -> None:
-    place = KnowledgePlace()
-    first = place.remember("tabs of 2", at=FIRST)
-    second = place.update(first, "tabs of 4", at=FIRST + DAY)
-    place.update(second, "tabs of 8", at=FIRST + 2 * DAY)
-    assert [place.lines(FIRST + days * DAY) for days in (0, 1, 2)] == [["tabs of 2"], ["tabs of 4"], ["tabs of 8"]]
-    assert place.lines(FIRST - 1) == []
-
-
 def test_valid_time_and_recording_time_give_different_answers() -> None:
     place = KnowledgePlace()
     first = place.remember("CI runs on amd64", at=FIRST)
@@ -52,14 +44,7 @@ def test_belief_in_an_extracted_entry_decays_until_it_is_confirmed() -> None:
     assert found.belief(FIRST) == 0.8
     assert found.belief(FIRST + HALF_LIFE) == 0.4
     assert found.belief(FIRST + 60 * DAY) < FLOOR
+    place.take(ConfirmEntry(at=FIRST + HALF_LIFE, write="c", wanted=found.id))
+    assert place.known.entries[found.id].belief(FIRST + HALF_LIFE) == 0.8
     place.remember("the tests need a database")
     assert entry(place.known, "the tests need a database").belief(FIRST + 10 * HALF_LIFE) == 1.0
-
-
-def test_confirming_resets_decay_and_reading_does_not() -> None:
-    from mnemosyne.domain.knowledge.decide import ConfirmEntry
-
-    place = KnowledgePlace()
-    id_ = place.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)
-    place.take(ConfirmEntry(at=FIRST + HALF_LIFE, write="c", wanted=id_))
-    assert place.known.entries[id_].belief(FIRST + HALF_LIFE) == 0.8

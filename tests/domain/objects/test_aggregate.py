@@ -48,11 +48,6 @@ def test_missing_rendition_has_no_size_and_evicted_object_has_size_zero() -> Non
     assert evolve(each, about("a")[0]).tokens_at(Fidelity.COMPACT) == 10
 
 
-def test_a_pin_holds_through_its_last_turn() -> None:
-    assert [Pinned("r", 9).holds(turn) for turn in (8, 9, 10)] == [True, True, False]
-    assert Pinned("r", None).holds(10**6)
-
-
 def test_forgotten_object_has_no_text() -> None:
     each = make_object(made("a", 0))
     for event in about("a"):

@@ -19,23 +19,7 @@ from mnemosyne.domain.objects.faults import EvictionTurns, implicit, thrash
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
-from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
-
-
-def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, branch: str = BRANCH) -> ObjectFaulted:
-    return ObjectFaulted(
-        at=0,
-        object=object_id,
-        branch=branch,
-        turn=turn,
-        kind=kind,
-        reason="",
-        distance=1,
-        tokens=1,
-        avoided_tokens=0,
-        latency=0,
-    )
-
+from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered, superseded
 
 # EvictionTurns
 

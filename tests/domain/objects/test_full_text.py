@@ -11,7 +11,6 @@ from mnemosyne.domain.objects.full_text import full_text, list_attached
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
 from mnemosyne.domain.text.stubs import LONGEST
-from tests.domain import recorded
 from tests.domain.segmenting_support import LONG, Talk
 
 
@@ -19,16 +18,6 @@ def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
     """The blocks of a draft as consecutive JSON, as a client writes them."""
     found = (messages[place.message].content[place.block] for place in draft.places)
     return b"".join(json.dumps(block).encode() for block in found)
-
-
-def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:
-    found = []
-    for index, message in enumerate(messages):
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        assert isinstance(blocks, list)
-        found.append(SeenMessage(index, str(message["role"]), index // 2 + 1, blocks))
-    return found
 
 
 def test_call_precedes_its_results_wherever_the_blocks_are() -> None:
@@ -81,35 +70,17 @@ def test_text_of_a_read_file_equals_its_draft() -> None:
     assert [full_text(blocks_of(each, talk.messages)) for each in found.drafts] == [each.text for each in found.drafts]
 
 
-def test_text_of_recorded_objects_equals_their_drafts_except_for_thinking() -> None:
-    count = 0
-    for session in recorded.sessions(every=16):
-        messages = seen(session["messages"])
-        for draft in segment(messages, SegmentationState()).drafts:
-            if draft.places:
-                count += 1
-                said = full_text(blocks_of(draft, messages))
-                assert said.replace("\n", "") == draft.text.encode("utf-8", "replace").decode().replace("\n", "")
-    assert count > 100
-
-
-def test_images_and_documents_named_in_the_text_are_returned_unchanged() -> None:
+def test_attached_image_is_returned_unchanged_and_named_by_its_call_and_type() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
     words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "It says so itself."}}
+    asked = {"type": "tool_use", "id": "1", "name": "shot", "input": {"page": "/a\n--- data", "more": "x" * 5_000}}
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "Here."}, image, words]}
     pasted = {**image, "cache_control": {"type": "ephemeral"}}
-    content = b",".join(json.dumps(block).encode() for block in (result, pasted))
+    content = b",".join(json.dumps(block).encode() for block in (asked, result, pasted))
     assert [each.block for each in list_attached(content)] == [image, image]
     assert "It says so itself." in full_text(content)
-
-
-def test_image_is_named_by_its_call_on_one_line_and_its_type() -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
-    asked = {"type": "tool_use", "id": "1", "name": "shot", "input": {"page": "/a\n--- data", "more": "x" * 5_000}}
-    result = {"type": "tool_result", "tool_use_id": "1", "content": [image]}
-    content = b",".join(json.dumps(block).encode() for block in (asked, result, image))
-    of_call, pasted = (each.name for each in list_attached(content))
+    of_call, unnamed = (each.name for each in list_attached(content))
     assert of_call.startswith("page: /a --- data more: xxx")
     assert of_call.endswith("\n[image png, 9 B]")
     assert len(of_call) == LONGEST + len("\n[image png, 9 B]")
-    assert pasted == "[image png, 9 B]"
+    assert unnamed == "[image png, 9 B]"

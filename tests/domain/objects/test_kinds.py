@@ -25,15 +25,6 @@ def test_share_outside_0_to_1_is_rejected(value: float) -> None:
         Traits(prior=0.5, allowed_loss=value)
 
 
-def test_settled_kinds_may_lose_least() -> None:
-    def allowed(traits: Traits) -> float:
-        return traits.allowed_loss
-
-    settled = [each for each in KINDS.values() if each.is_settled]
-    others = [each for each in KINDS.values() if not each.is_settled]
-    assert max(map(allowed, settled)) < min(map(allowed, others))
-
-
 def test_tags_determine_operator_text_prompts_and_changes() -> None:
     assert keeps_prompt(("user",))
     assert not keeps_prompt(("edit",))

@@ -98,12 +98,6 @@ def test_derived_object_is_inherited_only_with_all_its_parts(kept: int, inherite
     assert ("d" in memory.fork(derived, "fork-1", "main", kept, forked_at=9).view_of("fork-1").objects) is inherited
 
 
-def test_link_to_an_object_counts_as_an_access() -> None:
-    after = memory.evolve(TWO, made("c", 8, links=(Link(LinkRelation.REFERENCES, "a"),)))
-    assert (after.objects["a"].accesses, after.objects["a"].last_use) == (1, 5)
-    assert after.objects["b"] == TWO.objects["b"]
-
-
 def test_forgotten_session_has_no_text() -> None:
     after = memory.forget(TWO)
     assert not after.entities

@@ -7,54 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve
-from mnemosyne.domain.objects.events import Admission, BlockPlace, FaultKind, ObjectFaulted
+from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve, make_object
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
-from mnemosyne.domain.objects.kinds import REFERENCED, ObjectKind, Role
+from mnemosyne.domain.objects.kinds import REFERENCED
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
+from tests.domain.memory_objects import made
+from tests.domain.remembered import faulted
 
-ADMISSION = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=True)
-PLAIN = MemoryObject(
-    at=0,
-    object="o",
-    branch="b",
-    turn=1,
-    kind=ObjectKind.TOOL_RESULT,
-    role=Role.TRANSCRIPT,
-    source_tool="Read",
-    source_key=None,
-    tags=(),
-    first_turn=1,
-    last_turn=1,
-    places=(BlockPlace(1, 0),),
-    content=b"",
-    size=4_000,
-    tokens=1_000,
-    stub="Read a.py",
-    stub_tokens=20,
-    key_entities=(),
-    links=(),
-    admission=ADMISSION,
-    last_use=1,
-)
+PLAIN = make_object(made("o", 1, tokens=1_000))
 NOW = Now(turn=100, message_count=200, exchange_first_message=150, last_user_messages=(100, 150))
-
-
-def faulted(each: MemoryObject, turn: int, kind: FaultKind = FaultKind.EXPLICIT) -> MemoryObject:
-    event = ObjectFaulted(
-        at=0,
-        object=each.id,
-        branch="b",
-        turn=turn,
-        kind=kind,
-        reason="",
-        distance=1,
-        tokens=0,
-        avoided_tokens=0,
-        latency=0,
-    )
-    return evolve(each, event)
 
 
 def test_followed_plan_is_kept_unless_it_is_too_large() -> None:
@@ -102,8 +65,9 @@ def test_rounds_of_an_earlier_exchange_are_not_recent() -> None:
 
 @given(OBJECTS, st.integers(0, 200))
 def test_fault_protects_and_further_faults_never_shorten_protection(each: MemoryObject, turn: int) -> None:
-    once = faulted(each, turn)
-    twice = faulted(once, turn)
+    fault = faulted("o", turn)
+    once = evolve(each, fault)
+    twice = evolve(once, fault)
     first, second = last_protected_turn(once), last_protected_turn(twice)
     assert first is not None
     assert second is not None

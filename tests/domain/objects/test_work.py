@@ -10,8 +10,6 @@ from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING, may_be_extract
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
-    BlockPlace,
-    Losses,
     ObjectCreated,
     ObjectEvent,
     ObjectForgotten,
@@ -20,53 +18,25 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.losses import Declared, Loss, Measured, SpotCheck
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
+from tests.domain.memory_objects import made
+from tests.domain.remembered import summarized
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
 
 
 def created(name: str, *, size: int = 5_000, admitted: bool = True, **changes: Any) -> ObjectCreated:
-    event = ObjectCreated(
-        at=1,
-        object=name,
-        branch="main",
-        turn=1,
-        kind=ObjectKind.FILE_CONTEXT,
-        role=Role.TRANSCRIPT,
-        source_tool="Read",
-        source_key="/a.py",
-        tags=(),
-        first_turn=1,
-        last_turn=1,
-        places=(BlockPlace(0, 0),),
-        content=b"",
-        size=size,
-        tokens=size // 3,
-        stub="stub",
-        stub_tokens=2,
-        key_entities=(),
-        links=(),
-        admission=Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=admitted),
-    )
-    return attrs.evolve(event, **changes)
+    admission = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=admitted)
+    fields: dict[str, Any] = {"size": size, "tokens": size // 3, "admission": admission}
+    return made(name, 0, **fields | changes)
 
 
 def done(name: str, fidelity: Fidelity) -> Summarize:
-    return Summarize(
-        at=2,
-        object=name,
-        fidelity=fidelity,
-        text=b"t" * 32,
-        size=9,
-        tokens=3,
-        helper="h",
-        losses=Losses(),
-        nanodollars=0,
-    )
+    event = attrs.evolve(summarized(name, fidelity, 3), text=b"t" * 32)
+    return Summarize(**attrs.asdict(event, recurse=False))
 
 
 def fold(*events: ObjectEvent) -> Memory:

@@ -1,12 +1,11 @@
 """The sizes that people see: by the counted growth of a turn's prompt, if the provider counted it."""
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.session.counted_sizes import MUCH, CountedTurns, Scales, TurnSize, find_scales, tokens_of
 from mnemosyne.domain.session.events import TurnFinished
+from tests.domain.session_events import assessed, finished
 
 
 def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> TurnSize:
@@ -41,22 +40,6 @@ def test_a_branch_is_counted_by_its_own_turns() -> None:
     assert scales == {("main", 1): Fraction(9, 10), ("side", 2): 1, ("side", 3): Fraction(1_900, 1_800)}
 
 
-def assessed(number: int, tokens: int) -> TurnAssessed:
-    return TurnAssessed(
-        at=1,
-        branch="main",
-        turn=number,
-        model=None,
-        open_from=0,
-        typed=(),
-        content=(0, 0),
-        head=(0, 0),
-        tokens=tokens,
-        usable=100_000,
-        zone="low",
-    )
-
-
 def scales_of(*events: TurnAssessed | TurnFinished) -> Scales:
     turns = CountedTurns()
     for event in events:
@@ -64,31 +47,21 @@ def scales_of(*events: TurnAssessed | TurnFinished) -> Scales:
     return turns.find_scales()
 
 
-def finished(number: int, attempt: int, usage: Mapping[str, Any]) -> TurnFinished:
-    return TurnFinished(
-        at=1,
-        branch="main",
-        turn=number,
-        attempt=attempt,
-        status=200,
-        reply=b"",
-        message_id=None,
-        model=None,
-        stop_reason=None,
-        error_type=None,
-        usage=usage,
-        limits={},
-    )
-
-
 def test_the_last_counted_attempt_determines_the_scale() -> None:
-    first, second = finished(1, 1, {"input_tokens": 9_000}), finished(1, 2, {"input_tokens": 7_000})
-    assert scales_of(assessed(1, 10_000), first, second, finished(1, 3, {})) == {("main", 1): Fraction(7, 10)}
+    first, second = (
+        finished(1, None, {"input_tokens": 9_000}, attempt=1),
+        finished(1, None, {"input_tokens": 7_000}, attempt=2),
+    )
+    assert scales_of(assessed(1, 10_000), first, second, finished(1, None, {}, attempt=3)) == {
+        ("main", 1): Fraction(7, 10)
+    }
 
 
 def test_a_turn_that_is_assessed_after_its_reply_is_scaled_all_the_same() -> None:
-    assert scales_of(finished(1, 1, {"input_tokens": 14_000}), assessed(1, 10_000)) == {("main", 1): Fraction(14, 10)}
+    assert scales_of(finished(1, None, {"input_tokens": 14_000}, attempt=1), assessed(1, 10_000)) == {
+        ("main", 1): Fraction(14, 10)
+    }
 
 
 def test_a_reply_to_an_unassessed_turn_yields_no_scale() -> None:
-    assert scales_of(finished(1, 1, {"input_tokens": 14_000})) == {}
+    assert scales_of(finished(1, None, {"input_tokens": 14_000}, attempt=1)) == {}

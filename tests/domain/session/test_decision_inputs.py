@@ -59,14 +59,10 @@ def test_settings_are_recorded_only_when_they_change() -> None:
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)
     assert decision_inputs.decide(TakeSettings(at=8, taken=TAKEN), after.taken) == ()
+    assert decision_inputs.in_force(after.taken, ServerSettings(window=1)) == SETTINGS
+    assert decision_inputs.in_force(None, ServerSettings(window=1)) == ServerSettings(window=1)
     wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
     assert len(decision_inputs.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
-
-
-def test_recorded_settings_take_precedence_over_the_servers() -> None:
-    other = ServerSettings(window=1)
-    assert decision_inputs.in_force(TAKEN, other) == SETTINGS
-    assert decision_inputs.in_force(None, other) == other
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,6 @@ def test_a_forked_agent_keeps_its_own_name_in_its_parents_conversation() -> None
     assert modes_by_conversation(story.state) == modes_by_branch(story.events) == expected
 
 
-def test_an_unmanaged_request_does_not_change_the_mode_of_a_managed_conversation() -> None:
-    story = Story()
-    managed = story.begin("a")
-    story.do(SetMode(at=1, branch=managed.branch, mode=Mode.MANAGE, why="w"))
-    story.begin("z")
-    assert modes_by_conversation(story.state)[MAIN] is Mode.MANAGE
-
-
 def test_mode_decisions_include_the_reason_and_a_fork_inherits_its_parents() -> None:
     story = Story()
     first = story.begin("a b c")

@@ -14,10 +14,6 @@ def _chosen(*candidates: RetainedSession, days: int | None = None, stored_bytes:
     return [victim.candidate.session.int for victim in found]
 
 
-def test_without_limits_nothing_is_forgotten() -> None:
-    assert _chosen(_candidate(1, 900), _candidate(2, 1)) == []
-
-
 def test_sessions_inactive_for_the_given_days_are_forgotten() -> None:
     assert _chosen(_candidate(1, 10.1), _candidate(2, 9.9), _candidate(3, 30), days=10) == [3, 1]
 
@@ -26,10 +22,7 @@ def test_the_oldest_sessions_are_forgotten_until_the_rest_fits() -> None:
     sessions = (_candidate(1, 1, 50), _candidate(2, 3, 10), _candidate(3, 2, 60))
     assert _chosen(*sessions, stored_bytes=109) == [2, 3]
     assert _chosen(*sessions, stored_bytes=110) == [2]
-    assert _chosen(*sessions, stored_bytes=120) == []
-
-
-def test_both_limits_apply_together() -> None:
+    assert _chosen(*sessions, stored_bytes=120) == _chosen(*sessions) == []
     assert _chosen(_candidate(1, 20), _candidate(2, 5), _candidate(3, 1), days=10, stored_bytes=100) == [1, 2]
 
 

@@ -28,7 +28,6 @@ from mnemosyne.domain.tools.cleanup_tags import (
 )
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.history import is_hidden
-from tests.domain import recorded
 
 BLOCK = f"{OPENING}\ndrop: #abc2345\n{CLOSING}"
 
@@ -331,13 +330,3 @@ def test_a_long_stream_without_a_line_end_takes_linear_time() -> None:
     for _ in range(20_000):
         assert tags.feed("word ") == [ShownText("word ")]
     assert len(tags._line) <= 200
-
-
-def test_recorded_replies_contain_no_block_and_are_shown_unchanged() -> None:
-    replies = [
-        message for session in recorded.sessions() for message in session["messages"] if message["role"] == "assistant"
-    ]
-    texts = [block["text"] for reply in replies for block in reply["content"] if block["type"] == "text"]
-    assert len(texts) > 1_000
-    assert all(visible(text) == text for text in texts)
-    assert not [directive for reply in replies for directive in of_reply(reply)]

@@ -67,13 +67,6 @@ def test_the_definitions_are_the_bytes_that_logged_sessions_were_sent() -> None:
     assert sha256(TOOL_JSON).hexdigest() == "1dbcaa57b8102732588af1e7620b170ce9a6e4c98cdee6c138d0f2d0e748bf60"
 
 
-def test_every_definition_names_its_arguments_and_requires_only_those() -> None:
-    definitions = [*TOOLS, json.loads(TOOL_JSON)]
-    assert {tool["name"] for tool in definitions} == NAMES
-    for tool in definitions:
-        assert set(tool["input_schema"]["required"]) <= set(tool["input_schema"]["properties"])
-
-
 def test_only_a_client_tool_with_a_memory_tools_name_collides() -> None:
     assert not collides(["Read", "mcp__memory_query", "memory", "MEMORY_QUERY"])
     for name in NAMES:
@@ -128,13 +121,10 @@ def test_numbers_are_clamped_and_invalid_numbers_become_defaults() -> None:
     assert call("memory_search", query="q", limit=10**30) == MemorySearch("q", None, MOST_HITS)
 
 
-def test_a_search_may_be_limited_to_a_kind() -> None:
+def test_a_search_may_be_limited_to_a_kind_and_a_definition_is_requested_by_name() -> None:
+    assert parse("memory_tool", '{"name": " mcp__atlas__turn_page "}') == MemoryTool("mcp__atlas__turn_page")
     assert call("memory_search", query="q", kind="File context") == MemorySearch("q", ObjectKind.FILE_CONTEXT, 5)
     assert call("memory_search", query=" q ", kind=None, limit=2) == MemorySearch("q", None, 2)
-
-
-def test_a_definition_is_requested_by_the_name_of_the_tool() -> None:
-    assert parse("memory_tool", '{"name": " mcp__atlas__turn_page "}') == MemoryTool("mcp__atlas__turn_page")
 
 
 def test_half_a_surrogate_pair_in_a_question_is_not_recorded() -> None:

@@ -13,7 +13,6 @@ from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON, tools_json
 from mnemosyne.domain.tools.tool_paging import (
     BYTES_PER_TOKEN,
-    COMMON,
     LARGEST,
     LONGEST_LINE,
     WORTH,
@@ -21,12 +20,11 @@ from mnemosyne.domain.tools.tool_paging import (
     forecast_paging,
     loads_tools_itself,
     page_tools,
-    tools_of,
 )
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
 from mnemosyne.domain.wire.messages import MESSAGES
-from tests.domain.recorded import captures, dumps
+from tests.domain.recorded import dumps
 
 Json = dict[str, Any]
 
@@ -236,69 +234,12 @@ def test_the_head_is_measured_with_paged_tools() -> None:
     assert head_of(request([]), 0) == head_of(request([]))
 
 
-# Real clients
-
-
-def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:
-    seen = set()
-    for name, capture in captures():
-        body = capture["body"]
-        if not body.get("tools") or "input_schema" not in body["tools"][0] or dumps(body["tools"]) in seen:
-            continue
-        raw = dumps(body["tools"])
-        seen.add(raw)
-        read = transcript.read(dumps(body)).transcript
-        assert tools_of(read) == raw, name
-        everything = page_tools(raw, 0)
-        for budget in (2_000, 4_000):
-            sent = page_tools(raw, budget)
-            assert len(sent) <= max(budget * BYTES_PER_TOKEN + 200, len(everything)), (name, budget)
-        for before, after in zip(elements(raw), elements(everything), strict=True):
-            original = json.loads(before)
-            if "defer_loading" in original or original["name"].lower() in COMMON:
-                assert before == after, (name, original["name"])
-            elif len(before) > 1_000:
-                assert len(after) < 400, (name, original["name"])
-    assert seen
-
-
-def captured(run: str) -> bytes:
-    """Return the tools of a recorded run of a client."""
-    return next(
-        dumps(capture["body"]["tools"])
-        for name, capture in captures()
-        if name.startswith(f"{run}/") and capture["body"].get("tools")
-    )
-
-
-def test_a_real_client_that_loads_tools_itself_is_recognized() -> None:
-    assert [loads_tools_itself(captured(run)) for run in ("cc-loop30", "cc197-think", "oc-loop30")] == [
-        True,
-        False,
-        False,
-    ]
-
-
 @pytest.mark.parametrize("more", [{"defer_loading": True}, {"type": "tool_search_tool_regex_20251119"}])
 def test_one_deferred_tool_or_a_tool_search_is_enough(more: Json) -> None:
     assert loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), **more}]))
     assert not loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), "defer_loading": False}]))
     forecast = forecast_paging(request([tool("a", 9_000), {**tool("b", 9), **more}]), ())
     assert (forecast.saved, forecast.is_the_clients) == (0, True)
-
-
-@pytest.mark.parametrize(("run", "least"), [("cc197-think", 10_000), ("oc-loop30", 1_000)])
-def test_the_forecast_equals_paging_everything(run: str, least: int) -> None:
-    tools = captured(run)
-    read = request(json.loads(tools))
-    forecast = forecast_paging(read, {"Read", "read", "WebFetch", "webfetch"})
-    sent = page_tools(tools, 0)
-    assert forecast.tools == len(definitions(tools))
-    assert list(forecast.paged) == [tool["name"] for tool in json.loads(sent) if TOOL in tool["description"]]
-    assert {name.lower() for name in forecast.called} == {"webfetch"}
-    whole, small = (Estimator.of(read.fields.model).tokens(head_of(read, budget)) for budget in (None, 0))
-    assert least < forecast.saved
-    assert whole - small - 100 < forecast.saved < whole - small
 
 
 def test_the_forecast_is_empty_if_nothing_is_paged() -> None:

@@ -1,0 +1,1 @@
+"""Checks against recorded sessions and captured requests, where this machine has them."""

@@ -1,0 +1,141 @@
+"""Recorded bodies are rebuilt, loaded, laid out, viewed and segmented without loss."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import trio
+
+from mnemosyne.domain.cost.prompt import check_markers
+from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
+from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.context_view import view
+from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.segmentation_state import SegmentationState
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
+from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.tools.cleanup_tags import (
+    of_reply,
+    visible,
+)
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.replay.session_tapes import tape_of
+from mnemosyne.services import contexts
+from tests.domain import recorded
+from tests.domain.recorded import captures, dumps, requests, sessions
+from tests.replay.recordings import played, streams
+from tests.services.talking import Talk, talking
+
+
+async def _assert_rebuilt(talk: Talk) -> None:
+    history = await talk.history()
+    for attempt in history.attempts:
+        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
+        assert rebuilt.proven, attempt.address
+        if not rebuilt.withheld:
+            assert rebuilt.body == talk.sent[attempt.address]
+
+
+async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:
+    some = list(sessions(every=30))
+    for session in some:
+        async with talking(name=session["name"]) as talk:
+            for raw in requests(session, 30):
+                await talk.ask(raw)
+            await _assert_rebuilt(talk)
+
+
+def test_real_sessions_are_loaded_as_they_are_folded() -> None:
+    for recording in sessions(every=50):
+        log, _ = played(tape_of(recording))
+        (stream,) = streams(log)
+        events = list(trio.run(log.read, stream))
+        folded = loaded = Session()
+        for each in events:
+            folded = evolve(folded, each.envelope.event)
+            loaded = evolve(loaded, loading.without_body(each.envelope.event))
+        assert loading.with_bodies(loaded, str(stream), events) == folded
+
+
+def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
+    layout = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
+    assert layout is not None
+    return layout
+
+
+def contents_of(layout: PromptLayout) -> tuple[Any, ...]:
+    """Return everything in a layout that is compared."""
+    return layout.prompt, layout.markers, layout.head, layout.ends, layout.typed, layout.image
+
+
+def test_captured_requests_have_valid_markers_and_extend_their_predecessors() -> None:
+    before: dict[str, PromptLayout] = {}
+    continued = 0
+    for name, capture in recorded.captures():
+        run = name.split("/")[0]
+        read = transcript.read(dumps(capture["body"])).transcript
+        layout = lay_out(read, before.get(run))
+        if layout is None:
+            continue
+        assert contents_of(layout) == contents_of(laid(read.raw)), name
+        check_markers(layout.prompt, layout.markers)
+        counted = [marker for marker in capture["cache_control"] if marker] if "cache_control" in capture else None
+        if counted is not None:
+            assert len(layout.markers) == len(counted), name
+        before[run] = layout
+        continued += 1
+    assert continued > 100
+
+
+def test_blocks_cover_captured_requests() -> None:
+    for name, capture in captures():
+        request = capture["body"]
+        if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
+            continue
+        seen = view(dumps(request), [], MESSAGES)
+        told = sum(
+            len(m["content"]) if isinstance(m["content"], list) else 1
+            for m in request["messages"]
+            if m.get("content") is not None
+        )
+        assert sum(block.section == "messages" for block in seen.blocks) == told, name
+        assert sum(block.size for block in seen.blocks) < len(dumps(request))
+
+
+def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
+    """The blocks of a draft as consecutive JSON, as a client writes them."""
+    found = (messages[place.message].content[place.block] for place in draft.places)
+    return b"".join(json.dumps(block).encode() for block in found)
+
+
+def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:
+    found = []
+    for index, message in enumerate(messages):
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        assert isinstance(blocks, list)
+        found.append(SeenMessage(index, str(message["role"]), index // 2 + 1, blocks))
+    return found
+
+
+def test_text_of_recorded_objects_equals_their_drafts_except_for_thinking() -> None:
+    count = 0
+    for session in recorded.sessions(every=16):
+        messages = seen(session["messages"])
+        for draft in segment(messages, SegmentationState()).drafts:
+            if draft.places:
+                count += 1
+                said = full_text(blocks_of(draft, messages))
+                assert said.replace("\n", "") == draft.text.encode("utf-8", "replace").decode().replace("\n", "")
+    assert count > 100
+
+
+def test_recorded_replies_contain_no_block_and_are_shown_unchanged() -> None:
+    replies = [
+        message for session in recorded.sessions() for message in session["messages"] if message["role"] == "assistant"
+    ]
+    texts = [block["text"] for reply in replies for block in reply["content"] if block["type"] == "text"]
+    assert len(texts) > 1_000
+    assert all(visible(text) == text for text in texts)
+    assert not [directive for reply in replies for directive in of_reply(reply)]

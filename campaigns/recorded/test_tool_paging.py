@@ -1,0 +1,88 @@
+"""The tools of real clients are paged to the budget."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.segmentation.ingest import head_of
+from mnemosyne.domain.tools.memory_tools import TOOL
+from mnemosyne.domain.tools.tool_paging import (
+    BYTES_PER_TOKEN,
+    COMMON,
+    definitions,
+    forecast_paging,
+    loads_tools_itself,
+    page_tools,
+    tools_of,
+)
+from mnemosyne.domain.wire import json_spans, transcript
+from tests.domain.recorded import captures, dumps
+
+Json = dict[str, Any]
+
+
+def elements(tools: bytes) -> list[bytes]:
+    ranges = json_spans.elements(tools, 0)
+    assert ranges is not None
+    return [tools[start:end] for start, end in ranges]
+
+
+def request(tools: list[Json]) -> transcript.Transcript:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
+    return transcript.read(dumps({"model": "claude-opus-5-5", "tools": tools, "messages": messages})).transcript
+
+
+def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:
+    seen = set()
+    for name, capture in captures():
+        body = capture["body"]
+        if not body.get("tools") or "input_schema" not in body["tools"][0] or dumps(body["tools"]) in seen:
+            continue
+        raw = dumps(body["tools"])
+        seen.add(raw)
+        read = transcript.read(dumps(body)).transcript
+        assert tools_of(read) == raw, name
+        everything = page_tools(raw, 0)
+        for budget in (2_000, 4_000):
+            sent = page_tools(raw, budget)
+            assert len(sent) <= max(budget * BYTES_PER_TOKEN + 200, len(everything)), (name, budget)
+        for before, after in zip(elements(raw), elements(everything), strict=True):
+            original = json.loads(before)
+            if "defer_loading" in original or original["name"].lower() in COMMON:
+                assert before == after, (name, original["name"])
+            elif len(before) > 1_000:
+                assert len(after) < 400, (name, original["name"])
+    assert seen
+
+
+def captured(run: str) -> bytes:
+    """Return the tools of a recorded run of a client."""
+    return next(
+        dumps(capture["body"]["tools"])
+        for name, capture in captures()
+        if name.startswith(f"{run}/") and capture["body"].get("tools")
+    )
+
+
+def test_a_real_client_that_loads_tools_itself_is_recognized() -> None:
+    assert [loads_tools_itself(captured(run)) for run in ("cc-loop30", "cc197-think", "oc-loop30")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(("run", "least"), [("cc197-think", 10_000), ("oc-loop30", 1_000)])
+def test_the_forecast_equals_paging_everything(run: str, least: int) -> None:
+    tools = captured(run)
+    read = request(json.loads(tools))
+    forecast = forecast_paging(read, {"Read", "read", "WebFetch", "webfetch"})
+    sent = page_tools(tools, 0)
+    assert forecast.tools == len(definitions(tools))
+    assert list(forecast.paged) == [tool["name"] for tool in json.loads(sent) if TOOL in tool["description"]]
+    assert {name.lower() for name in forecast.called} == {"webfetch"}
+    whole, small = (Estimator.of(read.fields.model).tokens(head_of(read, budget)) for budget in (None, 0))
+    assert least < forecast.saved
+    assert whole - small - 100 < forecast.saved < whole - small

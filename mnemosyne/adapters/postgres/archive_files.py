@@ -1,4 +1,4 @@
-"""Archive files that rows of content refer to: which of them this log wrote and may delete."""
+"""The archive files of contents, and deletion of those that this log wrote."""
 
 import os
 import stat
@@ -24,25 +24,27 @@ def log_id(connection: Connection) -> UUID:
 
 
 def files_of(connection: Connection, stream: UUID) -> list[str]:
-    """The files that hold archived contents of a stream, except those of damaged rows."""
+    """The files with archived contents of a stream."""
     return sorted({reference.file for _, reference in _references(connection, stream)})
 
 
 def own_files_of(connection: Connection, stream: UUID) -> list[str]:
-    """Those of a stream's files that this log wrote, by the reference and by the file itself. A missing file is one."""
+    """The files of a stream that this log wrote, including missing ones."""
     log = log_id(connection)
     files = {reference.file for _, reference in _references(connection, stream) if reference.log == str(log)}
     return sorted(file for file in files if _is_own(file, stream, log))
 
 
 def delete_own_files(connection: Connection, stream: UUID) -> None:
-    """Delete the archive files of a stream that this log wrote; a file of any other origin stays. Raises LogFailed
-    where one cannot be deleted from here; nothing is deleted before every folder was found.
+    """Delete the archive files of a stream that this log wrote. Raises LogFailed if one cannot be deleted; no file is
+    deleted if a folder is missing.
     """
     own = [Path(file) for file in own_files_of(connection, stream)]
     for file in own:
         if not file.parent.is_dir():
-            raise LogFailed(f"Session {stream} is archived in {file}, a folder that is not there; nothing was erased.")
+            raise LogFailed(
+                f"Session {stream} is archived in {file}, a folder that does not exist; nothing was erased."
+            )
     for file in own:
         try:
             file.unlink(missing_ok=True)
@@ -52,16 +54,16 @@ def delete_own_files(connection: Connection, stream: UUID) -> None:
 
 
 def refuse_foreign_references(connection: Connection) -> None:
-    """Raise BadConfiguration where a content of the log refers to a file that is no archive of its session by name."""
+    """Raise BadConfiguration if a content refers to a file that is not named as an archive of its session."""
     for stream, reference in _references(connection, None):
         if not is_archive_of(reference.file, stream):
             raise BadConfiguration(
-                f"The backup cannot be used: it refers to {reference.file!r}, which is no archive of session {stream}."
+                """Raise BadConfiguration if a content refers to a file with another name than its session's archive."""
             )
 
 
 def _is_own(file: str, stream: UUID, log: UUID) -> bool:
-    """Whether a file that a reference of ours names is, as it is now, an archive that this log wrote."""
+    """Whether a file is an archive that this log wrote, or missing."""
     if not is_archive_of(file, stream):
         return False
     try:
@@ -78,7 +80,7 @@ def _is_own(file: str, stream: UUID, log: UUID) -> bool:
         return False
     finally:
         os.close(handle)
-    # Files of earlier versions name no log: the reference, which the migration marked, decides alone.
+    # Files of earlier versions name no log: the reference decides.
     return header.session == stream and header.log in (log, None)
 
 

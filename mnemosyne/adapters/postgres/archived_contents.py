@@ -1,4 +1,4 @@
-"""Lets contents leave the database for a file, and come back: rows that say where they lie, in place of the bytes."""
+"""Moves contents between the database and archive files."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -20,28 +20,28 @@ _ZSTD_LEVEL = 3
 
 @attrs.frozen
 class PostgresArchivedContents:
-    """See services.archiving.Shelf."""
+    """See services.archiving.ArchivedContents."""
 
     database: Database
 
     async def files(self, stream: UUID) -> Sequence[str]:
-        """See services.archiving.Shelf."""
+        """See services.archiving.ArchivedContents."""
         return await self.database.run(files_of, stream)
 
     async def own_files(self, stream: UUID) -> Sequence[str]:
-        """See services.archiving.Shelf."""
+        """See services.archiving.ArchivedContents."""
         return await self.database.run(own_files_of, stream)
 
     async def log_id(self) -> UUID:
-        """See services.archiving.Shelf."""
+        """See services.archiving.ArchivedContents."""
         return await self.database.run(log_id)
 
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
-        """See services.archiving.Shelf."""
+        """See services.archiving.ArchivedContents."""
         return await self.database.run(_put, stream, file, places, deadline=_SECONDS)
 
     async def take(self, stream: UUID) -> int:
-        """See services.archiving.Shelf."""
+        """See services.archiving.ArchivedContents."""
         return await self.database.run(_take, stream, deadline=_SECONDS)
 
 
@@ -49,15 +49,15 @@ def _put(connection: Connection, stream: UUID, file: str, places: Mapping[bytes,
     digests = sorted(places)
     log = str(log_id(connection))
     references = [Reference(file, places[each].at, places[each].length, log).encode() for each in digests]
-    # In the order of their digests, as commits write them, so that neither waits for the other in a circle.
+    # The order of digests is that of commits, which avoids deadlocks.
     held = connection.execute(
         "select octet_length(data) from mnemosyne.content where stream = %s and digest = any(%b)"
         " order by digest for update",
         (stream, digests),
     ).fetchall()
     if (None,) in held:
-        raise ContentForgotten(f"Session {stream} was forgotten meanwhile; nothing of it is archived.")
-    # What is no larger than the place that says where it lies stays.
+        raise ContentForgotten(f"Session {stream} was forgotten in the meantime; it is not archived.")
+    # A content that is smaller than its reference stays.
     moved = connection.execute(
         "update mnemosyne.content as held set encoding = %b, data = new.data"
         " from unnest(%b::bytea[], %b::bytea[]) as new (digest, data)"

@@ -1,11 +1,11 @@
-"""The log in one file: every event and every content, as they are at one moment, and from there into an empty database.
+"""Backup of the log: every event and content of one snapshot in a file, and its restoration into an empty database.
 
-What is derived from the log is left out, and made anew where the file is restored. A file goes into any PostgreSQL that
-Mnemosyne works with, whatever its release and wherever its pgvector lies; ``pg_dump`` would tie it to both.
+The projections are rebuilt after a restoration. Unlike a ``pg_dump``, a file does not depend on the release of
+PostgreSQL and the schema of pgvector.
 
-The file begins with a line of JSON (``Heading``). Then come pieces: one byte that says what it is, its length in four
-bytes (big endian), and so many bytes. Those of a table are together what ``COPY ... (FORMAT BINARY)`` gives. The last
-piece is JSON: how many rows there are, and the SHA-256 of all before it.
+The file begins with a line of JSON (``Heading``). Pieces follow: one byte with the kind, four with the length (big
+endian), and the data. The pieces of a table are the output of ``COPY ... (FORMAT BINARY)``. The last piece is JSON with
+the number of rows and the SHA-256 of all bytes before it.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.errors import BadConfiguration
 
 FORMAT = 1
-"""The version of the file's form, which this writes and reads."""
+"""The version of the file format."""
 
 LARGEST_PIECE = 1024 * 1024 * 1024
-"""Bytes. PostgreSQL gives a piece for each row, which cannot be larger."""
+"""Bytes; PostgreSQL's limit of a row, which is a piece."""
 
 SECONDS = 24 * 3600.0
-"""How long either way may take."""
+"""The time limit of a backup or restoration."""
 
 _PIECE = struct.Struct(">BI")
 _END = 0
@@ -42,17 +42,15 @@ _TABLES = {
     ),
     2: ("mnemosyne.content", "(stream, size, encoding, digest, data)", "stream, digest"),
 }
-"""By the number of their pieces: the table, its columns, and the order of its rows."""
+"""By kind of piece: the table, its columns, and the order of its rows."""
 
 Progress = Callable[[int], None]
-"""Hears how many bytes were written or read by now."""
+"""Receives the number of bytes written or read."""
 
 
 @attrs.frozen(kw_only=True)
 class Heading:
-    """What a file says of itself first: its ``format``, which ``version`` of Mnemosyne wrote it, and when (µs of
-    UTC).
-    """
+    """The first line: the ``format``, the ``version`` of Mnemosyne that wrote the file, and the time (µs of UTC)."""
 
     format: int
     version: str
@@ -61,7 +59,7 @@ class Heading:
 
 @attrs.frozen(kw_only=True)
 class BackupContents:
-    """What is in a file: rows of events and of contents, and the bytes of all of it."""
+    """The rows of events and contents in a file, and its bytes."""
 
     events: int
     contents: int
@@ -69,27 +67,22 @@ class BackupContents:
 
 
 async def write_backup(database: Database, file: IO[bytes], at: int, progress: Progress) -> BackupContents:
-    """Write the log of all tenants to a file, as of now; others write on meanwhile, and what they write is not in it.
-
-    Raises what ``Database.run`` raises, and OSError.
-    """
+    """Write a snapshot of the log of all tenants to a file. Raises OSError and errors of ``Database.run``."""
     return await database.run(_write, file, at, progress, deadline=SECONDS)
 
 
 async def read_backup(database: Database, file: IO[bytes], progress: Progress, identity: UUID | None = None) -> None:
-    """Put what ``check_backup`` has found whole into an empty log: all of it, or nothing.
+    """Restore a file, after ``check_backup``, into an empty log in one transaction.
 
-    The log gets an identity of its own, so that it deletes no archive of the log that was backed up, unless it takes
-    that one's place and its ``identity``. Raises BadConfiguration where the log is not empty or the file refers to
-    something else than an archive, and what ``Database.run`` raises.
+    The log gets a new identity, so that it deletes no archive of the original, unless it replaces that and takes its
+    ``identity``. Raises BadConfiguration if the log is not empty or the file refers to a foreign file, and errors of
+    ``Database.run``.
     """
     await database.run(_read, file, progress, identity, deadline=SECONDS)
 
 
 def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
-    """Read a file whole and check it. Raises BadConfiguration with a sentence where it is no backup, of a form that
-    this version does not know, cut off or damaged.
-    """
+    """Read and verify a whole file. Raises BadConfiguration if it is not a backup, of an unknown format, or damaged."""
     hashed, size = hashlib.sha256(_heading_line(file)), 0
     for kind, data in _pieces(file):
         if kind == _END:
@@ -102,10 +95,10 @@ def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
 
 def _judge_end(data: bytes, sha256: str, size: int) -> BackupContents:
     with suppress(ValueError, KeyError, TypeError):
-        told = json.loads(data)
-        if told["sha256"] == sha256:
-            return BackupContents(events=told["events"], contents=told["contents"], bytes=size)
-    raise _unusable("it is damaged: its bytes are not those that were written")
+        end = json.loads(data)
+        if end["sha256"] == sha256:
+            return BackupContents(events=end["events"], contents=end["contents"], bytes=size)
+    raise _unusable("it is damaged: its bytes differ from those that were written")
 
 
 def _write(connection: Connection, file: IO[bytes], at: int, progress: Progress) -> BackupContents:
@@ -178,7 +171,7 @@ def _refuse_rows(connection: Connection) -> None:
     ).fetchone()
     if rows is not None and rows[0]:
         raise BadConfiguration(
-            "The database holds a log already, and a backup goes into an empty one only. "
+            "The database holds a log already, and a backup can only be restored into an empty one. "
             "Name another with --data-dir or --dsn."
         )
 
@@ -196,14 +189,14 @@ def _heading_line(file: IO[bytes]) -> bytes:
         raise _unusable("it does not begin as a backup of Mnemosyne does") from None
     if heading.format != FORMAT:
         raise _unusable(
-            f"its form is {heading.format}, written by Mnemosyne {heading.version}, and this version "
+            f"its format is {heading.format}, written by Mnemosyne {heading.version}, and this version "
             f"({__version__}) knows {FORMAT}; use the newer version"
         )
     return line
 
 
 def _pieces(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each piece up to the last. Raises BadConfiguration where they do not follow each other as they should."""
+    """Each piece up to the last. Raises BadConfiguration if one is invalid."""
     last = 1
     while True:
         head = file.read(_PIECE.size)

@@ -1,4 +1,4 @@
-"""Appends on their way into the log, as bytes: one encoded, several as a batch, and how a batch meets what is there."""
+"""Encoded appends, and the comparison of a batch of them with the log."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.errors import LogFailed, VersionConflict
 
-# What an append weighs in the queue beyond its bytes, so that many empty ones are bounded too.
+# The overhead of an append in the queue, which limits empty ones too.
 _WEIGHT_OF_ONE = 256
 
 
@@ -36,32 +36,32 @@ class EncodedAppend:
 
     @property
     def weight(self) -> int:
-        """The bytes that it takes up while it waits, about."""
+        """Its approximate bytes in the queue."""
         return self.size + _WEIGHT_OF_ONE
 
 
 @attrs.frozen
 class Committed:
-    """What became of a batch: for each append its error, or None if it is durable, and the log's last position."""
+    """The outcome of a batch: for each append its error, None if durable; and the last position of the log."""
 
     errors: tuple[LogFailed | None, ...]
     position: int
 
 
 class Committer(Protocol):
-    """Where the journal commits to."""
+    """The log that a journal commits to."""
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """Make the appends of the batch durable, in order, together; a conflict fails only the appends concerned.
+        """Commit the appends of the batch in order, in one transaction; a conflict fails only its appends.
 
-        Raises LogUnavailable if the database did not answer (and then it may be committed or not: committing the same
-        batch again must find its own events and be content), another error if it refuses the batch.
+        Raises LogUnavailable if the database did not answer: the batch may be committed or not, and another commit of
+        it must recognize its own events. Raises another error if the database refuses the batch.
         """
         ...
 
 
 def prepare(append: Append, codec: EventCodec) -> EncodedAppend:
-    """Encode an append. Raises ValueError if it holds no event, or one that cannot be stored."""
+    """Encode an append. Raises ValueError if it has no event, or one that cannot be stored."""
     if not append.envelopes:
         raise ValueError("an append needs at least one event: content that no event names could never be found")
     events = tuple(
@@ -73,7 +73,7 @@ def prepare(append: Append, codec: EventCodec) -> EncodedAppend:
 
 @attrs.frozen
 class Assessment:
-    """What a batch meets in the log, by the appends' places: conflicts, what is durable already, and what fits."""
+    """The indexes of a batch's appends by state: conflicting, already durable, or fitting."""
 
     conflicts: Mapping[int, VersionConflict]
     durable: frozenset[int]
@@ -83,11 +83,11 @@ class Assessment:
 def assess(
     batch: Sequence[EncodedAppend], versions: Mapping[UUID, int], is_stored: Callable[[EncodedAppend], bool]
 ) -> Assessment:
-    """How a batch fits streams that are at ``versions`` (none: 0), each append seeing those before it.
+    """Compare a batch with streams at ``versions`` (none: 0); each append follows those before it.
 
-    ``is_stored`` tells whether the log holds exactly the events of an append at its versions. A commit whose answer got
-    lost, tried again, meets its own events, and that is no conflict. Once an append of a stream fails, those that build
-    on it fail too, even where another writer's events happen to have brought the stream to the version they expect.
+    ``is_stored`` returns whether the log has exactly the events of an append at its versions: a retried commit finds
+    its own events, which is no conflict. After a failed append, later ones of the stream fail too, even if another
+    writer brought the stream to their version.
     """
     now = dict(versions)
     failed: dict[UUID, int] = {}
@@ -104,12 +104,12 @@ def assess(
         elif append.version <= versions.get(append.stream, 0) and is_stored(append):
             durable.add(place)
         else:
-            conflicts[place] = conflict(append, version)
+            conflicts[place] = _conflict(append, version)
             failed[append.stream] = append.expected
     return Assessment(conflicts, frozenset(durable), tuple(fits))
 
 
-def conflict(append: EncodedAppend, version: int) -> VersionConflict:
+def _conflict(append: EncodedAppend, version: int) -> VersionConflict:
     """The error for an append to a stream that is at ``version``."""
     return VersionConflict(
         f"session {append.stream} is at version {version}, and the append expected {append.expected}"

@@ -1,11 +1,8 @@
-"""Content by hash: bytes under the SHA-256 that they came with, compressed where that helps, checked when read.
+"""Content by SHA-256, compressed if that saves space, and verified when read.
 
-Content is kept per session (its forks share the stream) and is never shared across sessions. It is written by the
-journal, in the transaction of the events that name it, and erased in the one that takes the words out of them.
-Forgetting leaves a row without data, a tombstone: the hash stays, so the log stays valid. A client that goes on with a
-forgotten session sends its history again, and what it sends again is stored again: a new turn can always be rebuilt.
-
-What was archived lies in a file outside, packed, and its row says where. It is read from there as if it were here.
+Content belongs to a session (its forks share the stream). The journal writes it in the transaction of the events that
+name it. Forgetting keeps the hash in a row without data, a tombstone, so the log stays valid; content that a client
+sends again is stored again. The row of archived content refers to a file.
 """
 
 import base64
@@ -28,14 +25,14 @@ from mnemosyne.zstd import ZstdCompressor, ZstdDecompressor, ZstdError
 
 _RAW, _ZSTD = 0, 1
 ARCHIVED = 2
-"""The encoding of a row that holds an encoded ``Reference``."""
+"""The encoding of a row with an encoded ``Reference``."""
 
-# Below this the frame of zstd eats what it saves.
+# The frame of zstd makes shorter content longer.
 _WORTH_COMPRESSING = 128
 _ZSTD_LEVEL = 3
 
 STATEMENT_BYTES = 8 * 1024 * 1024
-"""One statement takes about so many bytes of contents at most, so that neither side buffers much at once."""
+"""The approximate limit of contents in one statement, which both sides buffer."""
 
 _DIGESTS_PER_QUERY = 2_000
 
@@ -53,7 +50,7 @@ class PostgresContentStore:
 
 @attrs.frozen(eq=False)
 class Packed:
-    """Content as its row holds it. ``size`` is that of the raw bytes."""
+    """Content as stored in a row. ``size`` counts raw bytes."""
 
     stream: UUID
     digest: bytes
@@ -64,9 +61,8 @@ class Packed:
 
 @attrs.frozen
 class Reference:
-    """Where a content is: in a ``file``, from ``at`` on, ``length`` bytes of base64, which are a frame of zstd.
-
-    ``log`` is the identity of the log that wrote the file; None in the backup of a version that recorded none.
+    """The place of a zstd frame: ``length`` bytes of base64 at the offset ``at`` of a ``file``. ``log`` is the identity
+    of the log that wrote the file, None if unknown.
     """
 
     file: str
@@ -75,13 +71,13 @@ class Reference:
     log: str | None
 
     def encode(self) -> bytes:
-        """As its row holds it."""
+        """Encode the reference for its row."""
         parts = [self.file, self.at, self.length, *([] if self.log is None else [self.log])]
         return json.dumps(parts, ensure_ascii=False).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "Reference":
-        """The reference that ``encode`` wrote. Raises ValueError for anything else."""
+        """Decode a reference. Raises ValueError."""
         try:
             file, at, length, *log = json.loads(data)
         except (TypeError, RecursionError):
@@ -93,7 +89,7 @@ class Reference:
         return cls(file, at, length, log[0] if log else None)
 
     def read(self) -> bytes:
-        """The frame. Raises OSError, and ValueError where the file does not hold it."""
+        """Read the frame. Raises OSError, and ValueError if the file does not contain it."""
         handle = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
         try:
             status = os.fstat(handle)
@@ -107,19 +103,19 @@ class Reference:
 
 
 def pack_contents(batch: Iterable[EncodedAppend]) -> list[Packed]:
-    """Check and compress the contents of a batch. Raises LogFailed if bytes do not have the hash given with them."""
+    """Verify and compress the contents of a batch. Raises LogFailed if a hash is wrong."""
     compressor = ZstdCompressor(level=_ZSTD_LEVEL)
     packed = {
         (append.stream, content.digest): pack(append.stream, content, compressor)
         for append in batch
         for content in append.contents
     }
-    # In one order everywhere: two transactions that insert the same content then never wait for each other in a circle.
+    # The same order everywhere avoids deadlocks between transactions that insert the same content.
     return [packed[key] for key in sorted(packed)]
 
 
 def slices(packed: Sequence[Packed]) -> list[Sequence[Packed]]:
-    """The contents in parts of which one statement takes each; one part at least."""
+    """Split contents into parts for one statement each; at least one part."""
     found: list[Sequence[Packed]] = []
     start, weight = 0, 0
     for end, content in enumerate(packed):
@@ -131,7 +127,7 @@ def slices(packed: Sequence[Packed]) -> list[Sequence[Packed]]:
 
 
 def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Literal["share", "update"]) -> None:
-    """Until the transaction ends, no session is both erased ("update") and taken into the index ("share")."""
+    """Lock sessions until the transaction ends: for erasing ("update") or indexing ("share")."""
     connection.execute(
         "select from mnemosyne.stored_events where originator_id = any(%s) and originator_version = 1"
         f" order by originator_id for {strength}".encode(),
@@ -140,10 +136,10 @@ def hold_sessions(connection: Connection, streams: Iterable[UUID], strength: Lit
 
 
 def erase_contents(connection: Connection, stream: UUID) -> int:
-    """Leave a tombstone in place of each content of a stream; return how many were erased. Archive files that this log
-    wrote are deleted first. Raises LogFailed where one cannot be deleted from here.
+    """Replace each content of a stream by a tombstone; return their number. Archive files that this log wrote are
+    deleted first. Raises LogFailed if one cannot be deleted.
     """
-    from mnemosyne.adapters.postgres.archive_files import delete_own_files  # few commands delete
+    from mnemosyne.adapters.postgres.archive_files import delete_own_files  # rarely needed
 
     delete_own_files(connection, stream)
     return connection.execute(
@@ -152,7 +148,7 @@ def erase_contents(connection: Connection, stream: UUID) -> int:
 
 
 def pack(stream: UUID, content: Content, compressor: ZstdCompressor) -> Packed:
-    """A content as its row is to hold it. Raises LogFailed if its bytes do not have its hash."""
+    """Verify and compress a content. Raises LogFailed if its hash is wrong."""
     data = content.data
     if hashlib.sha256(data).digest() != content.digest:
         raise LogFailed(f"content given as {content.digest.hex()} for session {stream} does not have that hash")
@@ -186,7 +182,7 @@ def _fetch(connection: Connection, stream: UUID, digests: list[bytes]) -> dict[b
 
 
 def unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -> bytes:
-    """The raw bytes, or ContentMissing: damaged bytes are as good as none."""
+    """Decode and verify raw bytes. Raises ContentMissing if they are damaged."""
     if encoding == ARCHIVED:
         encoding, data = _ZSTD, _read_archived(stream, digest, data)
     try:
@@ -196,9 +192,7 @@ def unpack(stream: UUID, digest: bytes, size: int, encoding: int, data: bytes) -
     if encoding not in (_RAW, _ZSTD):
         raise ContentMissing(f"content {digest.hex()} of session {stream} is packed in a way that this version lacks")
     if len(raw) != size or hashlib.sha256(raw).digest() != digest:
-        raise ContentMissing(
-            f"content {digest.hex()} of session {stream} is damaged: it does not have its hash any more"
-        )
+        raise ContentMissing(f"content {digest.hex()} of session {stream} is damaged: its hash does not match")
     return raw
 
 

@@ -1,9 +1,8 @@
-"""PostgreSQL from trio: sync connections behind worker threads, each call one transaction, each with a deadline.
+"""PostgreSQL from trio: blocking connections in worker threads; each call is one transaction with a deadline.
 
-Only this module runs psycopg. A database that is away, hung or full surfaces as LogUnavailable, one that
-can never serve as DatabaseUnfit. Nothing here waits for ever: the server bounds its statements and locks, the kernel
-its packets, and where both fail (a stopped server, a dead network) the deadline of ``Database.run`` closes the socket
-under the waiting thread, so that the thread ends too.
+A database that is away, hung or full raises LogUnavailable, an unsuitable one DatabaseUnfit. No call waits forever: the
+server limits statements and locks, the kernel limits packets, and if both fail (a stopped server, a dead network), the
+deadline of ``Database.run`` closes the socket, which ends the waiting thread.
 """
 
 import errno
@@ -27,7 +26,7 @@ from mnemosyne.adapters.postgres.migrations import Migration, list_migrations, m
 from mnemosyne.errors import BadConfiguration, BadOption, DatabaseUnfit, LogDamaged, LogFailed, LogUnavailable
 
 Connection = psycopg.Connection[TupleRow]
-"""A connection inside a transaction; rows are tuples. ``mnemosyne`` is first on its search path."""
+"""A connection in a transaction; rows are tuples. ``mnemosyne`` is first on its search path."""
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -37,7 +36,7 @@ OLDEST_SERVER = 16
 _MIGRATION_DEADLINE = 600.0
 
 DOES_NOT_FIT = "MN001"
-"""What our function says that appends to a stream which is at another version."""
+"""The SQLSTATE of ``mnemosyne.append`` if a stream is at another version."""
 
 
 class LoginRefused(LogFailed):
@@ -46,35 +45,33 @@ class LoginRefused(LogFailed):
 
 @attrs.frozen(kw_only=True)
 class Timeouts:
-    """How long each wait may take, in seconds. A server that hangs is noticed by the first that applies."""
+    """Time limits in seconds."""
 
     connect: int = 5
     """For a new connection, per address."""
     lock: float = 5.0
-    """For a lock that another transaction holds."""
+    """To wait for a lock of another transaction."""
     statement: float = 60.0
-    """For one statement, as the server counts."""
+    """For one statement on the server."""
     idle_in_transaction: float = 30.0
-    """For our next word inside a transaction. It bounds how long a process that froze can hold the log's lock."""
+    """Between statements of a transaction: this limits how long a frozen process holds locks."""
     run: float = 90.0
-    """For one call of ``Database.run`` in all, where the caller names no other deadline."""
+    """For a whole call of ``Database.run`` without its own deadline."""
 
 
 class Database:
-    """A small pool of connections to one PostgreSQL database; it reconnects by itself after the server was away."""
+    """A small pool of connections to one PostgreSQL database; it reconnects after an outage."""
 
     def __init__(
         self, dsn: str, *, connections: int = 4, timeouts: Timeouts | None = None, name: str = "mnemosyne"
     ) -> None:
-        """Remember how to connect; nothing is opened yet. ``connections`` bounds the calls at once; by ``name``
-        the server knows whose they are, unless the DSN gives another.
-
-        Raises BadConfiguration for a ``dsn`` that is no PostgreSQL URL or key-value string.
+        """Connect on the first call. ``connections`` limits concurrent calls; ``name`` is the application name, unless
+        the DSN has one. Raises BadConfiguration for an invalid ``dsn``.
         """
         try:
             psycopg.conninfo.conninfo_to_dict(dsn)
         except psycopg.ProgrammingError:
-            # The original quotes the string, which may hold a password.
+            # The original error quotes the DSN, which may hold a password.
             raise BadConfiguration("the database's DSN is not a PostgreSQL URL or key=value string") from None
         self.name = name
         self._dsn = dsn
@@ -86,13 +83,13 @@ class Database:
 
     @property
     def dsn(self) -> str:
-        """How it is connected to; it may hold a password."""
+        """The DSN, which may hold a password."""
         return self._dsn
 
     async def prepare(self, migrations: Sequence[Migration] | None = None) -> int:
-        """Check the server and bring the schema up to date; return how many migrations were applied.
+        """Check the server and migrate the schema; return the number of applied migrations.
 
-        Raises DatabaseUnfit if the server is too old, lacks pgvector, or holds a schema that is not ours to change;
+        Raises DatabaseUnfit if the server is too old, lacks pgvector, or has a schema of another version;
         LogUnavailable if it does not answer.
         """
         return await self.run(
@@ -107,16 +104,13 @@ class Database:
         deadline: float | None = None,
         limiter: trio.CapacityLimiter | None = None,
     ) -> Result:
-        """Run ``fn(connection, *args)`` in a worker thread, in a transaction that commits if it returns.
+        """Run ``fn(connection, *args)`` in a worker thread, in a transaction that commits if ``fn`` returns.
 
-        ``alone`` says that each statement may be a transaction of its own, and that all of ``fn`` may be run again:
-        where an idle connection has died with its server, nobody knows whether it took hold.
-
-        ``deadline`` is in seconds and counts the wait for a connection too. A ``limiter`` of one's own keeps a caller
-        from queueing behind the others. If the call is cancelled or late, the connection is closed under the thread and
-        the transaction ends either way: whether a commit in flight took hold is not known. Raises LogUnavailable,
-        DatabaseUnfit, another LogFailed for what the server refused, and whatever ``fn`` raises. A statement that is
-        ``alone`` the server may still carry out.
+        With ``alone``, each statement is its own transaction, and ``fn`` runs again if an idle connection turns out to
+        be dead. ``deadline`` is in seconds and includes the wait for a connection; with its own ``limiter``, a caller
+        does not queue behind others. If the call is cancelled or late, its connection is closed, and it is unknown
+        whether a pending commit succeeded. Raises LogUnavailable, DatabaseUnfit, another LogFailed for an error of the
+        server, and errors of ``fn``.
         """
         work = self._alone if alone else self._in_transaction
         lease = _Lease()
@@ -127,16 +121,16 @@ class Database:
                     lambda: work(lease, fn, args), abandon_on_cancel=True, limiter=limiter or self._limiter
                 )
         finally:
-            lease.abandon()  # the normal end has nothing left to abandon
+            lease.abandon()  # no effect after a normal end
         raise LogUnavailable(f"the database hung: no answer within {seconds:g} seconds")
 
     def close(self) -> None:
-        """Close the idle connections; those in use close when their calls end. New calls are refused."""
+        """Close idle connections, and busy ones when their calls end; refuse new calls."""
         self._closed = True
         self._drop_idle()
 
     def _in_transaction(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-        """In the worker thread: a connection, a transaction, and the error in our words."""
+        """Run a call in one transaction, in the worker thread."""
         link: _Link | None = None
         try:
             link, _ = self._take(lease, _begin)
@@ -151,9 +145,7 @@ class Database:
                 self._give_back(lease, link)
 
     def _alone(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-        """In the worker thread: a connection without a transaction of ours, unless its settings need one, and the error
-        in our words.
-        """
+        """Run a call without a transaction, unless the connection is shared, in the worker thread."""
 
         def do(link: _Link) -> Result:
             if not is_shared(link.connection):
@@ -171,9 +163,7 @@ class Database:
         return result
 
     def _take(self, lease: "_Lease", first: "Callable[[_Link], Result]") -> "tuple[_Link, Result]":
-        """A connection with which something was done first. An idle one may have died with its server: then a new one
-        is made. One with which it failed is closed.
-        """
+        """Return a connection after ``first`` succeeded on it, and its result. Dead idle connections are replaced."""
         while True:
             idle = self._pop_idle()
             link = idle or self._connect()
@@ -181,10 +171,10 @@ class Database:
             try:
                 return link, first(link)
             except BaseException as error:
-                abandoned = lease.let_go()
+                abandoned = lease.release()
                 link.close()
                 lost = isinstance(error, psycopg.Error) and _is_lost(error, error.sqlstate or "")
-                # If its socket was closed under it, it did not die: nobody waits for another try.
+                # After `abandon` no caller waits for another attempt.
                 if idle is None or abandoned or not lost:
                     raise
                 self._drop_idle()
@@ -202,12 +192,12 @@ class Database:
             link.close()
 
     def _give_back(self, lease: "_Lease", link: "_Link") -> None:
-        """Keep the connection for the next call if it is sound, and close it otherwise."""
+        """Keep the connection for the next call if it is usable, otherwise close it."""
         with suppress(psycopg.Error):  # then its status is not idle, and it is closed below
             if link.connection.info.transaction_status != pq.TransactionStatus.IDLE:
                 link.connection.rollback()
         sound = link.connection.info.transaction_status == pq.TransactionStatus.IDLE
-        abandoned = lease.let_go()
+        abandoned = lease.release()
         with self._lock:
             if sound and not abandoned and not self._closed:
                 self._idle.append(link)
@@ -217,7 +207,7 @@ class Database:
     def _connect(self) -> "_Link":
         connection: Connection = psycopg.connect(
             self._dsn,
-            autocommit=True,  # transactions are begun and ended by hand, so that a dead connection shows at "begin"
+            autocommit=True,  # explicit transactions: a dead connection shows at "begin"
             connect_timeout=self._timeouts.connect,
             fallback_application_name=self.name,
             client_encoding="utf8",
@@ -235,13 +225,12 @@ class Database:
             raise
 
     def _configure(self, connection: Connection) -> bytes:
-        """Set what our statements rely on, whatever the user's database has as its default; return how a transaction
-        begins.
+        """Apply our settings, and return the statement that begins a transaction.
 
-        Behind a pool nothing is set but for one transaction, and no statement is prepared: after it, the server's
-        connection may be another client's. A pool has numbers of its own for the processes of the server.
+        Behind a pool, such as PgBouncer, another client may get the server's connection after each transaction: then
+        settings are local to a transaction, and no statement is prepared. A pool reports its own backend PIDs.
         """
-        # The user may have pgvector in any schema already.
+        # pgvector may be installed in any schema.
         pid, vectors = connection.execute(
             "select pg_backend_pid(), (select nspname from pg_extension join pg_namespace n on n.oid = extnamespace"
             " where extname = 'vector' and nspname <> %s)",
@@ -253,7 +242,7 @@ class Database:
             "idle_in_transaction_session_timeout": sql.Literal(_milliseconds(self._timeouts.idle_in_transaction)),
             "search_path": sql.SQL(", ").join(sql.Identifier(name) for name in (SCHEMA, vectors) if name),
         }
-        # The log reads the streams' versions after it took the lock, and needs to see what came before.
+        # An append reads the versions of streams after it took the lock, and must see earlier commits.
         isolation = sql.SQL("isolation level read committed")
         if pid != connection.info.backend_pid:
             connection.prepare_threshold = None
@@ -270,14 +259,14 @@ def _set(settings: Mapping[str, sql.Composable], scope: Literal["local", "sessio
 
 
 def is_shared(connection: Connection) -> bool:
-    """Whether a pool may give the connection to others after each transaction: then nothing lasts beyond one."""
+    """Whether a pool may lend the connection to others after each transaction."""
     return connection.prepare_threshold is None
 
 
 @contextmanager
-def outside_transactions(connection: Connection, **settings: str) -> Iterator[None]:
-    """Within, there is no transaction, and these settings hold, such as ``statement_timeout``. Where the connection is
-    shared, those of the database do.
+def without_transaction(connection: Connection, **settings: str) -> Iterator[None]:
+    """Leave the transaction and apply settings such as ``statement_timeout``; a shared connection keeps the database's
+    settings.
     """
     connection.commit()
     if is_shared(connection):
@@ -296,8 +285,8 @@ def outside_transactions(connection: Connection, **settings: str) -> Iterator[No
 
 @contextmanager
 def log_in(connection: Connection, role: str, password: str | None) -> Iterator[Connection]:
-    """Another connection to the same database, outside a transaction, as another role; without a ``password``, libpq
-    looks for one itself. Raises LoginRefused.
+    """Open another connection to the same database, without a transaction, as another role. Without a ``password``,
+    libpq looks for one. Raises LoginRefused.
     """
     own = {"user": role, "application_name": role, "client_encoding": "utf8"}
     if password is not None:
@@ -313,7 +302,7 @@ def log_in(connection: Connection, role: str, password: str | None) -> Iterator[
 
 
 def set_password(connection: Connection, role: str, password: str) -> None:
-    """Let a role log in with a password, which reaches the server as a hash alone."""
+    """Set the password of a role; the server receives only its hash."""
     name, word = role.encode(), password.encode()
     verifier = connection.pgconn.encrypt_password(word, name, b"scram-sha-256").decode()
     statement = sql.SQL("alter role {} password {}").format(sql.Identifier(role), sql.Literal(verifier))
@@ -322,7 +311,7 @@ def set_password(connection: Connection, role: str, password: str) -> None:
 
 @contextmanager
 def reword_refusals() -> Iterator[None]:
-    """Within, what the server refuses of a query that a person wrote is told in its own words. Raises BadOption."""
+    """Report errors of a user's query in the server's words. Raises BadOption."""
     try:
         yield
     except pg.QueryCanceled:
@@ -330,14 +319,13 @@ def reword_refusals() -> Iterator[None]:
     except psycopg.Error as error:
         if _is_lost(error, error.sqlstate or ""):
             raise
-        why = error.diag.message_primary or "it is no question"
+        why = error.diag.message_primary or "it is not a query"
         raise BadOption(f"The database refuses the query: {why}.") from None
 
 
 def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list[HalfVector]:
-    """Vectors in the half precision in which they are stored, as parameters for a statement of this connection.
-
-    A connection learns pgvector's types when it first needs them. Raises ValueError for a number beyond half precision.
+    """Vectors in half precision, as parameters for a statement of this connection. Raises ValueError for a number
+    beyond half precision.
     """
     if connection.adapters.types.get("halfvec") is None:
         register_vector(connection)
@@ -346,9 +334,7 @@ def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list
 
 @attrs.frozen(eq=False)
 class _Link:
-    """A connection, a second handle to its socket with which another thread can end its waiting, and how a transaction
-    begins.
-    """
+    """A connection, a second handle of its socket for other threads, and the statement that begins a transaction."""
 
     connection: Connection
     handle: socket.socket
@@ -359,13 +345,13 @@ class _Link:
         self.handle.close()
 
     def interrupt(self) -> None:
-        """Let whoever waits on the connection fail at once. Callable from any thread until it is closed."""
-        with suppress(OSError):  # the other side was faster
+        """Let a thread that waits on the connection fail at once. Callable from any thread."""
+        with suppress(OSError):  # it is closed already
             self.handle.shutdown(socket.SHUT_RDWR)
 
 
 class _Lease:
-    """Which connection a call uses, known to both its thread and its task, so that the task can walk away."""
+    """The connection of a call, known to its thread and its task, so that the task can abandon it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -373,20 +359,20 @@ class _Lease:
         self._abandoned = False
 
     def hold(self, link: _Link) -> None:
-        """In the thread: this is the connection in use."""
+        """Note the connection in use (in the thread)."""
         with self._lock:
             self._link = link
             if self._abandoned:
                 link.interrupt()
 
-    def let_go(self) -> bool:
-        """In the thread: no longer in use. Whether the task walked away in the meantime."""
+    def release(self) -> bool:
+        """Note that it is no longer in use (in the thread); return whether the task abandoned the call."""
         with self._lock:
             self._link = None
             return self._abandoned
 
     def abandon(self) -> None:
-        """In the task: nobody waits for the call any more; it shall end."""
+        """End the call, because no caller waits for it (in the task)."""
         with self._lock:
             self._abandoned = True
             if self._link is not None:
@@ -405,7 +391,7 @@ def _commit(connection: Connection) -> None:
 
 
 def _duplicate(connection: Connection) -> int:
-    # A handle of its own: the number of the original could be another file's by the time that we use it.
+    # A duplicate stays valid if the original is closed and its number reused.
     return socket.dup(connection.fileno())
 
 
@@ -461,8 +447,8 @@ _DAMAGED = {"XX001": "a page of its files is torn", "XX002": "an index does not 
 
 
 def _raise_as_ours(error: psycopg.Error) -> NoReturn:
-    """Say in one sentence what is wrong. Only words that cannot quote stored content are taken over."""
-    # What the server says while it refuses a connection comes without its code.
+    """Raise our error with one sentence that cannot quote stored content."""
+    # An error while connecting has no code.
     state = error.sqlstate or (_DISK_FULL if os.strerror(errno.ENOSPC) in str(error) else "")
     if state in _FULL:
         raise LogUnavailable(f"the database is full: {_FULL[state]}") from error
@@ -477,18 +463,18 @@ def _raise_as_ours(error: psycopg.Error) -> NoReturn:
     if isinstance(error, pg.ConnectionTimeout):
         raise LogUnavailable("the database hung: it did not take the connection in time") from error
     if _is_lost(error, state):
-        # A server that refuses a connection says why in its own language and without a code; psycopg's words precede.
+        # A refused connection has no code and a message in the server's language after psycopg's words.
         refused = not state and str(error).startswith("connection failed")
         advice = "; where dsn is set, check it, and create a missing database with `createdb NAME`" if refused else ""
         raise LogUnavailable(f"the database is away: {_first_line(error)}{advice}") from error
-    # The server's text may quote a value: leave it out, and the chain with it.
+    # The server's text may quote a value.
     raise LogFailed(f"the database refused a statement: {type(error).__name__} ({state or 'no code'})") from None
 
 
 def _is_lost(error: psycopg.Error, state: str) -> bool:
     if state:
         return state.startswith(("08", "57P", "58"))
-    # Without a code it was libpq that noticed, not the server.
+    # libpq's own errors have no code.
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 

@@ -1,4 +1,4 @@
-"""The directory of sessions in PostgreSQL: modes as the log has them, agents and forks as the projection has them."""
+"""The directory of sessions in PostgreSQL: modes from the log, agents and forks from the projection."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -25,9 +25,8 @@ where originator_id = %s and topic = any(%s) order by originator_version
 
 
 class PostgresDirectory:
-    """See session.directory.Directory. All counts from its commit on: the projection is brought up before it is asked,
-    and waits for no worker. It is asked about what is new to a process, once for each. What its tables cannot tell is
-    not taken for a no: each call raises LogFailed then.
+    """See session.directory.Directory. A call brings the projection up to date first, and raises LogFailed if that is
+    impossible.
     """
 
     def __init__(self, database: Database, codec: EventCodec, event_log: Tail) -> None:
@@ -59,7 +58,7 @@ class PostgresDirectory:
         except LogUnavailable:
             raise
         except LogFailed:
-            return ()  # the projection was not made yet
+            return ()  # the projection does not exist yet
 
     def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
         rows = connection.execute(_SELECT, (stream, names), binary=True)

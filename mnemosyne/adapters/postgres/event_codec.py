@@ -1,7 +1,7 @@
-"""Events as they are stored: a stable name with its version, and JSON.
+"""Stored events: a permanent name with a version, and JSON.
 
-A stored name is ours and for ever: ``session.started.v1``. Renaming a class is free, for names, and tags of union
-members, are data. Changing a field is a new name and an upcast from the old one::
+Names such as ``session.started.v1`` and tags of union members are data, so a class can be renamed. A changed field
+needs a new name and an upcast from the old one::
 
     codec = EventCodec(
         names={"session.started.v2": SessionStarted},
@@ -9,10 +9,8 @@ members, are data. Changing a field is a new name and an upcast from the old one
     )
 
 The stored JSON is ``{"data": {...}, "correlation": ..., "causation": ...}``. Bytes are base64url without padding, UUIDs
-and enums their usual text, a member of a union of classes carries its tag under ``kind``. Reading runs the classes' own
-validators and takes nothing on trust: types are not coerced, and **unknown fields are refused**, not ignored. A name
-fixes the shape, so a field too many can only mean a writer that changed the shape under an old name, or damage;
-ignoring it would drop recorded facts without a word.
+and enums their usual text; a member of a union of classes has its tag under ``kind``. Decoding runs the validators of
+the classes, coerces no types, and **refuses unknown fields**: they mean damage, or a changed shape under an old name.
 """
 
 import base64
@@ -44,7 +42,7 @@ _TAG_KEY = "kind"
 
 
 class EventCodec:
-    """Turns envelopes into (stored name, JSON bytes) and back. It keeps no state, so threads may share one."""
+    """Converts envelopes to (stored name, JSON bytes) and back. Threads may share one."""
 
     def __init__(
         self,
@@ -52,10 +50,10 @@ class EventCodec:
         upcasts: Mapping[str, Upcast] | None = None,
         tags: Mapping[str, type] | None = None,
     ) -> None:
-        """Check the registry. What turns a class into JSON is built when it is first needed, or by ``prepare``.
+        """Check the registry; converters of classes are built on first use, or by ``prepare``.
 
         ``names`` maps each current stored name to its class, ``upcasts`` each old name to its successor, ``tags`` a
-        stable tag to each class that stands in a union with others. Raises ValueError if they do not fit together.
+        stable tag to each class in a union. Raises ValueError if they are inconsistent.
         """
         self._classes = dict(names)
         self._upcasts = dict(upcasts or {})
@@ -65,22 +63,18 @@ class EventCodec:
         self._converter = _make_converter(self._tags, explain=False)
 
     def prepare(self) -> None:
-        """Build all now, so that no turn waits for it, and a class that cannot be stored fails at start.
-
-        Raises ValueError for such a class.
-        """
+        """Build all converters at start. Raises ValueError for a class that cannot be stored."""
         for cls in self._classes.values():
             self._converter.get_structure_hook(cls)
             self._converter.get_unstructure_hook(cls)
 
     def names_of(self, classes: Collection[type]) -> list[str]:
-        """Every stored name, old ones among them, of which an event of these classes is read."""
+        """All stored names of these classes, old ones included."""
         return [name for name in (*self._classes, *self._upcasts) if self._classes[self._current_name(name)] in classes]
 
     def encode(self, envelope: Envelope[object]) -> tuple[str, bytes]:
-        """The stored name and the stored JSON.
-
-        Raises ValueError for an event that nobody registered or that JSON cannot hold.
+        """Return the stored name and the JSON. Raises ValueError for an unregistered event or a value that JSON cannot
+        hold.
         """
         cls = type(envelope.event)
         name = self._names.get(cls)
@@ -97,7 +91,7 @@ class EventCodec:
             raise ValueError(f"{name} cannot be stored: {error}") from None
 
     def decode(self, name: str, state: bytes) -> Envelope[Any]:
-        """The envelope that was stored, upcast to today's class. Raises UnknownEvent; its message names no content."""
+        """Decode an envelope, upcast to the current class. Raises UnknownEvent, without content in its message."""
         current = self._current_name(name or "")  # the column allows null
         try:
             stored = orjson.loads(state)
@@ -107,7 +101,7 @@ class EventCodec:
         return Envelope(self._structure(current, self._upcast(name, data)), correlation, causation)
 
     def decode_anyway(self, name: str, state: bytes) -> Envelope[Any]:
-        """The same; of ``UnreadableEvent`` where that cannot be, so that one event does not hide the others."""
+        """The same, but an ``UnreadableEvent`` instead of an error."""
         try:
             return self.decode(name, state)
         except UnknownEvent as error:
@@ -127,7 +121,6 @@ class EventCodec:
             try:
                 data = upcast(data)
             except Exception as error:
-                # Chaining would quote stored values.
                 raise UnknownEvent(f"a stored {name} cannot become {newer}: {type(error).__name__}") from None
             name = newer
         return data
@@ -137,14 +130,14 @@ class EventCodec:
         try:
             return self._converter.structure(data, cls)
         except Exception:
-            # The original would quote stored values; the reason is rebuilt from field names alone.
+            # The original error quotes stored values; the reason names only fields.
             raise UnknownEvent(
                 f"a stored {name} does not have the shape of that name: {self._reason(data, cls)}"
             ) from None
 
     def _reason(self, data: Data, cls: type) -> str:
         try:
-            # Slow, but it knows which field was wrong.
+            # This slow converter reports the field.
             _make_converter(self._tags, explain=True).structure(data, cls)
         except Exception as error:
             reasons = transform_error(error, format_exception=lambda inner, _type: type(inner).__name__)
@@ -225,10 +218,10 @@ def _make_converter(tags: Mapping[str, type], *, explain: bool) -> Converter:
 
 def _exactly(primitive: type) -> Callable[[Any, Any], Any]:
     def structure(value: Any, cls: Any) -> Any:
-        # type(), not isinstance: True is no number here.
+        # type(), not isinstance: True is not a number here.
         if type(value) is not primitive:
             raise TypeError(f"{primitive.__name__} needed")
-        return value if cls is primitive else cls(value)  # an enum of numbers comes here, too
+        return value if cls is primitive else cls(value)  # also an IntEnum
 
     return structure
 
@@ -264,7 +257,7 @@ def _is_set(cls: Any) -> bool:
 
 
 def _unstructure_set(converter: Converter, cls: Any) -> Callable[[Any], list[Any]]:
-    """Sorted, because the order of a set of strings changes from process to process and golden files must not."""
+    """Sort the members: the order of a set differs between processes."""
     (member,) = typing.get_args(cls)
     hook = converter.get_unstructure_hook(member)
 
@@ -286,14 +279,14 @@ def _is_union_of_classes(cls: Any) -> bool:
 
 
 def _classes_by_tag(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
-    """The members of ``union`` by tag. Raises ValueError for a member without a tag of its own."""
+    """The members of ``union`` by tag. Raises ValueError for a member without a tag."""
     by_class = {cls: tag for tag, cls in tags.items()}
     members: dict[str, type] = {}
     for member in _classes_of_union(union):
         if not attrs.has(member) or member not in by_class:
-            raise ValueError(f"{member!r} stands in a union and needs a tag: EventCodec(tags={{'its tag': the class}})")
+            raise ValueError(f"{member!r} is in a union and needs a tag: EventCodec(tags={{'its tag': the class}})")
         if _TAG_KEY in attrs.fields_dict(member):
-            raise ValueError(f"{member!r} stands in a union, where the field {_TAG_KEY!r} is taken by the tag")
+            raise ValueError(f"{member!r} is in a union, where the field {_TAG_KEY!r} is taken by the tag")
         members[by_class[member]] = member
     return members
 

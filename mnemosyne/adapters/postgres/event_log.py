@@ -1,4 +1,4 @@
-"""The event log in PostgreSQL: the recorder of sessions (recorder.py), and a commit that takes many of them at once."""
+"""The event log in PostgreSQL: reads, and group commits through the recorder (recorder.py)."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,31 +29,27 @@ from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.domain.session.events import EventLost, SessionForgotten, SessionStarted, names_of
 from mnemosyne.errors import LogFailed
 
-# As many rows as one read takes into memory at once.
+# Rows of one read.
 _PAGE = 1_000
 
-# A session's events are read, and what is left of them is written, at once.
 _FORGETTING_SECONDS = 120.0
 
-# Measuring every stream reads all of both tables.
 _MEASURING_SECONDS = 3600.0
 
 HELD_EVENTS = 50_000
-"""Of all streams together; a longer one is held alone."""
+"""Cached events of all streams; a single stream may be longer."""
 
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""A stream's whole id."""
+"""A complete id of a stream."""
 
 
 class PostgresEventLog:
-    """The log in a prepared ``Database`` (ports.EventLog), and what the journal commits to (batches.Committer)."""
+    """The log in a prepared ``Database`` (ports.EventLog, batches.Committer)."""
 
     def __init__(
         self, database: Database, codec: EventCodec, *, tenant: str | None = None, commit_deadline: float = 30.0
     ) -> None:
-        """``tenant`` is the one whose sessions are listed, None for all. ``commit_deadline`` is how long one commit may
-        take, in seconds, before the database counts as hung.
-        """
+        """``tenant`` limits the listed sessions, None lists all. ``commit_deadline`` is in seconds."""
         self._database = database
         self._codec = codec
         self._mapper = EventMapper(codec)
@@ -62,24 +58,24 @@ class PostgresEventLog:
         self._tenant = tenant
         self._deadline = commit_deadline
         self._lost = codec.names_of((EventLost,))
-        # Readers may keep every connection busy; the one writer never queues behind them.
+        # The writer does not queue behind readers.
         self._writer = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """See batches.Committer. A conflict costs a second transaction, with the appends that fit."""
+        """See batches.Committer. A conflict costs a second transaction with the appends that fit."""
         errors: dict[int, LogFailed] = {}
         position = 0
-        left = list(range(len(batch)))
-        while left:
-            some = [batch[index] for index in left]
+        pending = list(range(len(batch)))
+        while pending:
+            some = [batch[index] for index in pending]
             try:
                 position = await self._append(some)
                 break
             except IntegrityError:
                 found = await self._database.run(self._assess, some, deadline=self._deadline, limiter=self._writer)
-                errors |= {left[place]: error for place, error in found.conflicts.items()}
-                left = [left[place] for place in found.fits]
-                if found.durable and not left:
+                errors |= {pending[place]: error for place, error in found.conflicts.items()}
+                pending = [pending[place] for place in found.fits]
+                if found.durable and not pending:
                     position = await self.last_position()
         return Committed(tuple(errors.get(index) for index in range(len(batch))), position)
 
@@ -104,7 +100,7 @@ class PostgresEventLog:
         return await self._database.run(self._firsts, "")
 
     async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Of each stream it reads back to the event that it finds."""
+        """See ports.EventLog."""
         return await self._database.run(self._pick_last, self._codec.names_of(classes))
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
@@ -116,15 +112,15 @@ class PostgresEventLog:
         return await self._database.run(_knowledge_streams)
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
-        """See ports.EventLog. For every stream it reads both tables whole."""
+        """See ports.EventLog. Without a stream it reads both tables completely."""
         return await self._database.run(_sizes, stream, deadline=_MEASURING_SECONDS)
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
-        """See ports.EventLog. The old bytes leave the disk with the next vacuum."""
+        """See ports.EventLog. A vacuum removes the old bytes from the disk."""
         return await self._database.run(self._forget, stream, redacted, deadline=_FORGETTING_SECONDS)
 
     async def version(self, stream: UUID) -> int:
-        """The version of a stream's last event; 0 where it has none."""
+        """The version of a stream's last event; 0 for an unknown stream."""
         return (await self._database.run(_versions, (stream,), alone=True)).get(stream, 0)
 
     async def last_position(self) -> int:
@@ -132,7 +128,7 @@ class PostgresEventLog:
         return await self._database.run(last_position)
 
     async def _append(self, batch: Sequence[EncodedAppend]) -> int:
-        """All of the batch, or raise IntegrityError; the last position."""
+        """Append all of the batch, or raise IntegrityError; return the last position."""
         heads = _heads(batch)
         small = sum(len(content.data) for append in batch for content in append.contents) <= STATEMENT_BYTES
         return await self._database.run(
@@ -140,7 +136,7 @@ class PostgresEventLog:
         )
 
     def _append_all(self, connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
-        """In the worker thread: all of the batch; the last position. Hashing and compressing come before any lock."""
+        """Append all of the batch; return the last position. Hashing and compression precede any lock."""
         *parts, last = slices(pack_contents(batch))
         with self._datastore.lend(connection):
             for part in parts:
@@ -151,7 +147,7 @@ class PostgresEventLog:
         return positions[-1]
 
     def _assess(self, connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
-        """How a batch that does not fit meets the log."""
+        """Compare a batch that does not fit with the log."""
         versions = _versions(connection, {append.stream for append in batch})
         with self._datastore.lend(connection):
             return assess(batch, versions, self._is_stored)
@@ -173,7 +169,7 @@ class PostgresEventLog:
     def _find(
         self, connection: Connection, stream: UUID, column: LiteralString, values: Sequence[object]
     ) -> list[Recorded[Any]]:
-        """The events of a stream that have one of these values in a column, in order."""
+        """The events of a stream with one of these values in a column, in order."""
         with self._datastore.lend(connection):
             found = self._recorder.select_where(stream, column + " = any(%s) order by originator_version", (values,))
         return [*map(self._mapper.to_domain_event, found)]
@@ -186,10 +182,10 @@ class PostgresEventLog:
         return [*starmap(self._mapper.to_readable_event, rows)]
 
     def _firsts(self, connection: Connection, beginning: str) -> list[Recorded[Any]]:
-        """The first event of each of our sessions whose id begins so, including those that cannot be read."""
+        """The first event of each session of the tenant whose id has the prefix, unreadable ones included."""
         begins: LiteralString = "starts_with(first.originator_id::text, %s)"
         asked: str | UUID = beginning
-        if _ID.fullmatch(beginning):  # to compare it as a text would read the first event of every session
+        if _ID.fullmatch(beginning):  # a comparison as text reads the first event of every session
             begins, asked = "first.originator_id = %s", UUID(beginning)
         rows = connection.execute(_FIRST.format(begins), (*_STARTS, list(NO_SESSIONS), asked), binary=True)
         first = starmap(self._mapper.to_readable_event, rows)
@@ -202,12 +198,12 @@ class PostgresEventLog:
         return [*starmap(self._mapper.to_readable_event, read_tail(connection, after, limit))]
 
     def _forget(self, connection: Connection, stream: UUID, redacted: Callable[[Any], object]) -> int:
-        """Content before events, as commits do it, so that neither waits for the other in a circle."""
+        """Erase contents before events, the order of commits, which avoids deadlocks."""
         hold_sessions(connection, (stream,), "update")
         rows = connection.execute(SELECT + "originator_id = %s order by originator_version", (stream,), binary=True)
         changed = list(self._find_redactions(starmap(self._mapper.to_readable_event, rows), redacted))
         erased = erase_contents(connection, stream)
-        _erase_index(connection, stream)  # words and vectors tell what was said
+        _erase_index(connection, stream)  # words and vectors reveal content
         connection.execute(
             "update mnemosyne.stored_events as held set topic = new.topic, state = new.state"
             " from unnest(%b::bigint[], %b::text[], %b::bytea[]) as new (version, topic, state)"
@@ -219,13 +215,13 @@ class PostgresEventLog:
                 stream,
             ),
         )
-        _doubt(connection, stream, [each.originator_version for each in changed if each.topic in self._lost])
+        _record_losses(connection, stream, [each.originator_version for each in changed if each.topic in self._lost])
         return erased
 
     def _find_redactions(
         self, recorded: Iterable[Recorded[Any]], redacted: Callable[[Any], object]
     ) -> Iterator[StoredEvent]:
-        """What replaces each event of which something is to be taken away."""
+        """The redacted events that replace others."""
         for each in recorded:
             event = redacted(each.envelope.event)
             if event != each.envelope.event:
@@ -234,9 +230,8 @@ class PostgresEventLog:
 
 
 class CachedEventLog(PostgresEventLog):
-    """The same log. Of a stream that is read whole once more, only what came since is asked of the database, with the
-    last event known before: if that is another one, or the session was forgotten, all is read anew. What an erasing
-    that was cut short has taken away is noticed once it is done again.
+    """The log with a cache of whole streams. A second read fetches only new events and the last cached one: if that
+    changed, or the session was forgotten, it reads all. It notices an interrupted erasure once that is repeated.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -248,14 +243,14 @@ class CachedEventLog(PostgresEventLog):
         """See ports.EventLog. Also raises UnknownEvent."""
         if after or upto is not None:
             return await super().read(stream, after=after, upto=upto)
-        events = await self._go_on(stream) or await super().read(stream)
+        events = await self._read_more(stream) or await super().read(stream)
         if _was_forgotten(events):
             self._held.pop(stream)
             return events
         return self._held.put(stream, events)
 
-    async def _go_on(self, stream: UUID) -> Sequence[Recorded[Any]]:
-        """What is held of a stream with what came since; nothing where it is not held, or not what it was."""
+    async def _read_more(self, stream: UUID) -> Sequence[Recorded[Any]]:
+        """The cached events of a stream with the new ones; empty if there are none or they changed."""
         held = self._held.get(stream)
         if not held:
             return ()
@@ -264,15 +259,15 @@ class CachedEventLog(PostgresEventLog):
 
 
 _FIRST: LiteralString = (
-    "select first.originator_id, first.originator_version, coalesce(anew.topic, first.topic),"
-    " coalesce(anew.state, first.state), first.notification_id"
+    "select first.originator_id, first.originator_version, coalesce(later.topic, first.topic),"
+    " coalesce(later.state, first.state), first.notification_id"
     " from mnemosyne.stored_events as first left join lateral ("
     " select topic, state from mnemosyne.stored_events where originator_id = first.originator_id and topic = %s"
-    " order by originator_version limit 1) as anew on first.topic = %s"
+    " order by originator_version limit 1) as later on first.topic = %s"
     " where first.originator_version = 1 and coalesce(first.topic, '') <> all(%s) and {}"
     " order by first.notification_id"
 )
-"""One whose first event was lost with its session may have begun anew since."""
+"""A session that lost its first event may have started again."""
 _LAST: LiteralString = """
 select stream, originator_version, topic, state, notification_id
 from unnest(%s::uuid[]) with ordinality as began (stream, place) cross join lateral (
@@ -283,13 +278,13 @@ order by place
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:
-    """Take a session out of the index of objects."""
+    """Delete a session from the index of objects."""
     for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
         connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
 
 
-def _doubt(connection: Connection, stream: UUID, versions: Sequence[int]) -> None:
-    """Have every read model be made anew: what it took in of these events while they could be read is so no more."""
+def _record_losses(connection: Connection, stream: UUID, versions: Sequence[int]) -> None:
+    """Mark lost events in every projection, so that it is rebuilt without them."""
     connection.execute(
         "insert into mnemosyne.set_aside (name, side, stream, version, position, why)"
         " select name, side, originator_id, originator_version, notification_id, 'it was erased'"
@@ -300,19 +295,19 @@ def _doubt(connection: Connection, stream: UUID, versions: Sequence[int]) -> Non
 
 
 def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
-    """The version that each stream must be at. Raises IntegrityError where an append does not follow the last."""
+    """The expected version of each stream. Raises IntegrityError if an append does not follow the last."""
     heads: dict[UUID, int] = {}
     now: dict[UUID, int] = {}
     for append in batch:
         heads.setdefault(append.stream, append.expected)
         if now.get(append.stream, append.expected) != append.expected:
-            raise IntegrityError("an append does not go on from the last one")
+            raise IntegrityError("an append does not follow the last one")
         now[append.stream] = append.version
     return heads
 
 
 def _versions(connection: Connection, streams: Collection[UUID]) -> dict[UUID, int]:
-    """The versions that streams are at; without those that have no event."""
+    """The versions of streams that have events."""
     rows = connection.execute(
         "select stream, (select max(originator_version) from mnemosyne.stored_events where originator_id = stream)"
         " from unnest(%b::uuid[]) as wanted (stream)",
@@ -322,10 +317,10 @@ def _versions(connection: Connection, streams: Collection[UUID]) -> dict[UUID, i
 
 
 _STARTS = (*names_of(SessionStarted), *names_of(EventLost))
-"""The stored names of a session's start, and of what stands in the place of one that was lost."""
+"""The stored names of a session's start and of its replacement if that was lost."""
 
 NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
-"""With what a stream may begin that is no session: an operator's, and those of what is known beyond sessions."""
+"""The first events of streams that are not sessions: an operator's, and memory."""
 
 
 def _knowledge_streams(connection: Connection) -> list[UUID]:
@@ -340,7 +335,7 @@ def _knowledge_streams(connection: Connection) -> list[UUID]:
 
 def _sizes(connection: Connection, stream: UUID | None) -> dict[UUID, StreamSizes]:
     found: dict[UUID, StreamSizes] = {}
-    connection.execute("set local statement_timeout = 0")  # of all streams, it is as long as the log
+    connection.execute("set local statement_timeout = 0")  # all streams take long
     for owner, events, size in connection.execute(
         "select originator_id, count(*), sum(octet_length(state))::bigint from mnemosyne.stored_events"
         " where %(stream)s::uuid is null or originator_id = %(stream)s group by originator_id",

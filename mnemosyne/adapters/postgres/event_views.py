@@ -1,9 +1,7 @@
-"""Events for those who look at few of their fields: projections.
+"""Lazily decoded events for projections, which read few fields.
 
-Most of an event is of no interest to a projection: recipes, hashes, chains. To decode and to check all of it takes
-several times as long as everything else that a projection does. So here an event is a view of its stored JSON, of the
-event's own class, that decodes a field whenever it is asked for it. What nobody looks at is not checked; checking whole
-sessions is the business of ``mnemosyne verify``.
+Decoding whole events would dominate the time of a projection. A view is an instance of a subclass of the event's class
+that decodes a field on access; other fields are not validated (``mnemosyne verify`` does that).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +19,11 @@ from mnemosyne.adapters.postgres.tail import last_position, read_tail
 from mnemosyne.domain.ports import Recorded
 
 _AS_JSON = (str, int, bool, str | None, int | None, bool | None)
-"""Types that JSON holds as they are."""
+"""Types that JSON stores unchanged."""
 
 
 class ViewedLog:
-    """The log of a prepared ``Database``, to be followed (projections.Tail); its events are views."""
+    """The log of a prepared ``Database`` with views as events (projections.Tail)."""
 
     def __init__(self, database: Database, views: "EventViews") -> None:
         self._database = database
@@ -44,7 +42,7 @@ class ViewedLog:
 
 
 class EventViews(EventCodec):
-    """A codec that knows the same names and writes the same, and whose reading yields views."""
+    """A codec that decodes events to views."""
 
     def __init__(self, names: Mapping[str, type], *args: Any) -> None:
         """See EventCodec."""
@@ -58,7 +56,7 @@ class EventViews(EventCodec):
         return make(data)
 
     def _maker(self, cls: type) -> Callable[[Data], object]:
-        """What makes a view of an event of this class."""
+        """A function that makes a view of this class."""
         members: dict[str, Any] = {"__slots__": ("_data",), "__doc__": cls.__doc__, "__module__": cls.__module__}
         for field in attrs.fields(cls):
             members[field.name] = property(self._reader(field.name, field.type))
@@ -86,7 +84,7 @@ class EventViews(EventCodec):
 
 
 def _enum_members(kind: Any) -> dict[Any, Enum | None] | None:
-    """The members of an enum by value, and None where that may stand too; None for what is no enum."""
+    """The members of an (optional) enum by value; None for another type."""
     *rest, last = get_args(kind) or (kind,)
     enums = [each for each in (*rest, last) if isinstance(each, type) and issubclass(each, Enum)]
     others = [each for each in (*rest, last) if each not in enums]
@@ -97,7 +95,7 @@ def _enum_members(kind: Any) -> dict[Any, Enum | None] | None:
 
 
 class _Decoded(Sequence[Any]):
-    """A tuple of values that are decoded one by one, when they are asked for."""
+    """A sequence whose values are decoded on access."""
 
     def __init__(self, values: list[Any], decode: Callable[[Any], Any]) -> None:
         self._values = values

@@ -1,9 +1,8 @@
-"""Group commit: one task commits the appends of all sessions, many in one transaction, in the order in which they came.
+"""Group commit: one task commits the appends of all sessions in the order of their arrival, many in one transaction.
 
-The way to be fast is few transactions with much in each: while one commits, the next gathers, and what nobody waits for
-waits a moment for company. Other processes append beside it. While the database is away, the queue keeps what came,
-up to a bound in bytes, and nobody is told anything: a caller puts its own deadline around ``Ticket.durable`` and may go
-on, and the append still becomes durable, in its order, when the database is back.
+While one batch commits, the next gathers; an append that may wait is delayed a moment to share a transaction. Other
+processes append concurrently. During an outage the queue keeps appends up to a limit in bytes: a caller puts its own
+deadline around ``Ticket.durable``, and the append becomes durable when the database is back.
 """
 
 import logging
@@ -34,27 +33,25 @@ MIB = 1024 * 1024
 
 @attrs.frozen(kw_only=True)
 class JournalLimits:
-    """The journal's bounds: bytes waiting in all, bytes in one transaction (one append may be larger), seconds."""
+    """Limits in bytes and seconds. A single append may exceed ``batch_bytes``."""
 
     pending_bytes: int = 64 * MIB
     batch_bytes: int = 8 * MIB
     first_pause: float = 0.05
-    """How long to wait before the first retry, in seconds; it doubles up to ``longest_pause``."""
+    """The pause before the first retry; it doubles up to ``longest_pause``."""
     longest_pause: float = 2.0
     give_up: float = math.inf
-    """After how many seconds without the database what waits fails: a command must end, a server keeps trying."""
+    """The length of an outage after which queued appends fail: a command must end, a server keeps trying."""
     first_commit: float = 0.6
-    """How long a commit is assumed to take before one has ended, in seconds: a database may be slow from the start."""
+    """The assumed duration of a commit before the first one has ended."""
     longest_commit: float = 10.0
-    """After how long a commit under way means that the database hangs, in seconds."""
+    """The duration after which a commit means that the database hangs."""
     batch_delay: float = 0.25
-    """How long an append that may wait does so for others to commit with, in seconds: a turn in which that much happens
-    commits twice instead of four times.
-    """
+    """The delay of an append that may wait, so that a turn commits twice instead of four times."""
 
 
 class LogProgress:
-    """The last position committed here, and a way to wait for a later one (ports.Progress)."""
+    """The last committed position (ports.Progress)."""
 
     def __init__(self) -> None:
         self._position = 0
@@ -70,7 +67,7 @@ class LogProgress:
         return self._position
 
     def advance(self, position: int) -> None:
-        """Note a commit and wake those who wait."""
+        """Set the position after a commit and wake waiting tasks."""
         if position > self._position:
             self._position = position
             self._moved.set()
@@ -78,18 +75,18 @@ class LogProgress:
 
 
 class JournalTicket:
-    """One append on its way (ports.Ticket)."""
+    """A submitted append (ports.Ticket)."""
 
     def __init__(
         self,
         prepared: EncodedAppend,
-        told: Callable[[LogFailed | None], None] = lambda error: None,
+        on_settled: Callable[[LogFailed | None], None] = lambda error: None,
         due: float = 0.0,
     ) -> None:
         self.prepared = prepared
         self.due = due
-        """From when on the database keeps it waiting, in trio's time."""
-        self._told = told
+        """The time from which it waits for the database, in trio's clock."""
+        self._on_settled = on_settled
         self._settled = trio.Event()
         self._error: LogFailed | None = None
 
@@ -104,28 +101,26 @@ class JournalTicket:
     async def durable(self) -> int:
         await self._settled.wait()
         if self._error is not None:
-            # A new one for each waiter: a shared exception would gather everyone's tracebacks.
+            # A shared exception would collect the tracebacks of all waiters.
             raise type(self._error)(*self._error.args)
         return self.version
 
     def settle(self, error: LogFailed | None) -> None:
-        """The outcome is known: durable (None), or failed."""
+        """Set the outcome: durable (None), or failed."""
         self._error = error
         self._settled.set()
-        self._told(error)
+        self._on_settled(error)
 
 
 Outcomes = Callable[[Append, int, float, LogFailed | None], None]
-"""Hears what became of each append: its size in bytes, how many seconds the database kept it waiting, and the error if
-it did not become durable.
+"""Receives the outcome of each append: its size in bytes, the seconds that it waited for the database, and the error if
+it is not durable.
 """
 
 
 @attrs.frozen
 class WaitingAppends:
-    """What has still to be written, and for how many seconds the first of it has waited for the database; 0 where
-    nothing does.
-    """
+    """The queue, and the seconds that its first append has waited for the database; 0 if empty."""
 
     appends: int
     bytes: int
@@ -133,21 +128,21 @@ class WaitingAppends:
 
 
 class GroupJournal:
-    """The journal of a process (ports.Journal). ``run`` is its one task; without it nothing is committed."""
+    """The journal of a process (ports.Journal). Its task ``run`` does the commits."""
 
     def __init__(
         self,
         committer: Committer,
         codec: EventCodec,
         limits: JournalLimits | None = None,
-        told: Outcomes = lambda append, size, seconds, error: None,
+        on_outcome: Outcomes = lambda append, size, seconds, error: None,
     ) -> None:
         self._committer = committer
         self._codec = codec
         self._limits = limits or JournalLimits()
-        self._told = told
+        self._on_outcome = on_outcome
         self._committed = LogProgress()
-        # The batch being committed stays at the head until its outcome is known.
+        # A batch stays at the head while it is committed.
         self._pending: deque[JournalTicket] = deque()
         self._pending_bytes = 0
         self._wake = trio.Event()
@@ -155,7 +150,7 @@ class GroupJournal:
         self._stopped = trio.Event()
         self._running = False
         self._scope = trio.CancelScope()
-        # How many appends at the head are to be committed one by one, after the database refused them together.
+        # The number of appends at the head to commit one by one, after the database refused them together.
         self._one_by_one = 0
         self._pauses = self._backoff()
         self._away_since: float | None = None
@@ -165,7 +160,7 @@ class GroupJournal:
 
     @property
     def committed(self) -> LogProgress:
-        """What this process has made durable so far."""
+        """The progress of this process's commits."""
         return self._committed
 
     @property
@@ -177,13 +172,13 @@ class GroupJournal:
 
     @property
     def waiting(self) -> WaitingAppends:
-        """What is queued now."""
+        """The current queue."""
         seconds = trio.current_time() - self._pending[0].due if self._pending else 0.0
         return WaitingAppends(len(self._pending), self._pending_bytes, max(0.0, seconds))
 
     @property
     def problem(self) -> str | None:
-        """The last reason why something was not written at once; None if there was none."""
+        """The last error of a commit; None if there was none."""
         return self._last_error
 
     def submit(self, append: Append) -> JournalTicket:
@@ -191,27 +186,27 @@ class GroupJournal:
             raise LogUnavailable("the journal has stopped: the application is shutting down")
         prepared = prepare(append, self._codec)
         weight = prepared.weight
-        # An empty queue takes an append of any size, or one larger than the bound could never be written.
+        # An empty queue takes an append of any size; a larger one could never be written otherwise.
         if self._pending and self._pending_bytes + weight > self._limits.pending_bytes:
             raise LogUnavailable(
                 f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
                 f"and {self._limits.pending_bytes} are allowed to"
             )
         due = trio.current_time() + (self._limits.batch_delay if append.may_wait else 0.0)
-        ticket = JournalTicket(prepared, partial(self._tell, append, prepared.size, due), due)
+        ticket = JournalTicket(prepared, partial(self._report, append, prepared.size, due), due)
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()
         return ticket
 
-    def _tell(self, append: Append, size: int, due: float, error: LogFailed | None) -> None:
-        self._told(append, size, max(0.0, trio.current_time() - due), error)
+    def _report(self, append: Append, size: int, due: float, error: LogFailed | None) -> None:
+        self._on_outcome(append, size, max(0.0, trio.current_time() - due), error)
 
     async def append(self, append: Append) -> int:
         return await self.submit(append).durable()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Commit what is submitted until ``close``. What is left when it ends fails with LogUnavailable."""
+        """Commit submitted appends until ``close``; then the rest fails with LogUnavailable."""
         self._running = True
         try:
             with self._scope:
@@ -222,9 +217,9 @@ class GroupJournal:
             self._stop()
 
     async def close(self, within: float) -> None:
-        """Take no more, write what is queued for up to ``within`` seconds, stop; what could not be written is logged.
+        """Refuse new appends, write the queue for up to ``within`` seconds, stop, and log unwritten appends.
 
-        An append that was being committed at the end counts as unwritten; it may still have become durable.
+        An append whose commit is interrupted counts as unwritten, although it may be durable.
         """
         self._closing.set()
         self._wake.set()
@@ -236,8 +231,8 @@ class GroupJournal:
         self._stop()
 
     async def _has_work(self) -> bool:
-        """Wait until something is to be committed; False once the journal is closing and nothing is queued."""
-        while (due := min((each.due for each in self._pending), default=math.inf)) > trio.current_time():
+        """Wait for work; return False if the journal is closing and the queue is empty."""
+        while (due := min((ticket.due for ticket in self._pending), default=math.inf)) > trio.current_time():
             if self._closing.is_set():
                 return bool(self._pending)
             self._wake = trio.Event()
@@ -246,22 +241,22 @@ class GroupJournal:
         return True
 
     async def _commit_next(self) -> None:
-        """Try to commit the head of the queue; it leaves the queue only when its outcome is known."""
+        """Try to commit the head of the queue, which stays there until its outcome is known."""
         batch = self._next_batch()
         self._commit_began = trio.current_time()
         try:
             outcome = await self._committer.commit([ticket.prepared for ticket in batch])
         except LogUnavailable as error:
-            await self._wait_for_the_database(error)
+            await self._pause(error)
         except LogFailed as error:
             self._isolate(batch, error)
         except Exception as error:
-            # A bug, most likely ours, must not end the journal and with it every session.
-            logger.exception("A commit failed in a way that nobody expected.")
+            # A bug must not end the journal of all sessions.
+            logger.exception("A commit failed unexpectedly.")
             self._isolate(batch, LogFailed(f"the append could not be written: {type(error).__name__}"))
         else:
             self._last_commit_seconds = trio.current_time() - self._commit_began
-            self._come_back()
+            self._note_success()
             self._settle(batch, outcome)
         finally:
             self._commit_began = None
@@ -279,34 +274,34 @@ class GroupJournal:
         return batch
 
     def _settle(self, batch: Sequence[JournalTicket], outcome: Committed) -> None:
-        # Readers that wake must find the events; they are durable by now, whoever waits for them.
+        # First wake the readers: the events are durable.
         self._committed.advance(outcome.position)
         for ticket, error in zip(batch, outcome.errors, strict=True):
-            self._leave_queue(ticket)
+            self._dequeue(ticket)
             ticket.settle(error)
         for ticket, error in zip(batch, outcome.errors, strict=True):
             if error is not None:
-                self._fail_those_that_build_on(ticket.prepared)
+                self._fail_successors(ticket.prepared)
 
     def _isolate(self, batch: Sequence[JournalTicket], error: LogFailed) -> None:
-        """The database refused a batch: find out whose fault it is, by committing each append alone."""
+        """Find the append that the database refuses, by committing each alone."""
         if len(batch) > 1:
             self._one_by_one = len(batch)
             return
         self._last_error = str(error)
-        self._leave_queue(batch[0])
+        self._dequeue(batch[0])
         batch[0].settle(error)
-        self._fail_those_that_build_on(batch[0].prepared)
+        self._fail_successors(batch[0].prepared)
 
-    def _leave_queue(self, ticket: JournalTicket) -> None:
-        """Take out the head, which is ``ticket``."""
+    def _dequeue(self, ticket: JournalTicket) -> None:
+        """Remove the head, which is ``ticket``."""
         head = self._pending.popleft()
         assert head is ticket, "appends are settled in the order of the queue"
         self._pending_bytes -= ticket.prepared.weight
         self._one_by_one = max(0, self._one_by_one - 1)
 
-    def _fail_those_that_build_on(self, failed: EncodedAppend) -> None:
-        """What was queued on top of a failed append is lost with it; see ``assess``."""
+    def _fail_successors(self, failed: EncodedAppend) -> None:
+        """Fail appends that were queued after a failed one of their stream; see ``assess``."""
         kept: deque[JournalTicket] = deque()
         for ticket in self._pending:
             append = ticket.prepared
@@ -317,7 +312,7 @@ class GroupJournal:
                 kept.append(ticket)
         self._pending = kept
 
-    async def _wait_for_the_database(self, error: LogUnavailable) -> None:
+    async def _pause(self, error: LogUnavailable) -> None:
         self._last_error = str(error)
         if self._away_since is None:
             self._away_since = trio.current_time()
@@ -325,17 +320,17 @@ class GroupJournal:
         if trio.current_time() - self._away_since >= self._limits.give_up:
             while self._pending:
                 ticket = self._pending[0]
-                self._leave_queue(ticket)
+                self._dequeue(ticket)
                 ticket.settle(type(error)(*error.args))
             return
         pause = next(self._pauses)
         if self._closing.is_set():
             await trio.sleep(pause)
         else:
-            with trio.move_on_after(pause):  # shutdown has little time: it tries again at once
+            with trio.move_on_after(pause):  # a shutdown tries again at once
                 await self._closing.wait()
 
-    def _come_back(self) -> None:
+    def _note_success(self) -> None:
         self._pauses = self._backoff()
         if self._away_since is not None:
             seconds = trio.current_time() - self._away_since
@@ -349,15 +344,15 @@ class GroupJournal:
 
     def _stop(self) -> None:
         self._stopped.set()
-        left, self._pending = self._pending, deque()
-        for ticket in left:
+        unwritten, self._pending = self._pending, deque()
+        for ticket in unwritten:
             ticket.settle(LogUnavailable("the journal stopped before the events were written"))
-        if left:
+        if unwritten:
             logger.error(
                 "%d appends (%d bytes) of %d sessions were not written before the end; the last problem: %s.",
-                len(left),
+                len(unwritten),
                 self._pending_bytes,
-                len({ticket.prepared.stream for ticket in left}),
+                len({ticket.prepared.stream for ticket in unwritten}),
                 self._last_error or "there was no time",
             )
         self._pending_bytes = 0

@@ -1,8 +1,7 @@
-"""One process of all that share a database keeps what is derived: whoever holds a lock in it, for as long as it lives.
+"""Leader election among the processes of a database: the holder of an advisory lock updates the projections.
 
-The lock belongs to a connection, by which it also looks how far the log has come. Where the connection breaks, both are
-gone at once, and whoever asks next leads. Behind a pool it belongs to a transaction of half a minute, and then to the
-next one. Nothing is wrong where two believe for a moment that they lead: checkpoints keep their order.
+The lock belongs to the connection that polls the log, and is released with it. Behind a pool it belongs to successive
+transactions of half a minute. Two leaders for a moment do no harm, because checkpoints are ordered.
 """
 
 import logging
@@ -26,60 +25,60 @@ from mnemosyne.projections.timeline import TIMELINE
 log = logging.getLogger(__name__)
 
 LOCK = int.from_bytes(b"mnemosyn")
-"""The advisory lock of whoever leads."""
+"""The advisory lock of the leader."""
 
 WATCH_SECONDS = 30.0
-"""How long one call watches the log."""
+"""The duration of one call that polls the log."""
 
 LOOK_SECONDS = 0.25
-"""How often it looks where the log is. Whoever appends tells nobody: that would be a lock that all appends share."""
+"""The interval of polls. A notification by appends would be a lock that all of them share."""
 
 SOON_SECONDS, SOON_LOOKS = 0.05, 20
-"""So soon, and so many times, it looks again for pages that are open where the log has just moved: more will follow."""
+"""The interval and number of faster polls for open pages after the log has moved."""
 
 PAUSE_SECONDS = 1.0
-"""How often one that does not lead looks whether it may, and whether the database is back."""
+"""The interval of attempts to lead."""
 
 Follow = Callable[[Progress], Awaitable[None]]
-"""What whoever leads does for as long as it leads, woken as the log grows."""
+"""The work of the leader, woken as the log grows."""
 
 
 class Leader:
-    """One process that would lead. ``database`` is its own, of one connection, which nobody else may use."""
+    """A candidate for leader. ``database`` is its own, with one connection."""
 
-    def __init__(self, database: Database, say: Callable[[str], None] = log.warning) -> None:
+    def __init__(self, database: Database, report: Callable[[str], None] = log.warning) -> None:
         self.leads = False
-        """Whether it leads now."""
+        """Whether it is the leader."""
         self._database = database
-        self._say = say
+        self._report = report
 
     async def run(self, follow: Follow) -> Never:
-        """Do ``follow`` whenever no other process does."""
-        told = False
+        """Run ``follow`` whenever no other process leads."""
+        reported = False
         while True:
             try:
-                if await self._lead(follow) or not told:
-                    told = True
-                    self._say("Another worker keeps what is derived from this log; this one waits until that one ends.")
-            except LogFailed as error:  # what follows the log meets the same, and says so
-                log.debug("nobody can lead now: %s", error)
+                if await self._lead(follow) or not reported:
+                    reported = True
+                    self._report("Another worker updates the projections of this log; this one waits until it ends.")
+            except LogFailed as error:  # the followers of the log report it
+                log.debug("no process can lead now: %s", error)
             await trio.sleep(PAUSE_SECONDS)
 
     async def _lead(self, follow: Follow) -> bool:
-        """Lead until another does; whether it ever led. Raises LogFailed where the database is away."""
-        heard, ended = LogProgress(), False
+        """Try to lead until the lock is lost; return whether it led. Raises LogFailed."""
+        progress, ended = LogProgress(), False
         failure: LogFailed | None = None
 
         def advance(position: int) -> None:
             if not self.leads and not ended:
                 self.leads = True
-                nursery.start_soon(follow, heard)
-            heard.advance(position)
+                nursery.start_soon(follow, progress)
+            progress.advance(position)
 
         async with trio.open_nursery() as nursery:
             led = False
             try:
-                while await self._database.run(_hear, advance, deadline=2 * WATCH_SECONDS):
+                while await self._database.run(_watch_as_leader, advance, deadline=2 * WATCH_SECONDS):
                     led = True
             except LogFailed as error:
                 failure = error
@@ -91,12 +90,10 @@ class Leader:
         return led
 
 
-def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
-    """Tell where the log is, for a while, as often as it moves; False where another process leads."""
+def _watch_as_leader(connection: Connection, advance: Callable[[int], None]) -> bool:
+    """Report the position of the log for a while; return False if another process leads."""
     if is_shared(connection):
-        ask = (
-            "select pg_try_advisory_xact_lock(%s)"  # this transaction is as long as the while, and the next one follows
-        )
+        ask = "select pg_try_advisory_xact_lock(%s)"  # for this transaction; the next call follows at once
     else:
         ask = "select pg_try_advisory_lock(%s)"
     (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
@@ -107,9 +104,7 @@ def _hear(connection: Connection, advance: Callable[[int], None]) -> bool:
 
 
 async def publish_progress(database: Database, progress: LogProgress) -> Never:
-    """Tell where the log is as often as it moves, whoever leads. ``database`` is as in ``Leader``. Raises LogFailed
-    where it is away.
-    """
+    """Report the position of the log, without leading. ``database`` is as in ``Leader``. Raises LogFailed."""
     pace = LivelyPace()
     while True:
         await database.run(_watch, progress.advance, pace.pause_at, deadline=2 * WATCH_SECONDS)
@@ -117,56 +112,51 @@ async def publish_progress(database: Database, progress: LogProgress) -> Never:
 
 @attrs.define
 class LivelyPace:
-    """How long to wait until the next look: a while as always, and less while the log moves."""
+    """The interval of polls: shorter while the log moves."""
 
     _position: int | None = None
     _soon: int = 0
 
     def pause_at(self, position: int) -> float:
-        """Seconds, after a look that found the log at a position."""
+        """The seconds to wait after a poll with this position."""
         moved = self._position is not None and position > self._position
         self._position = position
         self._soon = SOON_LOOKS if moved else max(0, self._soon - 1)
         return SOON_SECONDS if self._soon else LOOK_SECONDS
 
 
-def _pause_always(position: int) -> float:  # what is derived takes in much at once, and nobody looks at it come
+def _pause_always(position: int) -> float:  # for the leader, which processes many events at once
     return LOOK_SECONDS
 
 
 def _watch(
     connection: Connection, advance: Callable[[int], None], pause_at: Callable[[int], float] = _pause_always
 ) -> None:
-    """Tell where the log is, for a while, as often as it moves. That is no transaction: what is erased meanwhile would
-    stay in its table's file for as long as this one goes on, and whoever writes that anew would wait for it.
-    """
+    """Report the position of the log for a while, without a transaction, which would delay a rewrite of the tables."""
     if not is_shared(connection):
         connection.commit()
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
         position = _look(connection)
         trio.from_thread.run_sync(advance, position)
-        time.sleep(pause_at(position))  # in the thread that has the connection: its lock is held while that lives
+        time.sleep(pause_at(position))  # in this thread: the connection holds the lock
 
 
 def _look(connection: Connection) -> int:
-    """Where the log is. In a transaction that goes on no lock on the table is kept: whoever rewrites it would wait for
-    that, and all others for them.
-    """
+    """The position of the log. The rollback releases the lock of the table, which a rewrite would wait for."""
     with connection.transaction(force_rollback=True) if is_shared(connection) else nullcontext():
         return last_position(connection)
 
 
-# How far whoever leads has come
+# The lag of the projections
 
 
 @attrs.frozen(kw_only=True)
 class Lag:
-    """How far what is derived is behind the log: ``events``, and ``seconds`` since the oldest of them.
+    """The lag of the projections: pending ``events``, and ``seconds`` since the oldest of them.
 
-    ``led`` says whether any process leads; ``still``, for how many seconds nothing was taken in though there was
-    something; ``held``, for how many an append has been under way that what came after it waits for. ``damaged`` counts
-    the sessions of which something was set aside.
+    ``led`` means that a process leads; ``still`` is the time in seconds without progress, ``held`` the age of an append
+    that later events wait for; ``damaged`` counts the sessions with unprocessable events.
     """
 
     led: bool
@@ -178,7 +168,7 @@ class Lag:
 
 
 async def lag(database: Database) -> Lag:
-    """How it stands now. What stopped by itself (``mnemosyne projections``) does not count."""
+    """The current lag, without stopped projections (``mnemosyne projections``)."""
     return await database.run(_lag)
 
 
@@ -210,7 +200,7 @@ def _lag(connection: Connection) -> Lag:
 
 
 def _seconds_behind(connection: Connection, position: int) -> float:
-    """How long ago the first event after a position happened; 0 where it does not say."""
+    """The age of the first event after a position; 0 if unknown."""
     row = connection.execute(
         "select state, extract(epoch from clock_timestamp())::float from mnemosyne.stored_events"
         " where notification_id > %s order by notification_id limit 1",

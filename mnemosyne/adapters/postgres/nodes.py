@@ -1,6 +1,4 @@
-"""Which servers and workers use a database: what PostgreSQL knows of their connections, so nothing is written, no clock
-is compared, and whoever is gone is gone from the list.
-"""
+"""The servers and workers that use a database, from PostgreSQL's list of connections."""
 
 import os
 import socket
@@ -12,17 +10,15 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.leading import LOCK
 
 SERVER, WORKER = "server", "worker"
-"""What a process may be."""
 
 _LONGEST_HOST = 30
-"""PostgreSQL cuts a name at 63 bytes."""
+"""PostgreSQL limits an application name to 63 bytes."""
 
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A process with open connections: ``what`` it is, on which ``host`` it says to be and with which ``pid``, the
-    ``address`` that the database sees (None: a socket on its own machine), ``since`` when, and whether it ``leads``: it
-    keeps what is derived from the log.
+    """A process with open connections: ``what`` is SERVER or WORKER; ``address`` is None for a Unix socket; ``leads``
+    means that it updates the projections.
     """
 
     what: str
@@ -35,12 +31,12 @@ class Node:
 
 
 def name_of(what: str) -> str:
-    """The name by which this process is listed as what it is, for its connections."""
+    """The application name of this process's connections."""
     return f"mnemosyne {what} {os.getpid()} {socket.gethostname()[:_LONGEST_HOST]}"
 
 
 async def list_nodes(database: Database) -> tuple[Node, ...]:
-    """Those that are connected now, the oldest first. Raises LogUnavailable where the database is away."""
+    """List the connected processes, oldest first. Raises LogUnavailable."""
     return await database.run(_list)
 
 

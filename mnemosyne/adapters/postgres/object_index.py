@@ -1,9 +1,6 @@
-"""The index of objects in PostgreSQL: their words and the vectors of their passages.
+"""The index of objects in PostgreSQL: their words and the vectors of their passages."""
 
-``object_index_search.py`` asks it, ``object_index_rows.py`` keeps it.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import attrs
@@ -11,36 +8,29 @@ import attrs
 from mnemosyne.adapters.postgres import object_index_rows as rows
 from mnemosyne.adapters.postgres import object_index_search as searching
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.object_index_rows import (
-    Cursor,
-    IndexedObject,
-    IndexEntry,
-    IndexStanding,
-    IndexWork,
-    SkippedObject,
-)
+from mnemosyne.adapters.postgres.object_index_rows import IndexStanding
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
 from mnemosyne.domain.recall.retrieval import Embedder
 
 BUILD_SECONDS = 3_600.0
-"""How long making the index for approximate search may take; 300,000 vectors take two minutes."""
+"""The time limit to build the approximate index; 300,000 vectors take two minutes."""
 
 
 class PostgresObjectIndex:
     """The index in a prepared ``Database`` (domain.object_search.ObjectIndex).
 
-    ``embedders`` are those at hand, the wanted one first; of those that have come furthest the first is searched with.
+    The first of ``embedders`` is the wanted one; a search uses the one with the most complete vectors.
     """
 
     def __init__(self, database: Database, embedders: Sequence[Embedder]) -> None:
         self.embedders = embedders
-        self._database = database
+        self.database = database
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
         """See domain.object_search.ObjectIndex."""
         embedder, asked = await self._make_query(question)
-        found = await self._database.run(searching.search, stream, asked, among)
+        found = await self.database.run(searching.search, stream, asked, among)
         near = _by_meaning(embedder, found.near)
         return attrs.evolve(
             combine(found.words, near, limit),
@@ -52,9 +42,9 @@ class PostgresObjectIndex:
     async def search_across(
         self, question: str, chosen: Filter, streams: Collection[UUID] | None, limit: int
     ) -> AcrossResult:
-        """The best objects that fit, of these sessions or of all. A filter by branch has no meaning here."""
+        """The best objects of these sessions, or of all, that pass the filter."""
         embedder, asked = await self._make_query(question)
-        found = await self._database.run(searching.search_across, asked, chosen, streams)
+        found = await self.database.run(searching.search_across, asked, chosen, streams)
         result = combine(found.words, _by_meaning(embedder, found.near), limit)
         hits = [(*searching.place_of(hit.object), hit) for hit in result.hits]
         return AcrossResult(
@@ -63,14 +53,14 @@ class PostgresObjectIndex:
         )
 
     async def build_near_index(self) -> None:
-        """Make an index for approximate search, which only a search of everything uses: it is faster then, and may
-        miss some. Every vector that is added later costs a millisecond more.
+        """Build the approximate index: a search of all sessions becomes faster and less exact, and an insert takes a
+        millisecond longer.
         """
-        await self._database.run(searching.build_near_index, self.embedders[0].name, deadline=BUILD_SECONDS)
+        await self.database.run(searching.build_near_index, self.embedders[0].name, deadline=BUILD_SECONDS)
 
     async def drop_near_index(self) -> bool:
-        """Take it away again; whether it was there."""
-        return await self._database.run(searching.drop_near_index)
+        """Drop the approximate index; return whether it existed."""
+        return await self.database.run(searching.drop_near_index)
 
     async def _make_query(self, question: str) -> tuple[Embedder | None, IndexQuery]:
         embedder = await self._furthest()
@@ -80,43 +70,17 @@ class PostgresObjectIndex:
         return embedder, IndexQuery(question=question, embedder=embedder.name, vector=vector)
 
     async def standing(self) -> IndexStanding:
-        """How far the index has come with what the projection knows."""
-        return await self._database.run(rows.standing, self.embedders[0].name)
+        """The progress of the index."""
+        return await self.database.run(rows.standing, self.embedders[0].name)
 
     async def _furthest(self) -> Embedder | None:
-        reached = await self._database.run(rows.cursors)
-        there = [each for each in self.embedders if reached.get(each.name)]
-        return max(there, key=lambda each: reached[each.name], default=None)  # the first of equals
-
-    # Filling, for object_indexer.py
+        reached = await self.database.run(rows.cursors)
+        started = [embedder for embedder in self.embedders if reached.get(embedder.name)]
+        return max(started, key=lambda embedder: reached[embedder.name], default=None)
 
     async def clear(self) -> None:
-        """Nothing is in the index, but vectors stay: the same passage gets the same one."""
-        await self._database.run(rows.clear)
-
-    async def tidy(self) -> int:
-        """Take out what was forgotten, and what another way of cutting left; how far the projection has come that tells
-        which objects there are.
-        """
-        return await self._database.run(rows.tidy)
-
-    async def next_work(self, limit: int) -> IndexWork | None:
-        """What is to be done next, for up to so many objects: words, then vectors. None where all is done."""
-        return await self._database.run(rows.next_work, [each.name for each in self.embedders], limit)
-
-    async def put_words(
-        self, after: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
-    ) -> None:
-        """The words of objects (None: it was forgotten), and the cursor to the last of them."""
-        await self._database.run(rows.put_words, after, made, entries)
-
-    async def put_vectors(self, embedder: str, vectors: Mapping[tuple[UUID, bytes], Sequence[float]]) -> None:
-        """Vectors of passages, by session and hash."""
-        await self._database.run(rows.put_vectors, embedder, vectors)
-
-    async def move(self, after: Cursor, made: IndexedObject) -> None:
-        """The cursor to an object, unless somebody else has moved it."""
-        await self._database.run(rows.move, after, made)
+        """Empty the index, but keep the vectors, which belong to passages."""
+        await self.database.run(rows.clear)
 
 
 def _by_meaning(embedder: Embedder | None, near: Sequence[PassageHit]) -> ByMeaning | None:

@@ -1,7 +1,6 @@
-"""The rows of the index of objects in PostgreSQL, and how far they have come with the log.
+"""The rows of the index of objects in PostgreSQL, and its progress.
 
-Words are ours (``domain/text/words.py``), not PostgreSQL's, which would mangle paths and identifiers; a ``tsvector``
-holds them as they are.
+A ``tsvector`` holds the words of ``domain/text/words.py``: PostgreSQL's own would mangle paths and identifiers.
 """
 
 from collections import Counter
@@ -21,17 +20,17 @@ from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
 from mnemosyne.projections.projection import LARGEST
 
 WORDS = "words/2"
-"""The cursor of the words. Another number where other rows would be made of an object: all is made anew."""
+"""The cursor of the words. A new number rebuilds the index."""
 
 _MARK = 6
 _HASH_BYTES = 16
 _LABELS = "DDCBBBA"
-"""By how often a word is in a passage: once, twice, from three times on, from six on."""
+"""The label of a word by its count in a passage: 1, 2, from 3, from 6."""
 
 
 @attrs.frozen
 class IndexedObject:
-    """An object that is to be in the index; ``position`` and ``version`` are those of its event."""
+    """An object to index; ``position`` and ``version`` are of its event."""
 
     position: int
     stream: UUID
@@ -42,7 +41,7 @@ class IndexedObject:
 
 @attrs.frozen
 class IndexedPassage:
-    """A passage with its words, as the index holds it."""
+    """A passage in the index, with its words."""
 
     passage: Passage
     hash: bytes
@@ -52,26 +51,26 @@ class IndexedPassage:
 
 @attrs.frozen(kw_only=True)
 class IndexEntry:
-    """An object as the index holds it: its passages, and what a search across sessions may ask for."""
+    """An object in the index: its passages, and fields for filters."""
 
     kind: ObjectKind
     tags: Sequence[str]
     turns: tuple[int, int]
     cuts: Sequence[IndexedPassage]
     digest: bytes | None
-    """Of one of the contents that it was cut from, None where there are none: once that is erased, nothing goes in."""
+    """One of its contents, if any: after that is erased, the entry is not stored."""
 
 
 @attrs.frozen
 class SkippedObject:
-    """An object that cannot be read, and why: the index knows of it, and it is never found."""
+    """An unreadable object, which is never found, with the reason."""
 
     reason: str
 
 
 @attrs.frozen
 class Cursor:
-    """How far something has come: the last object that was taken in."""
+    """The position of the last processed object."""
 
     name: str
     position: int = 0
@@ -79,8 +78,8 @@ class Cursor:
 
 @attrs.frozen(kw_only=True)
 class IndexWork:
-    """What is to be taken in next: objects, from where a cursor stands. Where vectors are to be made, ``passages`` are
-    those of each object that have none yet, each text once, with the first object that has it; else there are none.
+    """The next objects after a cursor. If they need vectors, ``passages`` has the missing ones of each object; a text
+    that occurs in several objects is in the first.
     """
 
     cursor: Cursor
@@ -90,8 +89,8 @@ class IndexWork:
 
 @attrs.frozen(kw_only=True)
 class IndexStanding:
-    """How the index stands: ``missing`` objects are not in it yet, ``unembedded`` ones have no vectors of ``embedder``
-    yet.
+    """The progress of the index: ``missing`` objects are not indexed yet, ``unembedded`` ones have no vectors of
+    ``embedder`` yet.
     """
 
     embedder: str
@@ -101,18 +100,18 @@ class IndexStanding:
 
 
 def cut(stream: UUID, text: str) -> list[IndexedPassage]:
-    """A text's passages with their words."""
+    """Cut a text into passages with their words."""
     found = []
     for passage in passages(text):
-        said = text[passage.start : passage.end]
-        counts = Counter(words(said))
-        found.append(IndexedPassage(passage, hash_of(said), counts.total(), _as_tsvector(stream, counts)))
+        part = text[passage.start : passage.end]
+        counts = Counter(words(part))
+        found.append(IndexedPassage(passage, hash_of(part), counts.total(), _as_tsvector(stream, counts)))
     return found
 
 
-def hash_of(said: str) -> bytes:
-    """What a passage's vector is found by."""
-    return sha256(said.encode()).digest()[:_HASH_BYTES]
+def hash_of(text: str) -> bytes:
+    """The hash of a passage, the key of its vector."""
+    return sha256(text.encode()).digest()[:_HASH_BYTES]
 
 
 def _as_tsvector(stream: UUID, counts: Mapping[str, int]) -> str:
@@ -124,7 +123,7 @@ def _as_tsvector(stream: UUID, counts: Mapping[str, int]) -> str:
 
 
 def lexeme(stream: UUID, word: str) -> str:
-    """A word of a session as a ``tsvector`` or a ``tsquery`` holds it: no other session has the same."""
+    """A lexeme of a session's word, which no other session shares."""
     return f"'{_mark(stream)}{_quote(word)}'"
 
 
@@ -136,10 +135,10 @@ def _quote(word: str) -> str:
     return word.replace("\\", "\\\\").replace("'", "''")
 
 
-# How far it has come
+# Progress
 
 _NOT_MADE = "select to_regclass('mnemosyne.object_index_made') is null"
-"""Whether the projection was never made; then there is nothing to do."""
+"""Whether the projection does not exist."""
 
 _FORGOTTEN = f"""exists (
     select from mnemosyne.object_index_forgotten f
@@ -163,7 +162,7 @@ def standing(connection: Connection, embedder: str) -> IndexStanding:
 
 
 def list_skipped(connection: Connection) -> list[tuple[str, str]]:
-    """The objects that are not searched, each with the reason."""
+    """The skipped objects, each with the reason."""
     return connection.execute(
         "select object, skipped from mnemosyne.object_texts where skipped is not null order by stream, object"
     ).fetchall()
@@ -183,10 +182,10 @@ def cursors(connection: Connection) -> dict[str, int]:
 
 
 def next_work(connection: Connection, embedders: Sequence[str], limit: int) -> IndexWork | None:
-    """What is to be done next, for up to so many objects; None where all is done.
+    """The next work for up to ``limit`` objects; None if all is done.
 
-    Words come first, then the vectors of the first embedder, the wanted one. Until these are all there, others that
-    have some are kept up before it: they are quicker. Then nobody needs theirs any more.
+    Words come first, then vectors of the first embedder, the wanted one. Until that is complete, started embedders are
+    updated before it; then their vectors are deleted.
     """
     if _one(connection, _NOT_MADE):
         return None
@@ -195,7 +194,7 @@ def next_work(connection: Connection, embedders: Sequence[str], limit: int) -> I
         return IndexWork(cursor=cursor, made=made)
     wanted, *others = embedders
     reached = cursors(connection)
-    for name in (*(each for each in others if reached.get(each)), wanted):
+    for name in (*(name for name in others if reached.get(name)), wanted):
         behind = Cursor(name, _position(connection, name))
         if made := _list_made(connection, behind, cursor.position, limit):
             return IndexWork(cursor=behind, made=made, passages=_list_unembedded(connection, name, made))
@@ -213,7 +212,7 @@ def _list_made(connection: Connection, after: Cursor, upto: int, limit: int) -> 
 
 
 def _position(connection: Connection, name: str) -> int:
-    """Where a cursor stands: at the beginning, if the log does not hold what it was set to. It may be another log."""
+    """The position of a cursor; 0 if the log is another one, which does not have its event."""
     row = connection.execute(
         "select c.position from mnemosyne.object_index_cursors c"
         " join mnemosyne.object_index_made m using (position, stream, version) where c.name = %s",
@@ -237,8 +236,7 @@ def put_words(
     keys = [each.stream for each in made], [each.object for each in made]
     hold_sessions(connection, keys[0], "share")
     _take_out(connection, *keys)
-    # Looked at again under these locks, so that nothing comes back after it was tidied away, or erased: what tells of
-    # the sessions that were forgotten comes later than the erasing.
+    # Check again under these locks, so that no forgotten or erased object returns: the erasure precedes its event.
     digests = [entry.digest if isinstance(entry, IndexEntry) else None for entry in entries]
     there = connection.execute(
         f"select place from unnest(%s::uuid[], %s::text[], %s::bigint[], %s::bytea[])"
@@ -252,7 +250,7 @@ def put_words(
 
 
 def _put_in(connection: Connection, entries: Sequence[tuple[IndexedObject, IndexEntry | SkippedObject]]) -> None:
-    # As JSON, because psycopg builds arrays value by value in Python, which takes longer than all the rest.
+    # JSON is faster than arrays, which psycopg builds value by value.
     texts = [{"stream": made.stream, "object": made.object, **_as_text(entry)} for made, entry in entries]
     cuts = [
         {
@@ -293,7 +291,7 @@ select stream, object, passage, length, words::tsvector from cut
 
 
 def _as_text(entry: IndexEntry | SkippedObject) -> dict[str, object]:
-    """What the index says of an object itself."""
+    """The columns of an object."""
     if isinstance(entry, SkippedObject):
         nothing = {"passages": 0, "length": 0, "kind": "", "tags": (), "first_turn": 0, "last_turn": 0}
         return {**nothing, "skipped": entry.reason}
@@ -336,7 +334,7 @@ def _list_unembedded(
 
 def put_vectors(connection: Connection, embedder: str, vectors: Mapping[tuple[UUID, bytes], Sequence[float]]) -> None:
     connection.execute("set local synchronous_commit to off")
-    # Only for passages that are still there: the session may have been forgotten while we were at it.
+    # Only for existing passages: the session may be forgotten in the meantime.
     connection.execute(
         "insert into mnemosyne.object_vectors select stream, %s, hash, vector"
         " from unnest(%s::uuid[], %s::bytea[], %b::halfvec[]) as new (stream, hash, vector) where exists ("
@@ -352,7 +350,7 @@ def put_vectors(connection: Connection, embedder: str, vectors: Mapping[tuple[UU
 
 
 def move(connection: Connection, after: Cursor, made: IndexedObject) -> bool:
-    """Whether the cursor was still there; from now on, nobody else moves it until the transaction ends."""
+    """Move a cursor, and lock it until the transaction ends; return False if another process moved it."""
     connection.execute(
         "insert into mnemosyne.object_index_cursors values (%s, 0, null, null) on conflict do nothing", (after.name,)
     )
@@ -373,9 +371,7 @@ def _keep_only(connection: Connection, embedder: str) -> None:
 
 
 def tidy(connection: Connection) -> int:
-    """Take out what was forgotten, and what another way of cutting left; how far the projection has come that tells
-    which objects there are.
-    """
+    """Delete forgotten objects, and all after a change of the format; return the projection's position."""
     older = connection.execute(
         "select name from mnemosyne.object_index_cursors where name like 'words/%%' and name <> %s", (WORDS,)
     ).fetchone()
@@ -383,7 +379,7 @@ def tidy(connection: Connection) -> int:
         clear(connection)
     if _one(connection, _NOT_MADE):
         return 0
-    # Whoever puts something in holds this, too.
+    # Writers lock this row, too.
     connection.execute("select from mnemosyne.object_index_cursors where name = %s for update", (WORDS,))
     gone = connection.execute(
         "select t.stream, t.object from mnemosyne.object_index_forgotten f"

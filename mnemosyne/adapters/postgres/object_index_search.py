@@ -1,7 +1,7 @@
-"""Searching the index of objects: one session, or across sessions.
+"""Searches in the index of objects: in one session, or across sessions.
 
-BM25 is counted from the matches of a ``tsvector``. Vectors are compared one by one, so nothing is missed; only a search
-of everything uses an index for approximate search, where somebody has asked for one.
+BM25 is computed from the matches of a ``tsvector``. Vectors are compared exactly; only a search of all sessions uses
+the approximate index, if it exists.
 """
 
 import math
@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection, halfvecs, outside_transactions
+from mnemosyne.adapters.postgres.database import Connection, halfvecs, without_transaction
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
 from mnemosyne.domain.recall.ranking import K1, B
@@ -20,46 +20,44 @@ from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words
 
 MOST_RANKED = 100
-"""Objects of each ranking that are looked at; what only stands lower in each is no answer."""
+"""The best objects of each ranking that are combined."""
 
 MOST_LOOKED_AT = 1_000
-"""Passages by words out of which the best of each object are taken."""
+"""Passages of the ranking by words, from which the best of each object is taken."""
 
 MOST_NEAR = 400
-"""Nearest passages out of which the best of each object are taken. Where these belong to few of the objects that are
-asked for, all are looked at."""
+"""Nearest passages, from which the best of each object is taken; all, if these belong to few objects."""
 
 MOST_ABOUT = 200
-"""Vectors that an approximate search looks for; each more costs time, unlike where all are compared."""
+"""Vectors that an approximate search looks for."""
 
 MOST_ASKED = 16
-"""Words of a question that are counted: the longest, which are names rather than words that are everywhere."""
+"""Words of a question that are used: the longest, which are rarer."""
 
 MOST_MATCHES = 2_500
-"""Passages in which words are ranked, each counted for each of its words: as many of the rarest words as come to that.
-Ranking takes a few microseconds for each, and what is in every other passage tells little."""
+"""Matches that are ranked: the rarest words are used up to this number. Ranking takes microseconds for each match."""
 
 NEAR_INDEX = "object_vectors_near_idx"
-"""The index for approximate search, where there is one."""
+"""The approximate index, if it exists."""
 
 
 @attrs.frozen(kw_only=True)
 class IndexQuery:
-    """A question as the index takes it. ``vector`` is one of ``embedder``'s; without one, words alone are compared."""
+    """A question, with its ``vector`` by ``embedder``; without one, the search is by words."""
 
     question: str
     embedder: str = ""
     vector: Sequence[float] | None = None
 
     def words(self) -> list[str]:
-        """The words that are looked for."""
+        """The words of the question."""
         return sorted(query_words(self.question), key=len, reverse=True)[:MOST_ASKED]
 
 
 @attrs.frozen(kw_only=True)
 class IndexAnswer:
-    """What was found among so many ``objects``, of which so many ``skipped`` were not searched. An object is named as
-    ``name_of`` does where sessions were several.
+    """The result of a search among ``objects``, of which ``skipped`` are unreadable. Across sessions, ``name_of`` names
+    objects.
     """
 
     words: ByWords
@@ -70,17 +68,17 @@ class IndexAnswer:
 
 
 def name_of(stream: UUID, object_id: str) -> str:
-    """An object among those of several sessions."""
+    """The name of an object across sessions."""
     return f"{stream} {object_id}"
 
 
 def place_of(name: str) -> tuple[UUID, str]:
-    """What ``name_of`` was given."""
+    """The inverse of ``name_of``."""
     stream, _, object_id = name.partition(" ")
     return UUID(stream), object_id
 
 
-# The array is joined, since planning with it as a list of constants would take longer than the search.
+# Planning with a long list of constants would take longer than a join with an array.
 OF_SESSION = b"""
     select stream, object, passages, length, skipped is not null as skipped
     from mnemosyne.object_texts join unnest(%(among)s::text[]) as named (object) using (object)
@@ -94,8 +92,8 @@ ACROSS = b"""
         and first_turn <= %(last)s and last_turn >= %(first)s
 """
 
-# A session's mark leads each of its words, so the words alone find its passages. "is not distinct from" keeps the
-# database from reading the whole session each time, to make sure of the same.
+# Each word begins with the mark of its session, so words alone find passages. "is not distinct from" prevents a plan
+# that reads the whole session.
 _BY_WORDS = b"""
 with chosen as materialized (%(chosen)s), whole_of as (
     select count(*) as objects, count(*) filter (where skipped) as skipped,
@@ -158,7 +156,7 @@ union all
     from object order by score desc, stream, object limit %%(most)s)
 %(nearest)s"""
 
-# The sum keeps the database from answering with an index for approximate search.
+# The sum prevents the use of an approximate index.
 _NEAR = b"""
     select stream, hash, -(vector <#> %%(vector)s::halfvec) + 0 as score
     from mnemosyne.object_vectors where stream = any(%%(streams)s) and embedder = %%(embedder)s
@@ -169,7 +167,7 @@ _ABOUT_NEAR = b"""
     from mnemosyne.object_vectors where embedder = %%(embedder)s
     order by vector <#> %%(vector)s::halfvec limit %%(about)s"""
 
-# What is near is few, so only that is looked up.
+# Only the few nearest are looked up.
 _CLOSE = b""", near as materialized (%(near)s
 ), close as (
     select near.stream, object, passage, first, beyond, score from near cross join lateral (
@@ -190,7 +188,7 @@ union all
 
 
 def _statement(chosen: bytes, near: bytes | None) -> bytes:
-    """What finds by words and, where ``near`` says what is near, by meaning."""
+    """The statement of a search by words, and by meaning with a query for ``near``."""
     parts = {b"chosen": chosen, b"base": K1 * (1 - B), b"slope": K1 * B, b"near": b"", b"nearest": b""}
     if near is not None:
         parts |= {b"near": _CLOSE % {b"near": near % {}}, b"nearest": _NEAREST % {}}
@@ -211,7 +209,7 @@ EVERYWHERE = Statements(_statement(ACROSS, None), _statement(ACROSS, _ABOUT_NEAR
 
 
 def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Collection[str]) -> IndexAnswer:
-    """Among some objects of a session."""
+    """Search among objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
     found = _find(connection, asked, given, IN_SESSION)
@@ -224,7 +222,7 @@ def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Colle
 def search_across(
     connection: Connection, asked: IndexQuery, chosen: Filter, streams: Collection[UUID] | None
 ) -> IndexAnswer:
-    """Among the objects of these sessions, or of all, that fit; each is ``name_of``."""
+    """Search among the objects of these sessions, or of all, that pass a filter; names are by ``name_of``."""
     begin(connection)
     first, last = chosen.turns or (0, 2**31 - 1)
     given = {
@@ -234,15 +232,14 @@ def search_across(
         "first": first,
         "last": last,
     }
-    # What narrows a search leaves little of what an index for approximate search would find: all is compared.
+    # A filter would drop most results of the approximate index.
     everywhere = streams is None and chosen == Filter()
     return _find(connection, asked, given, EVERYWHERE if everywhere else IN_SESSIONS, several=True)
 
 
 def begin(connection: Connection) -> None:
-    """What every search relies on: one moment; a plan for these values, since one for any takes several times as long;
-    no compiling, which takes longer than it saves; joins by hash, since the database takes a thousand matches for one;
-    and memory for 100,000 passages. An approximate search goes on until it has found enough.
+    """Begin a search: one snapshot, a custom plan, no JIT, hash joins because the planner underestimates the matches,
+    and memory for 100,000 passages. An approximate search continues until it has enough results.
     """
     connection.execute(
         b"set transaction isolation level repeatable read;"
@@ -287,7 +284,7 @@ def _find(
 def _rows(
     connection: Connection, asked: IndexQuery, given: Mapping[str, object], statements: Statements
 ) -> defaultdict[str, list[tuple[Any, ...]]]:
-    """What the statement gives, by the kind of row."""
+    """The rows of the statement, by kind."""
     streams = given["streams"]
     assert isinstance(streams, list)
     queries = [(stream, lexeme(stream, word), place) for place, word in enumerate(asked.words()) for stream in streams]
@@ -313,7 +310,7 @@ def _by_kind(found: Iterable[tuple[Any, ...]]) -> defaultdict[str, list[tuple[An
 
 
 def _most(weights: Sequence[float], texts: float) -> float:
-    """What words of these weights could give, those found in none of so many texts weighing most; 1 without a word."""
+    """The largest possible score of words with these weights; words without a match weigh most. 1 without words."""
     nowhere = math.log(1 + (texts + 0.5) / 0.5)
     return sum(weight or nowhere for weight in weights) or 1.0
 
@@ -332,18 +329,18 @@ def _count_unembedded(connection: Connection, embedder: str, stream: UUID) -> in
     return int(row[0])
 
 
-# The index for approximate search
+# The approximate index
 
 
 def build_near_index(connection: Connection, embedder: str) -> None:
-    """Make it, while others go on writing. It holds the vectors of one embedder."""
+    """Build it for one embedder, concurrently with writers."""
     drop_near_index(connection)
     (vectors,) = connection.execute(
         "select quote_ident(nspname) from pg_extension join pg_namespace n on n.oid = extnamespace"
         " where extname = 'vector'"
     ).fetchone() or ("public",)
     quoted = embedder.replace("'", "''")
-    with outside_transactions(connection, statement_timeout="0", maintenance_work_mem="256MB"):
+    with without_transaction(connection, statement_timeout="0", maintenance_work_mem="256MB"):
         connection.execute(
             f"create index concurrently {NEAR_INDEX} on mnemosyne.object_vectors"
             f" using hnsw (vector {vectors}.halfvec_ip_ops) where embedder = '{quoted}'".encode()
@@ -351,14 +348,14 @@ def build_near_index(connection: Connection, embedder: str) -> None:
 
 
 def drop_near_index(connection: Connection) -> bool:
-    """Take it away; whether it was there."""
-    there = near_index(connection)
+    """Drop it; return whether it existed."""
+    existed = near_index(connection)
     connection.execute(f"drop index if exists mnemosyne.{NEAR_INDEX}".encode())
-    return there
+    return existed
 
 
 def near_index(connection: Connection) -> bool:
-    """Whether it is there, and whole: making it may have been stopped."""
+    """Whether it exists and is complete."""
     row = connection.execute(
         "select indisvalid from pg_index where indexrelid = to_regclass(%s)", (f"mnemosyne.{NEAR_INDEX}",)
     ).fetchone()

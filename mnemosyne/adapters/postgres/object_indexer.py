@@ -1,10 +1,7 @@
-"""Fills the index of objects, in the background: their words first, then what takes longer, the vectors.
+"""Fills the index of objects in the background: words first, then vectors, which take longer.
 
-Every step goes by what is stored, so it may end at any point and go on in another process. Two processes at once take
-turns with the cursors; at worst both embed the same passages, and one's are kept.
-
-An object that cannot be read is skipped, and the index keeps the reason: no object holds up the others. Only a database
-that is away does.
+The state is in the database, so any process can resume. Concurrent processes take turns by the cursors; at worst both
+embed the same passages. An unreadable object is skipped, and the index stores the reason.
 """
 
 import itertools
@@ -16,6 +13,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.adapters.postgres import object_index_rows as rows
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import (
     Cursor,
@@ -42,48 +40,48 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 OBJECTS = 256
-"""Objects that are taken in at once: a transaction costs as much as the words of some ten of them."""
+"""Objects of one portion: a transaction costs as much as the words of ten."""
 
 MOST_TOGETHER = 4 * 1024 * 1024
-"""Bytes of objects that are read at once."""
+"""Bytes of objects that are read together."""
 
 GATHER_SECONDS = 0.3
-"""How long after an event the projection is looked at, and how often until it has come so far."""
+"""The delay after an event, and the interval until the projection has processed it."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts while the database is away."""
 
 WAITS = 20
-"""How often it is waited for; it may have stopped."""
+"""How often to wait for the projection, which may have stopped."""
 
 PROBE = "Is this embedder any good?"
-"""What is embedded where a text could not be, to see whose fault it is."""
+"""A text that shows whether an embedder works at all."""
 
 _AWAY = (LogUnavailable, DatabaseUnfit)
-"""What is no single object's fault."""
+"""Errors that no single object causes."""
 
 Report = Callable[[int], None]
-"""Hears of how many more objects the words, or the vectors, are there."""
+"""Receives the number of objects that got words or vectors."""
 
 
 def ignore_news(objects: int) -> None:
-    """For those who do not wait for it."""
+    """Ignore reports."""
 
 
 MOST_THREADS = 2
-"""Threads in which passages are embedded where nobody else wants the cores."""
+"""Threads for embedding on an idle machine."""
 
 SLACK = 0.5
-"""A machine at rest is never quite so."""
+"""The load of an idle machine."""
 
 
 def threads_at(load: float, cores: int) -> int:
-    """In how many threads to embed: in one where more wants to run than there are cores, ourselves included."""
+    """The number of threads for embedding: one if the load exceeds the cores."""
     return min(MOST_THREADS, cores) if load <= cores + SLACK else 1
 
 
 def one_thread() -> int:
-    """Where nothing else may be disturbed."""
+    """The number of threads for a background process."""
     return 1
 
 
@@ -99,19 +97,20 @@ class ObjectIndexer:
         report: Report = ignore_news,
         threads: Callable[[], int] = one_thread,
     ) -> None:
-        """``threads`` says how many the embedder may use now."""
+        """``threads`` returns the number of threads for the embedder."""
         self.embedded = 0
-        """How many passages were embedded."""
+        """The number of embedded passages."""
         self._index = index
+        self._database = index.database
         self._events = events
         self._contents = contents
         self._report = report
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
-        self._said: Mapping[IndexedObject, _ObjectText | Exception] = {}
+        self._texts: Mapping[IndexedObject, _ObjectText | Exception] = {}
 
     async def run(self, progress: Progress) -> None:
-        """Fill it for as long as this runs, woken by ``progress``."""
+        """Fill the index until cancelled, woken by ``progress``."""
         seen, pauses, away = 0, backoff(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
@@ -129,21 +128,22 @@ class ObjectIndexer:
             await trio.sleep(next(pauses))
 
     async def _follow(self, position: int) -> None:
-        """Catch up with the projection, and again until that has come so far."""
+        """Catch up with the projection until it reaches a position."""
         for _ in range(WAITS):
             if await self.catch_up() >= position:
                 return
             await trio.sleep(GATHER_SECONDS)
 
     async def catch_up(self) -> int:
-        """Take in every object that the projection knows; how far that had come before. Raises LogFailed."""
-        position = await self._index.tidy()
-        while (work := await self._index.next_work(OBJECTS)) is not None:
+        """Index every object of the projection; return the projection's position at the start. Raises LogFailed."""
+        position = await self._database.run(rows.tidy)
+        names = [embedder.name for embedder in self._index.embedders]
+        while (work := await self._database.run(rows.next_work, names, OBJECTS)) is not None:
             await self._do(work)
         return position
 
     async def _do(self, work: IndexWork) -> None:
-        """Do as much of it as is done at once."""
+        """Process a portion."""
         for embedder in self._index.embedders:
             if embedder.name == work.cursor.name:
                 await self._take_vectors(embedder, work)
@@ -151,7 +151,7 @@ class ObjectIndexer:
         await self._take_words(work)
 
     async def _take_words(self, work: IndexWork) -> None:
-        found = self._said = await self._read([each for each in work.made if not each.forgotten])
+        found = self._texts = await self._read([each for each in work.made if not each.forgotten])
         taken = list(itertools.takewhile(lambda each: each.forgotten or each in found, work.made))
         entries = await self._in_thread(lambda: [_entry(each, found.get(each)) for each in taken])
         await self._put(work.cursor, taken, entries)
@@ -160,17 +160,15 @@ class ObjectIndexer:
     async def _put(
         self, cursor: Cursor, made: Sequence[IndexedObject], entries: Sequence[IndexEntry | SkippedObject | None]
     ) -> None:
-        """Put objects in. Where the database refuses them, one half after the other, down to the one that it refuses,
-        which is skipped.
-        """
+        """Store entries. If the database refuses them, bisect to the one that it refuses, and skip that."""
         try:
-            await self._index.put_words(cursor, made, entries)
+            await self._database.run(rows.put_words, cursor, made, entries)
             return
         except _AWAY:
             raise
         except Exception as error:
             if len(made) == 1:
-                await self._index.put_words(cursor, made, [_skip(made[0], error)])
+                await self._database.run(rows.put_words, cursor, made, [_skip(made[0], error)])
                 return
         half = len(made) // 2
         await self._put(cursor, made[:half], entries[:half])
@@ -187,15 +185,13 @@ class ObjectIndexer:
         except Exception:
             whole = await self._embed_apart(embedder, chosen, whole)
         if whole:
-            await self._index.move(work.cursor, whole[-1])
+            await self._database.run(rows.move, work.cursor, whole[-1])
             self._report(len(whole))
 
     async def _embed_apart(
         self, embedder: Embedder, chosen: "_Chosen", whole: Sequence[IndexedObject]
     ) -> list[IndexedObject]:
-        """Embed objects one by one; return those that are done with, up to the first that can have no vectors: its
-        words must do.
-        """
+        """Embed objects one by one; return the finished ones, up to the first that cannot be embedded."""
         done: list[IndexedObject] = []
         for each, some in chosen.items():
             try:
@@ -203,38 +199,36 @@ class ObjectIndexer:
             except _AWAY:
                 raise
             except Exception as error:
-                await embedder.embed([PROBE])  # where that fails, too, it is no object's fault
+                await embedder.embed([PROBE])  # if this fails too, no object is the cause
                 log.warning(
                     "object %s of session %s is found by its words only: %s", each.object, each.stream, _why(error)
                 )
-                return [*done, each]  # what it has in common with a later one is that one's now
+                return [*done, each]  # a later object embeds the shared passages
             if each in whole:
                 done.append(each)
         return done
 
     async def _embed(self, embedder: Embedder, chosen: "_Chosen") -> None:
-        """Give passages of objects their vectors. They may have been forgotten meanwhile."""
+        """Store vectors of passages, which may be forgotten in the meantime."""
         texts: dict[tuple[UUID, bytes], str] = {}
         for each, some in chosen.items():
             if some:
-                said = _check_text(self._said[each])
-                texts |= {(each.stream, hash_): said[passage.start : passage.end] for hash_, passage in some.items()}
+                read = _check_text(self._texts[each])
+                texts |= {(each.stream, hash_): read[passage.start : passage.end] for hash_, passage in some.items()}
         if texts:
             vectors = await embedder.embed(list(texts.values()))
-            await self._index.put_vectors(embedder.name, dict(zip(texts, vectors, strict=True)))
+            await self._database.run(rows.put_vectors, embedder.name, dict(zip(texts, vectors, strict=True)))
             self.embedded += len(vectors)
 
     async def _read_again(self, chosen: "_Chosen") -> "_Chosen":
-        """Those of the chosen whose texts are at hand now: the first of them, if all together are too large. A text is
-        read once for its words and its vectors, where both are made soon, and once for all its vectors.
-        """
+        """Read the texts of chosen objects unless they are cached; return the objects whose texts fit."""
         wanted = [each for each, some in chosen.items() if some]
-        if not all(each in self._said for each in wanted):
-            self._said = await self._read(wanted)
-        return dict(itertools.takewhile(lambda item: not item[1] or item[0] in self._said, chosen.items()))
+        if not all(each in self._texts for each in wanted):
+            self._texts = await self._read(wanted)
+        return dict(itertools.takewhile(lambda item: not item[1] or item[0] in self._texts, chosen.items()))
 
     async def _read(self, made: Sequence[IndexedObject]) -> "dict[IndexedObject, _ObjectText | Exception]":
-        """What objects say, or why that cannot be read: of the first of them, if all together are too large."""
+        """The texts of objects, or errors; only of the first objects if all are too large together."""
         created = await self._read_by_session(made, self._pick)
         portion: list[IndexedObject] = []
         size = 0
@@ -255,9 +249,7 @@ class ObjectIndexer:
         made: Sequence[IndexedObject],
         read: Callable[[UUID, Sequence[IndexedObject]], Awaitable[Mapping[IndexedObject, Result]]],
     ) -> dict[IndexedObject, Result | Exception]:
-        """What is read of objects: of all of a session at once; where that fails, of one half after the other, down to
-        the one whose error it is.
-        """
+        """Read objects, all of a session together; after an error, bisect to the object that causes it."""
         waiting: dict[UUID, list[IndexedObject]] = {}
         for each in made:
             waiting.setdefault(each.stream, []).append(each)
@@ -305,7 +297,7 @@ class ObjectIndexer:
 
 @attrs.frozen
 class _ObjectText:
-    """An object's event, what it says, and the digest of one of the contents that it says it with."""
+    """An object's event, its text, and the digest of one of its contents."""
 
     created: ObjectCreated
     text: str
@@ -313,11 +305,11 @@ class _ObjectText:
 
 
 _Chosen = Mapping[IndexedObject, Mapping[bytes, Passage]]
-"""The passages of objects that are to have vectors now, by their hashes; an object may have none to make."""
+"""The passages to embed, by hash, of each object."""
 
 
 def _choose(lacking: _Chosen, most: int) -> _Chosen:
-    """The first objects, of the last perhaps a part, that lack no more passages than so many."""
+    """The first objects with up to ``most`` missing passages; the last one may be partial."""
     chosen: dict[IndexedObject, Mapping[bytes, Passage]] = {}
     for each, wanted in lacking.items():
         chosen[each] = some = dict(itertools.islice(wanted.items(), most))
@@ -333,31 +325,31 @@ def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:
     return created
 
 
-def _check_text(said: _ObjectText | Exception) -> str:
-    if isinstance(said, Exception):
-        raise said
-    return said.text
+def _check_text(read: _ObjectText | Exception) -> str:
+    if isinstance(read, Exception):
+        raise read
+    return read.text
 
 
 def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
     if not isinstance(event, ObjectCreated):
-        raise LogFailed(f"the log has no event that made it where there should be one, at version {made.version}")
+        raise LogFailed(f"the log has no event that created it at version {made.version}")
     return event
 
 
-def _entry(made: IndexedObject, said: "_ObjectText | Exception | None") -> IndexEntry | SkippedObject | None:
-    """An object for the index; None if it was forgotten, and then nothing is said."""
-    if said is None:
+def _entry(made: IndexedObject, read: "_ObjectText | Exception | None") -> IndexEntry | SkippedObject | None:
+    """An object for the index; None if it was forgotten."""
+    if read is None:
         return None
-    if isinstance(said, Exception):
-        return _skip(made, said)
+    if isinstance(read, Exception):
+        return _skip(made, read)
     try:
         return IndexEntry(
-            kind=said.created.kind,
-            tags=said.created.tags,
-            turns=(said.created.first_turn, said.created.last_turn),
-            cuts=cut(made.stream, said.text),
-            digest=said.digest,
+            kind=read.created.kind,
+            tags=read.created.tags,
+            turns=(read.created.first_turn, read.created.last_turn),
+            cuts=cut(made.stream, read.text),
+            digest=read.digest,
         )
     except Exception as error:
         return _skip(made, error)
@@ -369,5 +361,5 @@ def _skip(made: IndexedObject, error: Exception) -> SkippedObject:
 
 
 def _why(error: Exception) -> str:
-    """Only what we say ourselves surely quotes nothing of the object."""
+    """Only our own messages surely quote nothing of the object."""
     return str(error) if isinstance(error, MnemosyneError) else f"it cannot be read ({type(error).__name__})"

@@ -1,8 +1,7 @@
-"""Projections in PostgreSQL: rows and checkpoint in one transaction, and rebuilt tables that are switched in at once.
+"""Projections in PostgreSQL: rows and checkpoint in one transaction, and an atomic switch to rebuilt tables.
 
-Whoever changes a projection's tables holds the row of its checkpoint first, so that two projectors take turns, and the
-second sees what the first has done. Readers hold the tables (``reading``), so that they are switched before or after
-they read and not in between.
+A writer first locks the row of the checkpoint, so that projectors take turns. A reader locks the tables (``reading``),
+so that no switch happens while it reads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, Tail, mark_of
 
 REBUILD_SECONDS = 15
-"""A rebuild that has not moved for so long is taken for dead."""
+"""A rebuild without progress for this time counts as dead."""
 
 DUMP_SECONDS = 3600.0
 _DUMP_PAGE = 1_000
@@ -31,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 @attrs.frozen
 class Report:
-    """How a projection stands for people; ``lag`` is how many events it has yet to take in."""
+    """The state of a projection for display; ``lag`` counts pending events."""
 
     status: ProjectionStatus | None
     lag: int
@@ -80,20 +79,20 @@ class PostgresProjections:
         await self._database.run(_dump, projection, write, deadline=DUMP_SECONDS)
 
     async def report(self, projection: Projection) -> Report:
-        """How it stands, and how far it is behind the log."""
+        """Its state and lag."""
         return await self._database.run(_report, projection)
 
     async def select(
         self, projections: Sequence[Projection], questions: Sequence[tuple[Query, Mapping[str, object]]]
     ) -> list[Rows]:
-        """The answers to questions about these projections, all of one moment."""
+        """The results of queries about these projections, from one snapshot."""
         return await self._database.run(_select, projections, questions)
 
 
 # Checkpoints
 
 _Place = tuple[str, bool]
-"""Which checkpoint: the projection's name, and whether it is the side's."""
+"""The key of a checkpoint: the projection's name, and whether it is of the side tables."""
 
 _ROWS = (
     "select name, side, number, version, position, stream, stream_version, error,"
@@ -125,16 +124,14 @@ class _Checkpoint:
 
 
 class PostgresSpending:
-    """See domain.session.budget.Spending: the projection in a prepared ``Database``, brought up to date before each
-    answer, so that no other process's helpers are missed.
-    """
+    """See domain.session.budget.Spending: from the projection, which is brought up to date before each answer."""
 
     def __init__(self, database: Database, event_log: Tail) -> None:
         self._store = PostgresProjections(database)
         self._projector = Projector(BUDGET, event_log, self._store)
 
     async def on_day(self, day: int) -> DaySpending:
-        """See Spending. Of what cannot be told, no turn's cost is told, so that there is no room for a helper's."""
+        """See Spending. Zero if the projection stopped, which leaves no budget for helpers."""
         status = await self._projector.catch_up()
         if status.error is not None:
             return DaySpending(day)
@@ -143,7 +140,7 @@ class PostgresSpending:
 
 
 def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:
-    """The checkpoints that there are; ``held``: nobody else changes them until the transaction ends."""
+    """The existing checkpoints; ``held`` locks them until the transaction ends."""
     sql = f"{_ROWS} for update" if held else _ROWS
     names, sides = [name for name, _ in places], [side for _, side in places]
     rows = connection.execute(sql.encode(), (REBUILD_SECONDS, names, sides))
@@ -156,7 +153,7 @@ def _checkpoint(connection: Connection, projection: Projection, *, side: bool, h
 
 
 def _move(connection: Connection, moves: Mapping[_Place, tuple[Mark, str | None]]) -> None:
-    """Move checkpoints, each with what stopped it there, if anything did."""
+    """Move checkpoints, each with the error that stopped it, if any."""
     connection.execute(
         "update mnemosyne.projections as held set position = new.position, stream = new.stream,"
         " stream_version = new.version, error = new.error, moved_at = clock_timestamp()"
@@ -175,7 +172,7 @@ def _move(connection: Connection, moves: Mapping[_Place, tuple[Mark, str | None]
 
 
 def _insert(connection: Connection, projection: Projection, *, side: bool) -> int | None:
-    """A checkpoint before the first event; None if there is one already, and then it was waited for."""
+    """Insert a checkpoint before the first event; return None if one exists, after its transaction ended."""
     row = connection.execute(
         "insert into mnemosyne.projections (name, side, number, version, position, stream_version)"
         " values (%s, %s, nextval('mnemosyne.projection_numbers'), %s, 0, 0) on conflict do nothing returning number",
@@ -184,7 +181,7 @@ def _insert(connection: Connection, projection: Projection, *, side: bool) -> in
     return row[0] if row else None
 
 
-# What the store does, each in a worker thread and in one transaction
+# The operations of the store, each in one transaction
 
 
 def _status(connection: Connection, projection: Projection) -> ProjectionStatus | None:
@@ -195,7 +192,7 @@ def _status(connection: Connection, projection: Projection) -> ProjectionStatus 
     found = connection.execute(tables.FOUND, (tables.names(projection),)).fetchall()
     return attrs.evolve(
         live.status,
-        # Tables of another version are as they should be for it.
+        # Tables of another version have another shape.
         damage=tables.damage(projection, found) if live.version == projection.version else None,
         rebuilding=side is not None and side.is_moving,
     )
@@ -207,8 +204,8 @@ def _create(connection: Connection, projection: Projection) -> None:
 
 
 def _apply(connection: Connection, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
-    folded = [fold(each.projection, each.events) for each in portions]  # before the lock: others wait for little
-    # What a crash of the server may lose is taken in again; the log does not wait for it.
+    folded = [fold(each.projection, each.events) for each in portions]  # before the lock
+    # Rows that a crash loses are derived again.
     connection.execute("set local synchronous_commit to off")
     held = _checkpoints(connection, [_place(each) for each in portions], held=True)
     found: list[ProjectionStatus | None] = []
@@ -233,7 +230,7 @@ def _apply(connection: Connection, portions: Sequence[Portion]) -> list[Projecti
 
 
 def _set_aside(connection: Connection, place: _Place, events: Sequence[SetAside]) -> None:
-    """Note with a checkpoint what could not be taken in."""
+    """Record events that could not be processed."""
     if events:
         connection.execute(
             "insert into mnemosyne.set_aside (name, side, stream, version, position, why)"
@@ -276,7 +273,7 @@ def _begin_side(connection: Connection, projection: Projection) -> int:
     connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
     _drop_aside(connection, projection, side=True)
     number = _insert(connection, projection, side=True)
-    while number is None:  # another rebuild began in between; the later one takes its place
+    while number is None:  # another rebuild began; the later one replaces it
         connection.execute("delete from mnemosyne.projections where name = %s and side", (projection.name,))
         number = _insert(connection, projection, side=True)
     _execute(connection, tables.create(projection, side=True))
@@ -292,7 +289,7 @@ def _switch(connection: Connection, projection: Projection, side: int, unless_be
         return Switch.BEHIND
     if live is None:
         _insert(connection, projection, side=False)
-    # Our projector waits for the checkpoint, and new readers queue behind us: better to try often than to wait long.
+    # The projector and new readers queue behind this lock: retry often instead of waiting long.
     connection.execute("set local lock_timeout = '500ms'")
     _execute(connection, tables.drop(projection, side=False))
     _execute(connection, tables.rename(projection))
@@ -324,10 +321,9 @@ def _execute(connection: Connection, statements: Iterator[bytes]) -> None:
 
 @contextmanager
 def reading(connection: Connection, projections: Sequence[Projection]) -> Iterator[None]:
-    """Within, the tables show one moment.
+    """Read the tables from one snapshot.
 
-    They are locked before the moment is chosen. The other way round, tables that are switched in while we wait for the
-    lock would be empty: their rows came after our moment.
+    The lock precedes the snapshot: tables that are switched while we wait would be empty in an earlier snapshot.
     """
     connection.execute("set transaction isolation level repeatable read")
     connection.execute(tables.lock(projections))

@@ -1,7 +1,4 @@
-"""The SQL of projections' tables, made from their descriptions.
-
-Names are the program's own, from ``Projection`` and ``Table``, and need no quoting.
-"""
+"""The SQL of projections' tables. Names from ``Projection`` and ``Table`` need no quoting."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -14,17 +11,17 @@ SCHEMA = "mnemosyne"
 
 
 def name_of(projection: Projection, table: Table, *, side: bool) -> str:
-    """What the table is called, without the schema."""
+    """The name of a table without the schema."""
     return f"{projection.table_of(table)}__side" if side else projection.table_of(table)
 
 
 def names(projection: Projection, *, side: bool = False) -> list[str]:
-    """All of its tables."""
+    """The names of its tables."""
     return [name_of(projection, table, side=side) for table in projection.tables]
 
 
 def create(projection: Projection, *, side: bool) -> Iterator[bytes]:
-    """Empty tables, in place of whatever has their names."""
+    """Create empty tables, replacing existing ones."""
     yield from drop(projection, side=side)
     for table in projection.tables:
         columns = [f"{name} {kind.value} not null" for name, kind in table.key.items()]
@@ -34,28 +31,28 @@ def create(projection: Projection, *, side: bool) -> Iterator[bytes]:
 
 
 def drop(projection: Projection, *, side: bool) -> Iterator[bytes]:
-    """No tables any more."""
+    """Drop the tables."""
     for name in names(projection, side=side):
         yield f"drop table if exists {SCHEMA}.{name}".encode()
 
 
 def rename(projection: Projection) -> Iterator[bytes]:
-    """The side tables get the others' names."""
+    """Give the side tables the names of the live ones."""
     for table in projection.tables:
         side, name = (name_of(projection, table, side=each) for each in (True, False))
         yield f"alter table {SCHEMA}.{side} rename to {name}".encode()
-        # The index keeps its name otherwise, and the next side table needs another.
+        # The next side table needs the name of the index.
         yield f"alter index {SCHEMA}.{side}_pkey rename to {name}_pkey".encode()
 
 
 def lock(projections: Sequence[Projection]) -> bytes:
-    """Keep the tables from being switched for as long as one reads."""
+    """Lock the tables against a switch."""
     tables = ", ".join(f"{SCHEMA}.{name}" for projection in projections for name in names(projection))
     return f"lock table {tables} in access share mode".encode()
 
 
 def select_all(projection: Projection, table: Table) -> bytes:
-    """Every row by key, in an order that no locale changes."""
+    """Every row by key, in an order that does not depend on the locale."""
     order = ", ".join(f'{name} collate "C"' if kind is Type.TEXT else name for name, kind in table.key.items())
     columns = ", ".join(table.all_columns)
     return f"select {columns} from {SCHEMA}.{projection.table_of(table)} order by {order}".encode()
@@ -64,9 +61,9 @@ def select_all(projection: Projection, table: Table) -> bytes:
 def merges(
     projection: Projection, table: Table, rows: Mapping[Key, Row], *, side: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Statements that merge the rows, and the rows as JSON for each: one for every set of columns that rows name.
+    """Statements that merge rows, each with its rows as JSON: one for every set of columns.
 
-    As JSON, because psycopg builds arrays value by value in Python, which takes longer than all the rest.
+    JSON is faster than arrays, which psycopg builds value by value.
     """
     shapes: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
     for key, row in rows.items():
@@ -105,11 +102,11 @@ left join pg_index i on i.indrelid = c.oid and i.indisprimary
 where n.nspname = 'mnemosyne' and c.relname = any(%s) and c.relkind = 'r'
 order by c.relname, a.attnum
 """
-"""The columns of tables as they are: table, column, type, and whether it is part of the primary key."""
+"""The existing columns: table, column, type, and whether it is in the primary key."""
 
 
 def damage(projection: Projection, found: Sequence[tuple[str, str, str, bool]]) -> str | None:
-    """What is wrong with the tables, given the rows of ``FOUND``."""
+    """The difference of the tables from their description, given the rows of ``FOUND``; None if there is none."""
     by_table: dict[str, list[tuple[str, str, bool]]] = {}
     for name, column, kind, is_key in found:
         by_table.setdefault(name, []).append((column, kind, is_key))

@@ -1,8 +1,8 @@
-"""The log as the library eventsourcing knows it: its recorder and its mapper, over our codec, append and tail.
+"""The recorder and the mapper of the library eventsourcing, over our codec, append and tail.
 
-Contracts and values are the library's (StoredEvent, Notification, ApplicationRecorder), and its own test cases run
-against this recorder. How events are inserted and followed is ours: the append is one function in the database, which
-locks no table (0009_append_beside_others.sql), and the tail waits for appends that commit late.
+Values and contracts are the library's (StoredEvent, Notification, ApplicationRecorder); its own test cases run against
+this recorder. The append is a function of the database that locks no table (0009_append_beside_others.sql), and the
+tail waits for late commits.
 """
 
 import threading
@@ -36,15 +36,15 @@ class EventMapper(Mapper[UUID]):
     """Maps ``Recorded`` events to stored events and back, in the format of an ``EventCodec``."""
 
     def __init__(self, codec: EventCodec) -> None:
-        """The library's transcoder, compressor and cipher have no part in it."""
+        """Create a mapper without the library's transcoder, compressor and cipher."""
         self.codec = codec
 
     def to_stored_event(self, domain_event: Any) -> StoredEvent:
-        """A ``Recorded`` event as it is stored. Raises ValueError for one that cannot be."""
+        """Encode a ``Recorded`` event. Raises ValueError if that is impossible."""
         return StoredEvent(domain_event.stream, domain_event.version, *self.codec.encode(domain_event.envelope))
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
-        """The ``Recorded`` event that was stored, in today's class. Raises UnknownEvent, naming session and version."""
+        """Decode a stored event to its current class. Raises UnknownEvent with session and version."""
         try:
             envelope = self.codec.decode(stored_event.topic, stored_event.state)
         except UnknownEvent as error:
@@ -55,23 +55,23 @@ class EventMapper(Mapper[UUID]):
         return Recorded(stream, stored_event.originator_version, position, envelope)
 
     def to_readable_event(self, stream: UUID, version: int, topic: str, state: bytes, position: int) -> Recorded[Any]:
-        """The event of a row, with an ``UnreadableEvent`` where it cannot be read. The tail makes no Notification:
-        a follower of the whole log would pay for each.
+        """Decode a row, to an ``UnreadableEvent`` if that fails. It needs no Notification, which would slow
+        a reader of the whole log.
         """
         return Recorded(stream, version, position, self.codec.decode_anyway(topic, state))
 
 
 class SharedDatastore(PostgresDatastore):
-    """The library's datastore over connections of a ``Database``: each thread lends the one that it works with."""
+    """The library's datastore with connections of a ``Database``: each thread lends its own."""
 
     def __init__(self) -> None:
-        """The pool that the library makes is never opened."""
+        """Create it; the library's own pool is never opened."""
         super().__init__("", "", "", "", "", schema=SCHEMA)
         self._lent = threading.local()
 
     @contextmanager
     def lend(self, connection: Connection) -> Iterator[None]:
-        """Within, this thread's calls of the recorder use ``connection``."""
+        """Let this thread's calls of the recorder use ``connection``."""
         self._lent.connection = connection
         try:
             yield
@@ -80,11 +80,11 @@ class SharedDatastore(PostgresDatastore):
 
     @contextmanager
     def get_connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """The connection that this thread has lent. Errors of the server stay as they are: ``Database`` names them."""
+        """The connection that this thread lends. ``Database`` translates the server's errors."""
         yield self._lent.connection
 
     def register_type_adapters(self) -> None:
-        """Our statements use none of the library's composite types."""
+        """Register nothing: our statements use no composite types."""
 
 
 class SessionRecorder(PostgresApplicationRecorder):
@@ -100,14 +100,13 @@ class SessionRecorder(PostgresApplicationRecorder):
         heads: Mapping[UUID, int] | None = None,
         **_: Any,
     ) -> Sequence[int] | None:
-        """Insert events in one statement, which is a transaction of its own; return their positions.
+        """Insert events and ``contents`` in one statement, its own transaction; return the positions.
 
-        ``contents`` are stored with them. ``heads`` are the versions that the streams must be at, and those of the
-        events follow from them; with ``heads``, only the last position is returned. Raises IntegrityError where a
-        stream is at another version; then nothing is kept.
+        ``heads`` are the expected versions of the streams; with ``heads``, only the last position is returned. Raises
+        IntegrityError if a stream is at another version, and inserts nothing.
         """
         firsts = {event.originator_id: event.originator_version for event in reversed(stored_events)}
-        # Streams of the library's own test cases begin at version 0 as well as at 1.
+        # The library's test cases use streams that begin at version 0 or 1.
         expected = {stream: max(0, first - 1) for stream, first in firsts.items()} if heads is None else heads
         values = (
             [content.stream for content in contents],
@@ -150,7 +149,7 @@ class SessionRecorder(PostgresApplicationRecorder):
     def select_where(
         self, stream: UUID | str, condition: LiteralString, values: Sequence[object]
     ) -> list[Notification]:
-        """The events of a stream that a condition with these values chooses."""
+        """The events of a stream that meet a condition with these values."""
         with self.datastore.get_connection() as connection:
             rows = connection.execute(SELECT + "originator_id = %s and " + condition, (stream, *values), binary=True)
             return [Notification(*row) for row in rows]

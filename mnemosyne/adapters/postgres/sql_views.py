@@ -1,4 +1,4 @@
-"""The views for analysis with SQL (0008_views.sql): queries by a role that reads them alone, and roles of others."""
+"""The views for analysis with SQL (0008_views.sql): queries by an unprivileged role, and roles of readers."""
 
 import hashlib
 import secrets
@@ -23,22 +23,22 @@ from mnemosyne.projections.catalog import ALL
 VIEWS = "mnemosyne_views"
 
 READER_SECONDS = 60
-"""How long a statement of a reader's may take, unless it asks for another time."""
+"""The default time limit of a reader's statement."""
 
 _GRACE = 10.0
 
 _LOGIN_ATTEMPTS = 3
 
 TEMPORARY = "1GB"
-"""Temporary disk that one query may take."""
+"""The limit of a query's temporary files."""
 
 _ROLE_LOCK = 0x4D4E5351
-"""An arbitrary number, "MNSQ": two commands make no role at once."""
+"""An arbitrary number, "MNSQ": the lock to create a role."""
 
 
 @attrs.frozen
 class QueryAnswer:
-    """A table: the names of its columns, and its rows."""
+    """The result of a query."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
@@ -47,16 +47,15 @@ class QueryAnswer:
 async def ask_views(
     database: Database, query: str, *, tenant: str, seconds: float, ours_alone: bool = False
 ) -> QueryAnswer:
-    """The answer to one statement that reads, over the views of a tenant's sessions, all of one moment.
+    """Run one reading statement over the views of a tenant's sessions, on one snapshot.
 
-    A role of the tenant asks, which may read the views and nothing else, on a connection of its own: a statement could
-    give a role that was only put on its owner's rights back. ``seconds`` is how long the server may take;
-    ``ours_alone`` says that the whole server is Mnemosyne's own. Raises BadOption with the server's words for a
-    statement that it refuses, that writes or that gives no table; BadConfiguration where the role cannot be made or has
-    more rights; and what ``Database.run`` raises.
+    It runs as a role that may only read the views, on a separate connection: after ``set role`` on the owner's, a
+    statement could regain the owner's rights. ``seconds`` is the time limit; ``ours_alone`` means that the whole server
+    is Mnemosyne's. Raises BadOption with the server's message for a statement that fails, writes or returns no table;
+    BadConfiguration if the role cannot be created or has more rights; and errors of ``Database.run``.
     """
     role = f"{SQL_ROLE_PREFIX}{hashlib.sha256(tenant.encode()).hexdigest()[:16]}"
-    for remaining in reversed(range(_LOGIN_ATTEMPTS)):  # another command may change the password meanwhile
+    for remaining in reversed(range(_LOGIN_ATTEMPTS)):  # another command may change the password
         password = await database.run(_prepare_role, role, tenant, ours_alone)
         try:
             return await database.run(_ask, role, password, query, seconds, deadline=seconds + _GRACE)
@@ -70,15 +69,15 @@ async def ask_views(
 
 
 async def admit_reader(database: Database, role: str, tenant: str) -> bool:
-    """Let a database role read the views of one tenant, and nothing else; whether the role had to be created.
+    """Let a database role read the views of one tenant; return whether the role was created.
 
-    Raises BadConfiguration where the role may read more anyway, or is not there and cannot be created.
+    Raises BadConfiguration if the role has more rights, or does not exist and cannot be created.
     """
     return await database.run(_admit, role, tenant)
 
 
 def _ask(connection: Connection, role: str, password: str | None, query: str, seconds: float) -> QueryAnswer:
-    # The owner's transaction keeps the tables from being exchanged for as long as the role reads them.
+    # The owner's transaction locks the tables against a switch.
     connection.execute("set local idle_in_transaction_session_timeout = 0")
     with reading(connection, ALL), log_in(connection, role, password) as reader:
         reader.execute("begin isolation level repeatable read read only")
@@ -89,17 +88,17 @@ def _ask(connection: Connection, role: str, password: str | None, query: str, se
         )
         try:
             with reword_refusals():
-                # A prepared statement is a single one, so that nothing ends the transaction and goes on behind it.
+                # A prepared statement is a single one: it cannot end the transaction and continue.
                 cursor = reader.execute(query.encode(), prepare=True)
                 if cursor.description is None:
-                    raise BadOption("That statement gives no table; write a select.")
+                    raise BadOption("That statement returns no table; write a select.")
                 return QueryAnswer(tuple(column.name for column in cursor.description), cursor.fetchall())
         finally:
-            reader.close()  # before the end of its transaction, which would send what `pg_notify` was given
+            reader.close()  # before its commit, which would send notifications
 
 
 def _prepare_role(connection: Connection, role: str, tenant: str, ours_alone: bool) -> str | None:
-    """Have the role of a tenant's queries; a new password for it where it is not let in without."""
+    """Create the role of a tenant's queries if needed; return a new password if it needs one."""
     connection.execute("select pg_advisory_xact_lock(%s)", (_ROLE_LOCK,))
     (is_admitted, has_more) = connection.execute(_SQL_ROLE, {"role": role, "tenant": tenant}).fetchone() or (False,) * 2
     if has_more:
@@ -108,7 +107,7 @@ def _prepare_role(connection: Connection, role: str, tenant: str, ours_alone: bo
         _admit(connection, role, tenant)
         if ours_alone:
             connection.execute(_REVOKE_FROM_PUBLIC)
-        # What the server says of a refusal may quote a value, and its log is out of the reach of `forget`.
+        # An error message may quote a value, and `forget` cannot erase the server's log.
         (is_superuser,) = connection.execute("select current_setting('is_superuser')::bool").fetchone() or (False,)
         if is_superuser:
             _execute(
@@ -147,7 +146,7 @@ begin
 end
 $$
 """
-"""By these any role could hold up our locks, speak to others or write into the journal."""
+"""With these any role could block our locks, notify others or write WAL."""
 
 
 def _admit(connection: Connection, role: str, tenant: str) -> bool:
@@ -171,7 +170,7 @@ def _admit(connection: Connection, role: str, tenant: str) -> bool:
         connection,
         f"grant usage on schema {VIEWS} to {name}",
         f"grant select on all tables in schema {VIEWS} to {name}",
-        # Of views that a later version adds, too.
+        # Also of views in later versions.
         f"alter default privileges in schema {VIEWS} grant select on tables to {name}",
     )
     connection.execute(
@@ -183,8 +182,8 @@ def _admit(connection: Connection, role: str, tenant: str) -> bool:
 
 
 def _look_up(connection: Connection, role: str) -> tuple[Any, ...]:
-    """The role's name as SQL writes it; whether it is there, and may do all that we may; whether we may create one; and
-    the name of the database as SQL writes it.
+    """The quoted name of the role; whether it exists, and has our rights; whether we may create roles; and the quoted
+    name of the database.
     """
     row = connection.execute(
         "select quote_ident(%(role)s), r.oid is not null, coalesce(pg_has_role(r.oid, current_user, 'usage'), false),"

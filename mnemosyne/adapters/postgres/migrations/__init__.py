@@ -1,7 +1,7 @@
-"""The database's schema, forward only: numbered SQL files beside this one, applied once, in order, and never edited.
+"""The schema of the database: numbered SQL files, applied once, in order, and never edited.
 
-To change the schema, add ``NNNN_name.sql`` with the next number. Everything lives in the schema ``mnemosyne``; a
-statement names it. Files run inside one transaction, so no file may hold ``create index concurrently`` or the like.
+To change the schema, add ``NNNN_name.sql`` with the next number. Statements name the schema ``mnemosyne``. All files
+run in one transaction, so ``create index concurrently`` is impossible.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.rows import TupleRow
 
-# An arbitrary number that all versions of Mnemosyne share: "MNEM".
+# An arbitrary number, "MNEM".
 _LOCK = 0x4D4E454D
 
 _FILE_NAME = re.compile(r"(?P<version>[0-9]{4})_(?P<name>[a-z0-9_]+)\.sql")
@@ -36,7 +36,7 @@ create table if not exists mnemosyne.mnemosyne_migrations (
 
 @attrs.frozen
 class Migration:
-    """One step of the schema. ``version`` counts from 1 without gaps; ``sql`` is what runs, and what is hashed."""
+    """One step of the schema. ``version`` counts from 1 without gaps."""
 
     version: int
     name: str
@@ -44,26 +44,26 @@ class Migration:
 
     @property
     def sha256(self) -> str:
-        """The hash that the database remembers, to notice an edited file."""
+        """The hash that the database stores, to detect an edited file."""
         return hashlib.sha256(self.sql).hexdigest()
 
 
 def list_migrations() -> tuple[Migration, ...]:
-    """The migrations that this version of Mnemosyne brings, in order."""
+    """The migrations of this version of Mnemosyne, in order."""
     found = []
     for file in resources.files(__name__).iterdir():
         if match := _FILE_NAME.fullmatch(file.name):
-            # A checkout may have turned line ends; that is no edit.
+            # A checkout may have changed line ends.
             sql = file.read_bytes().replace(b"\r\n", b"\n")
             found.append(Migration(int(match["version"]), match["name"], sql))
     return tuple(sorted(found, key=lambda migration: migration.version))
 
 
 def migrate(connection: "Connection[TupleRow]", migrations: Sequence[Migration]) -> int:
-    """Bring the schema up to the last of ``migrations``; return how many were applied.
+    """Apply pending migrations in the caller's transaction; return their number.
 
-    Runs inside the caller's transaction: all of it happens, or nothing. Several processes may do this at once; one
-    works and the others wait. Raises DatabaseUnfit for a schema that a newer version wrote, or an edited migration.
+    Concurrent processes wait for each other. Raises DatabaseUnfit for the schema of a newer version, or an edited
+    migration.
     """
     connection.execute("set local lock_timeout = 0; set local statement_timeout = 0")
     connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -82,7 +82,7 @@ def migrate(connection: "Connection[TupleRow]", migrations: Sequence[Migration])
 
 
 def _check(applied: Sequence[tuple[int, str, str]], migrations: Sequence[Migration]) -> None:
-    """Compare what the database says was applied with what this version knows."""
+    """Compare the applied migrations with the known ones."""
     if len(applied) > len(migrations):
         version, name, _ = applied[-1]
         raise DatabaseUnfit(
@@ -92,7 +92,7 @@ def _check(applied: Sequence[tuple[int, str, str]], migrations: Sequence[Migrati
     for (version, name, sha256), migration in zip(applied, migrations, strict=False):
         if (version, name, sha256) != (migration.version, migration.name, migration.sha256):
             raise DatabaseUnfit(
-                f"the database's migration {version} ({name}) is not the one that this version brings "
+                f"the database's migration {version} ({name}) is not the one of this version "
                 f"({migration.version}, {migration.name}): it was edited after it was applied, "
                 f"or another build made this database; use that build, or another database"
             )

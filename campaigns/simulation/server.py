@@ -9,6 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from campaigns.simulation.database import LogConnection, Weather
 from campaigns.simulation.network import ClientWire, MemoryUpstream
 from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.session import SessionActor
@@ -20,7 +21,6 @@ from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from tests.actors.support import CODEC, Process, open_process
-from tests.adapters.simulated_database import LogConnection, Weather
 from tests.http.proxying import app_of, settings
 from tests.http.raw_client import Pairs
 
@@ -76,7 +76,7 @@ class SimulatedServer:
             async with AsyncExitStack() as stack:
                 opening = open_process(
                     self.connection,
-                    GroupJournal(self.connection, CODEC, self.equipment.limits, told=self._watch),
+                    GroupJournal(self.connection, CODEC, self.equipment.limits, on_outcome=self._watch),
                     window=self.equipment.window,
                     patience=self.equipment.patience,
                     clock=self.clock,

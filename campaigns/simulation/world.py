@@ -17,6 +17,7 @@ import trio
 from campaigns.scenarios.judge import Archive, Judge, Record
 from campaigns.scenarios.scene import WINDOW, Clock
 from campaigns.simulation.clients import OBSERVED, FickleCasting, SimulatedAgent, SimulatedScene, StepDrawer
+from campaigns.simulation.database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
 from campaigns.simulation.network import MemoryProvider, MemoryUpstream
 from campaigns.simulation.schedule import SeededRun, make_run
 from campaigns.simulation.server import SERVER, Equipment, SimulatedServer, run_in_weathers
@@ -34,7 +35,6 @@ from mnemosyne.projections import catalog
 from mnemosyne.projections.keeping import Keeping
 from mnemosyne.services import switching
 from tests.actors.support import CODEC, PATIENT, SOON
-from tests.adapters.simulated_database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of, rebuilt_dump
 

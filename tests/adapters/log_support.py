@@ -1,7 +1,6 @@
-"""What the tests of the log share: sample events, a log of each kind with its journal, and a wire that can be cut."""
+"""Shared parts of the tests of the log: sample events, a log of each kind with its journal, a wire that can be cut."""
 
 import hashlib
-import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -21,13 +20,9 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.recorder import SessionRecorder, SharedDatastore
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
-from tests.adapters.simulated_database import LogConnection, SharedLog
 from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"
-SIMULATED = "a simulated database"
-
-KINDS = (PLAIN, INLINE, SIMULATED, POSTGRES)
 
 
 @attrs.frozen
@@ -50,18 +45,18 @@ def content(data: bytes) -> Content:
     return Content(hashlib.sha256(data).digest(), data)
 
 
-def said(owner: UUID, expected: int, *texts: str, contents: Iterable[Content] = ()) -> Append:
+def make_append(owner: UUID, expected: int, *texts: str, contents: Iterable[Content] = ()) -> Append:
     """An append of one event for each text."""
     return Append(owner, expected, tuple(Envelope(SampleEvent(text), "c") for text in texts), tuple(contents))
 
 
 def hushed(event: SampleEvent) -> SampleEvent:
-    """What is left of an event when its stream is forgotten: what stands before a colon."""
+    """The redacted event: the text before a colon."""
     return SampleEvent(event.text.partition(":")[0])
 
 
 def texts(recorded: Iterable[Recorded[object]]) -> list[str]:
-    """What the events say, in order."""
+    """The texts of the events, in order."""
     return [each.envelope.event.text for each in recorded if isinstance(each.envelope.event, SampleEvent)]
 
 
@@ -76,31 +71,17 @@ class World:
 
 @asynccontextmanager
 async def open_world(kind: str, dsn: str) -> AsyncIterator[World]:
-    """The log of that kind; only PostgreSQL needs the DSN."""
-    if kind == INLINE:
-        log = PlainLog(CODEC)
-        yield World(log, log, log)
-    else:
-        opened = {PLAIN: open_plain, SIMULATED: open_simulated}
-        async with opened[kind]() if kind in opened else open_postgres(dsn) as world:
+    """Open a log of that kind; only PostgreSQL needs the DSN."""
+    if kind == POSTGRES:
+        async with open_postgres(dsn) as world:
             yield world
-
-
-@asynccontextmanager
-async def open_plain() -> AsyncIterator[World]:
-    """Plain objects behind the real journal."""
+        return
     log = PlainLog(CODEC)
+    if kind == INLINE:
+        yield World(log, log, log)
+        return
     async with running(GroupJournal(log, CODEC)) as journal:
         yield World(journal, log, log)
-
-
-@asynccontextmanager
-async def open_simulated() -> AsyncIterator[World]:
-    """A connection to a database of the simulation, behind the real journal."""
-    async with trio.open_nursery() as later:
-        log = LogConnection(SharedLog(CODEC), random.Random(0), later, seconds=(0.0,))
-        async with running(GroupJournal(log, CODEC)) as journal:
-            yield World(journal, log, log)
 
 
 @asynccontextmanager
@@ -114,7 +95,7 @@ async def open_postgres(
 
 @asynccontextmanager
 async def open_on(database: Database, *, commit_deadline: float = 30) -> AsyncIterator[World]:
-    """The same on a database that the test keeps in its hands."""
+    """The same on an open database."""
     log = PostgresEventLog(database, CODEC, commit_deadline=commit_deadline)
     async with running(GroupJournal(log, CODEC, JournalLimits(longest_pause=0.1))) as journal:
         yield World(journal, log, PostgresContentStore(database))
@@ -133,7 +114,7 @@ async def open_database(dsn: str, timeouts: Timeouts | None = None) -> AsyncIter
 
 @asynccontextmanager
 async def running(journal: GroupJournal) -> AsyncIterator[GroupJournal]:
-    """The journal with its task; at the end it writes what is left."""
+    """Run the journal; at the end it writes the rest."""
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
         yield journal
@@ -141,8 +122,8 @@ async def running(journal: GroupJournal) -> AsyncIterator[GroupJournal]:
 
 
 def begin_append(connection: Connection, append: Append) -> int:
-    """Append in a transaction that the test ends when it likes, as one does whose server stands still before it
-    commits; the last position.
+    """Append in a transaction that the test ends, like a server that stalls before its commit; return the last
+    position.
     """
     prepared, datastore = prepare(append, CODEC), SharedDatastore()
     contents, heads = pack_contents([prepared]), {append.stream: append.expected}
@@ -152,14 +133,14 @@ def begin_append(connection: Connection, append: Append) -> int:
 
 
 def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """The rows of a query on a connection of its own, behind everybody's back."""
+    """The rows of a query on a separate connection."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.execute(sql.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
 
 
 def waiting_for_a_lock(dsn: str) -> int:
-    """How many wait for a lock in a database."""
+    """How many sessions wait for a lock in a database."""
     ((number,),) = query(
         dsn,
         "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -175,7 +156,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 COMMIT, APPEND = b"COMMIT", b"mnemosyne.append("
-"""What commits: a transaction's last statement, and an append, which is its own transaction."""
+"""Statements that commit: a transaction's last one, and an append, which is its own transaction."""
 
 
 class Wire:
@@ -210,7 +191,7 @@ class Wire:
             scope.cancel()
 
     def stall(self) -> None:
-        """Carry nothing any more, and leave the connections open, as a network does that eats its packets."""
+        """Drop all bytes but leave the connections open, like a network that loses packets."""
         self._flowing = trio.Event()
 
     def mend(self) -> None:
@@ -219,7 +200,7 @@ class Wire:
         self._flowing.set()
 
     def cut_after_next(self, committing: bytes) -> None:
-        """Let the next statement that holds this through to the server, and cut before its answer comes back."""
+        """Pass the next statement that contains these bytes, and cut before its answer comes back."""
         self._cut_after = committing
 
     async def _carry(self, client: trio.SocketStream) -> None:

@@ -15,7 +15,7 @@ def transcript(folder: Path, session: str, *lines: object) -> None:
     file.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines))
 
 
-def said(uuid: str, message_id: str, kind: str = "assistant") -> dict[str, object]:
+def make_entry(uuid: str, message_id: str, kind: str = "assistant") -> dict[str, object]:
     return {"type": kind, "uuid": uuid, "message": {"id": message_id, "content": []}}
 
 
@@ -28,36 +28,36 @@ def forked(folder: Path, message_id: str) -> tuple[list[str], set[str | None]]:
             entries.append(json.loads(line))
         except ValueError:
             continue
-    told = {each["sessionId"] for each in entries if isinstance(each, dict) and "sessionId" in each}
-    assert told <= {name}
-    return [each["uuid"] for each in entries if isinstance(each, dict) and "uuid" in each], told
+    session_ids = {each["sessionId"] for each in entries if isinstance(each, dict) and "sessionId" in each}
+    assert session_ids <= {name}
+    return [each["uuid"] for each in entries if isinstance(each, dict) and "uuid" in each], session_ids
 
 
-def test_a_fork_ends_with_the_last_entry_of_a_message_and_is_of_its_own_session(tmp_path: Path) -> None:
-    entries = [said("a", "msg_1"), said("b", "msg_2"), said("c", "msg_2"), said("d", "msg_3")]
+def test_a_fork_ends_with_the_message_and_has_its_own_session_id(tmp_path: Path) -> None:
+    entries = [make_entry("a", "msg_1"), make_entry("b", "msg_2"), make_entry("c", "msg_2"), make_entry("d", "msg_3")]
     transcript(tmp_path, "s", *(each | {"sessionId": "s"} for each in entries))
-    found, told = forked(tmp_path, "msg_2")
-    assert (found, len(told)) == (["a", "b", "c"], 1)
+    found, session_ids = forked(tmp_path, "msg_2")
+    assert (found, len(session_ids)) == (["a", "b", "c"], 1)
     assert "msg_3" in (tmp_path / "-home-ada-app/s.jsonl").read_text()
 
 
-def test_lines_that_are_cut_or_of_another_kind_are_passed_over(tmp_path: Path) -> None:
+def test_truncated_and_other_lines_are_skipped(tmp_path: Path) -> None:
     odd = [
         '{"type": "assistant", "message": {"id": "msg_1"',
         '["msg_1"]',
-        said("u", "msg_1", "user"),
+        make_entry("u", "msg_1", "user"),
         {"type": "msg_1"},
     ]
-    transcript(tmp_path, "s", *odd, said("a", "msg_1"))
+    transcript(tmp_path, "s", *odd, make_entry("a", "msg_1"))
     assert forked(tmp_path, "msg_1")[0][-1] == "a"
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x1c", "\ud83d"])
 @pytest.mark.parametrize("escaped", [True, False])
 def test_only_a_line_feed_ends_an_entry(odd: str, escaped: bool, tmp_path: Path) -> None:
-    user = said("u", "m", "user") | {"sessionId": "s", "text": f"one {odd} two"}
+    user = make_entry("u", "m", "user") | {"sessionId": "s", "text": f"one {odd} two"}
     line = json.dumps(user, ensure_ascii=escaped or odd == "\ud83d")
-    transcript(tmp_path, "s", line, said("a", "msg_1") | {"sessionId": "s"})
+    transcript(tmp_path, "s", line, make_entry("a", "msg_1") | {"sessionId": "s"})
     name = write_fork([tmp_path], "s", "msg_1")
     lines = (tmp_path / "-home-ada-app" / f"{name}.jsonl").read_bytes().split(b"\n")
     first, second = map(json.loads, lines[:-1])
@@ -68,28 +68,28 @@ def test_only_a_line_feed_ends_an_entry(odd: str, escaped: bool, tmp_path: Path)
     "before",
     ["{}", '{"type":"user","message":{"role":"user","c', "\0" * 4096, '{"type":"user","message":{"role":"u"},'],
 )
-def test_an_entry_behind_another_on_its_line_is_found(before: str, tmp_path: Path) -> None:
-    user, reply = (each | {"sessionId": "s"} for each in (said("u", "m", "user"), said("a", "msg_1")))
+def test_two_entries_on_one_line_are_separated(before: str, tmp_path: Path) -> None:
+    user, reply = (each | {"sessionId": "s"} for each in (make_entry("u", "m", "user"), make_entry("a", "msg_1")))
     first = json.dumps(user) if before == "{}" else before
     transcript(tmp_path, "s", first + json.dumps(reply) + "\r")
     assert forked(tmp_path, "msg_1")[0][-1] == "a"
     assert (forked(tmp_path, "msg_1")[0][0] == "u") is (before == "{}")
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_transcript_or_message_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no transcript of session s"):
         write_fork([tmp_path], "s", "msg_1")
-    transcript(tmp_path, "s", said("a", "msg_1"))
+    transcript(tmp_path, "s", make_entry("a", "msg_1"))
     with pytest.raises(NotFound, match="does not hold that reply"):
         write_fork([tmp_path], "s", "msg_9")
 
 
-def test_the_client_s_own_variable_says_where_they_are(tmp_path: Path) -> None:
+def test_the_folder_follows_the_client_s_variables(tmp_path: Path) -> None:
     assert list_folders({"CLAUDE_CONFIG_DIR": "/etc/claude"}) == (Path("/etc/claude/projects"),)
     assert list_folders({"HOME": str(tmp_path)}) == (tmp_path / ".claude" / "projects",)
 
 
-def test_the_calls_of_a_message_and_behind_it_are_listed_and_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_calls_from_a_message_on_are_listed_in_order(tmp_path: Path) -> None:
     def calling(message_id: str, *calls: object) -> dict[str, object]:
         blocks = [{"type": "text", "text": "So."}, *({"type": "tool_use", "id": each} for each in calls)]
         return {"type": "assistant", "uuid": message_id, "message": {"id": message_id, "content": blocks}}
@@ -97,7 +97,7 @@ def test_the_calls_of_a_message_and_behind_it_are_listed_and_what_cannot_be_read
     odd = [
         '{"type": "assistant", "message"',
         {"type": "assistant", "message": {"content": [5]}},
-        said("u", "m", "user"),
+        make_entry("u", "m", "user"),
     ]
     lines = [calling("msg_1", "a"), calling("msg_2", "b", "c"), *odd, calling("msg_3", "d")]
     transcript(tmp_path, "s", *lines)
@@ -107,7 +107,7 @@ def test_the_calls_of_a_message_and_behind_it_are_listed_and_what_cannot_be_read
 
 
 @pytest.mark.parametrize("session", ["../../evil/s", "*", "[a-z]", "?", "**/s", "p/s", "..", ".", "", "s\0", "/s"])
-def test_a_session_s_name_is_one_part_of_a_path_and_no_pattern(session: str, tmp_path: Path) -> None:
+def test_a_session_id_is_not_a_path_or_a_pattern(session: str, tmp_path: Path) -> None:
     entry = {"type": "assistant", "uuid": "u", "sessionId": "s", "message": {"id": "msg_1", "content": []}}
     for folder in (tmp_path / "projects/p", tmp_path / "evil"):
         folder.mkdir(parents=True)
@@ -133,5 +133,5 @@ def test_a_session_s_name_is_one_part_of_a_path_and_no_pattern(session: str, tmp
         ),
     ],
 )
-def test_a_line_is_split_into_whole_records_and_what_is_left_of_a_cut_one(line: str, records: list[str]) -> None:
+def test_a_line_is_split_into_records_and_truncated_parts(line: str, records: list[str]) -> None:
     assert split_records(line.encode()) == [record.encode() for record in records]

@@ -17,17 +17,17 @@ AT = 1_767_605_467_114_000
 """2026-01-05 09:31:07.114 UTC."""
 
 
-def said(role: str, text: str, **more: Any) -> dict[str, Any]:
+def make_message(role: str, text: str, **more: Any) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}], **more}
 
 
-OWN = said(
+OWN = make_message(
     "developer",
     "You are Codex.",
     internal_chat_message_metadata_passthrough={"content_item_kinds": ["model.base_instructions"]},
 )
 CALL = {"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": "{}"}
-REPLY = said("assistant", "Teal.")
+REPLY = make_message("assistant", "Teal.")
 
 
 def fork_point(request: dict[str, Any], dialect: Any = RESPONSES) -> ForkPoint:
@@ -41,8 +41,8 @@ def read(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_items_stand_as_they_were_sent_and_codexs_own_words_beside_them(tmp_path: Path, marked: bool) -> None:
-    items = [said("user", "Which colour?"), CALL]
+def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, marked: bool) -> None:
+    items = [make_message("user", "Which colour?"), CALL]
     request = {"input": [OWN, *items]} if marked else {"instructions": "You are Codex.", "input": items}
     name = write_rollout(tmp_path, fork_point(request), Path("/home/ada/app"), AT)
     first, *lines = read(tmp_path, name)
@@ -54,13 +54,13 @@ def test_items_stand_as_they_were_sent_and_codexs_own_words_beside_them(tmp_path
     assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
 
 
-def test_each_conversation_has_a_name_of_its_own(tmp_path: Path) -> None:
+def test_each_conversation_has_its_own_id(tmp_path: Path) -> None:
     assert write_rollout(tmp_path, fork_point({}), tmp_path, AT) != write_rollout(
         tmp_path, fork_point({}), tmp_path, AT
     )
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_failure_to_write_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="its own sessions only"):
         write_rollout(tmp_path, fork_point({}, MESSAGES), tmp_path, AT)
     (tmp_path / "sessions").write_text("a file")
@@ -68,6 +68,6 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         write_rollout(tmp_path, fork_point({}), tmp_path, AT)
 
 
-def test_codexs_own_variable_says_where_they_are(tmp_path: Path) -> None:
+def test_the_folder_follows_codex_s_variables(tmp_path: Path) -> None:
     assert find_folder({"CODEX_HOME": "/etc/codex"}) == Path("/etc/codex")
     assert find_folder({"HOME": str(tmp_path)}) == tmp_path / ".codex"

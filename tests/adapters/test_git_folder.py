@@ -25,7 +25,7 @@ def repository(folder: Path, remote: str | None = URL) -> Path:
     return folder
 
 
-def test_two_clones_and_a_folder_below_are_one_project(tmp_path: Path) -> None:
+def test_clones_and_subfolders_are_one_project(tmp_path: Path) -> None:
     one, other = repository(tmp_path / "one"), repository(tmp_path / "other", "https://github.com/ada/app")
     (one / "src").mkdir()
     assert find_project(one) == find_project(one / "src") == find_project(other) == "github.com/ada/app"
@@ -38,27 +38,27 @@ def test_a_worktree_belongs_to_the_project_of_its_repository(tmp_path: Path, rem
     assert find_project(tmp_path / "beside") == find_project(main) == ("github.com/ada/app" if remote else str(main))
 
 
-def test_a_folder_outside_git_or_that_is_not_there_is_its_own_project(tmp_path: Path) -> None:
+def test_a_folder_without_git_is_its_own_project(tmp_path: Path) -> None:
     assert find_project(tmp_path) == str(tmp_path)
     assert find_project(tmp_path / "gone" / "away") == str(tmp_path / "gone" / "away")
 
 
 @pytest.mark.parametrize("damage", ["[remote", "\xff\xfe", '[remote "origin"]\nurl\n', ""])
-def test_a_damaged_configuration_leaves_the_folder_as_its_name(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_configuration_names_the_project_by_its_folder(tmp_path: Path, damage: str) -> None:
     folder = repository(tmp_path / "app")
     (folder / ".git" / "config").write_text(damage, encoding="latin-1")
     assert find_project(folder) == str(folder)
 
 
 @pytest.mark.parametrize("pointer", ["", "gitdir: /nowhere/at/all", "nonsense"])
-def test_a_pointer_that_leads_nowhere_does_no_harm(tmp_path: Path, pointer: str) -> None:
+def test_an_invalid_pointer_is_ignored(tmp_path: Path, pointer: str) -> None:
     (tmp_path / ".git").write_text(pointer)
     assert isinstance(find_project(tmp_path), str)
 
 
 @pytest.mark.parametrize("name", [".git", ".git/config", ".git/commondir"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     match kind:
@@ -72,7 +72,7 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, name: str, ki
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_worktree_whose_shared_folder_is_named_by_a_pipe_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+def test_a_worktree_with_special_files_does_not_block(tmp_path: Path, kind: str) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (tmp_path / ".git").write_text(f"gitdir: {own}")

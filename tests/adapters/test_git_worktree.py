@@ -58,18 +58,18 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def mine(folder: Path) -> list[str]:
+def user_view(folder: Path) -> list[str]:
     """All that a user sees of a repository."""
     return [git(folder, *words) for words in (["status", "--porcelain"], ["diff"], ["diff", "--cached"], ["branch"])]
 
 
-def test_files_come_back_and_nothing_of_the_user_s_in_git_changes(project: Path) -> None:
+def test_files_are_restored_and_the_user_s_index_is_unchanged(project: Path) -> None:
     (project / "new.txt").write_text("not in git\n")
     (project / "x.log").write_text("left out\n")
-    before, seen = files_of(project), mine(project)
+    before, seen = files_of(project), user_view(project)
     worktree = GitWorktree.around(project / "sub")
     ref = worktree.keep("s/call_1", "why")
-    assert mine(project) == seen
+    assert user_view(project) == seen
     (project / "a.txt").write_text("spoilt\n")
     (project / "sub/b.txt").unlink()
     (project / "later.txt").write_text("new since\n")
@@ -78,7 +78,7 @@ def test_files_come_back_and_nothing_of_the_user_s_in_git_changes(project: Path)
     done = worktree.restore_files(ref, "before/7")
     assert (done.written, done.removed) == (2, 1)
     assert files_of(project) == before | {"x.log": b"left out, and longer\n"}
-    assert mine(project) == seen
+    assert user_view(project) == seen
     assert worktree.restore_files(done.ref, "before/8").written == 2
     assert files_of(project) == spoilt
 
@@ -92,7 +92,7 @@ trees = st.dictionaries(names, data, max_size=7).filter(lambda files: not {"b", 
 
 @examples(40)
 @given(then=trees, now=trees, ignored_then=st.booleans(), ignored_now=st.booleans())
-def test_whatever_changed_all_that_is_not_left_out_is_what_it_was_and_can_be_had_again(
+def test_any_change_is_undone_except_for_ignored_files(
     tmp_path_factory: pytest.TempPathFactory,
     then: dict[str, bytes],
     now: dict[str, bytes],
@@ -104,7 +104,7 @@ def test_whatever_changed_all_that_is_not_left_out_is_what_it_was_and_can_be_had
     worktree = GitWorktree.around(folder)
     hidden = {"x.log", "build/out"}
     write(folder, then | ({".gitignore": IGNORED.encode()} if ignored_then else {}))
-    whole = files_of(folder)
+    original = files_of(folder)
     ref = worktree.keep("s/call_1", "why")
     write(folder, now | ({".gitignore": IGNORED.encode()} if ignored_now else {}))
     spoilt = files_of(folder)
@@ -113,13 +113,13 @@ def test_whatever_changed_all_that_is_not_left_out_is_what_it_was_and_can_be_had
     def seen(files: dict[str, bytes], *, but: bool) -> dict[str, bytes]:
         return {name: data for name, data in files.items() if not (but and name in hidden)}
 
-    assert seen(files_of(folder), but=ignored_then or ignored_now) == seen(whole, but=ignored_then or ignored_now)
+    assert seen(files_of(folder), but=ignored_then or ignored_now) == seen(original, but=ignored_then or ignored_now)
     worktree.restore_files(done.ref, "before/2")
     again = files_of(folder)
     assert {name: data for name, data in spoilt.items() if again.get(name) != data} == {}
 
 
-def test_a_repository_s_hooks_and_monitor_do_not_run(project: Path, tmp_path: Path) -> None:
+def test_hooks_and_the_file_monitor_do_not_run(project: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     trap.chmod(0o755)
@@ -133,7 +133,7 @@ def test_a_repository_s_hooks_and_monitor_do_not_run(project: Path, tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_calls_side_by_side_are_all_kept_and_one_that_was_killed_leaves_no_lock(project: Path) -> None:
+def test_concurrent_calls_are_all_kept_and_a_stale_lock_is_removed(project: Path) -> None:
     worktree = GitWorktree.around(project)
     worktree.keep("s/call_0", "why")
     (worktree.ours / "index.lock").touch()
@@ -146,9 +146,7 @@ def test_calls_side_by_side_are_all_kept_and_one_that_was_killed_leaves_no_lock(
     assert worktree.list_kept("other") == {}
 
 
-def test_a_variable_that_names_another_repository_is_not_followed(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_variables_are_ignored(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other"
     other.mkdir()
     git(other, "init", "--quiet")
@@ -159,7 +157,7 @@ def test_a_variable_that_names_another_repository_is_not_followed(
     assert "refs/mnemosyne/s/call_1" in git(project, "for-each-ref")
 
 
-def test_what_is_no_working_tree_is_said(tmp_path: Path) -> None:
+def test_a_folder_without_git_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="in no working tree of git"):
         GitWorktree.around(tmp_path)
     with pytest.raises(NotFound, match="in no working tree of git"):
@@ -167,7 +165,7 @@ def test_what_is_no_working_tree_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_cannot_be_read_keeps_no_other_from_being_kept(project: Path) -> None:
+def test_an_unreadable_file_is_skipped(project: Path) -> None:
     (project / "secret").write_text("mine\n")
     (project / "secret").chmod(0)
     worktree = GitWorktree.around(project)
@@ -175,7 +173,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_kept(project: Path
     assert git(project, "ls-tree", "-r", "--name-only", ref).split() == [".gitignore", "a.txt", "sub/b.txt"]
 
 
-def test_what_git_refuses_is_said_with_its_own_words(project: Path) -> None:
+def test_an_error_of_git_is_reported(project: Path) -> None:
     worktree = GitWorktree.around(project)
     with pytest.raises(WorktreeFailed, match=r"git update-ref failed in .*: .*bad\.\.name"):
         worktree.keep("bad..name", "why")

@@ -29,7 +29,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def written(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = ("read",)) -> dict[str, Any]:
+def write(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = ("read",)) -> dict[str, Any]:
     request = {
         "model": "claude-opus-5-5",
         "tools": [{"name": each} for each in tools],
@@ -47,10 +47,10 @@ def strip(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_thinking_keeps_its_signature_and_texts_and_pictures_are_parts() -> None:
+def test_thinking_texts_and_images_become_parts() -> None:
     thought = {"type": "thinking", "thinking": "Where?", "signature": "sig"}
     hidden = {"type": "redacted_thinking", "data": "enc"}
-    session = written(
+    session = write(
         ("user", [text("Look."), PICTURE]), ("assistant", [thought, hidden, text("So.")]), ("user", [text("On.")])
     )
     user, model, _, last = session["messages"]
@@ -65,10 +65,10 @@ def test_thinking_keeps_its_signature_and_texts_and_pictures_are_parts() -> None
     assert session["info"]["title"] == "Look. (from turn 3)"
 
 
-def test_a_call_has_what_it_got_and_what_is_typed_behind_results_is_a_message() -> None:
+def test_a_call_has_its_result_and_typed_text_becomes_a_message() -> None:
     results = [result("a", "one"), result("b", "no such file", is_error=True), result("c", [text("seen"), PICTURE])]
     asked = [call(each) for each in "abcd"]
-    session = written(("user", [text("Go.")]), ("assistant", asked), ("user", [*results, text("And?")]))
+    session = write(("user", [text("Go.")]), ("assistant", asked), ("user", [*results, text("And?")]))
     _, model, typed, _ = session["messages"]
     states = [part["state"] for part in model["parts"]]
     assert [each["status"] for each in states] == ["completed", "error", "completed", "error"]
@@ -77,17 +77,17 @@ def test_a_call_has_what_it_got_and_what_is_typed_behind_results_is_a_message() 
     assert strip(typed["parts"]) == [text("And?")]
 
 
-def test_ids_are_in_the_order_of_time_and_no_two_are_the_same() -> None:
-    session = written(("user", [text("Go.")]), ("assistant", [call("a")]), ("user", [result("a", "x")]))
+def test_ids_are_unique_and_in_order_of_time() -> None:
+    session = write(("user", [text("Go.")]), ("assistant", [call("a")]), ("user", [result("a", "x")]))
     names = [each["info"]["id"] for each in session["messages"]]
     assert names == sorted(set(names))
     assert all(part["messageID"] == each["info"]["id"] for each in session["messages"] for part in each["parts"])
     assert session["info"]["id"].startswith("ses_")
 
 
-def test_tools_that_the_session_was_not_offered_are_kept_from_its_fork() -> None:
+def test_tools_that_the_session_did_not_have_are_denied() -> None:
     for tools, kept in ((("read",), ["question", "plan_enter", "plan_exit"]), (("read", "question"), [])):
-        session = written(("user", [text("Go.")]), tools=tools)
+        session = write(("user", [text("Go.")]), tools=tools)
         assert [each["permission"] for each in session["info"]["permission"]] == kept
 
 
@@ -96,8 +96,8 @@ def test_a_session_in_another_dialect_is_refused() -> None:
         write_session(ForkPoint("codex", "s", 1, 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
 
 
-def test_what_opencode_says_of_a_conversation_that_it_does_not_take_is_said(tmp_path: Path) -> None:
-    session = written(("user", [text("Go.")]))
+def test_a_refused_import_is_reported_with_opencode_s_message(tmp_path: Path) -> None:
+    session = write(("user", [text("Go.")]))
     program = tmp_path / "opencode"
     for script, sentence in (("echo broken >&2; exit 1", "it said: broken"), ("exit 0", "it said: nothing")):
         program.write_text(f"#!/bin/sh\n{script}\n")

@@ -28,7 +28,7 @@ from mnemosyne.app.server import (
 )
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode
 from mnemosyne.services.tally import RecordTally
-from tests.adapters.log_support import CODEC, said, stream
+from tests.adapters.log_support import CODEC, make_append, stream
 from tests.app.home import at_home
 from tests.cli.support import invoked
 from tests.http.managing import Client, text
@@ -149,7 +149,7 @@ async def test_a_hanging_database_is_reported_with_its_duration(
     }
     async with trio.open_nursery() as nursery:
         await nursery.start(journal.run)
-        journal.submit(said(stream(1), 0, "a"))
+        journal.submit(make_append(stream(1), 0, "a"))
         await trio.sleep(UNANSWERED_SECONDS - 1)
         assert describe()["state"] == "there"
         await trio.sleep(3)

@@ -17,7 +17,7 @@ import trustme
 from mnemosyne.app import doctor
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import Config, load
-from tests.adapters.log_support import begin_append, query, said, stream
+from tests.adapters.log_support import begin_append, make_append, query, stream
 from tests.cli.support import Provider, environ_for, invoked, line, mnemosyne, provider, serving, started
 from tests.waiting import DEADLINE
 
@@ -187,7 +187,7 @@ def test_an_append_that_stands_still_is_told_as_the_reason(
 ) -> None:
     monkeypatch.setattr(doctor, "HELD_SECONDS", 0.0)
     with psycopg.connect(dsn) as stalled:
-        begin_append(stalled, said(stream(2), 0, "late"))
+        begin_append(stalled, make_append(stream(2), 0, "late"))
         query(dsn, SAID_LONG_AGO)
         (finding,) = look("worker", circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn))
         stalled.rollback()

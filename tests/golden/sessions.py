@@ -16,7 +16,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
@@ -28,10 +27,12 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
+from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.verifying import verify
 
-LOGS = Path(__file__).parent / "logs"
+GOLDEN = Path(__file__).parent
+LOGS = GOLDEN / "logs"
 FOLDERS = sorted(LOGS.iterdir())
 CODEC = event_codec()
 
@@ -52,27 +53,9 @@ class Stored:
         return CODEC.decode(self.name, json.dumps(self.state).encode())
 
 
-@attrs.frozen
-class Kept:
-    """An archive in memory."""
-
-    log: PlainLog
-
-    @property
-    def events(self) -> PlainLog:
-        return self.log
-
-    @property
-    def contents(self) -> PlainLog:
-        return self.log
-
-    @property
-    def journal(self) -> PlainLog:
-        return self.log
-
-    @property
-    def directory(self) -> PlainDirectory:
-        return PlainDirectory(self.log)
+def golden_event(name: str) -> Envelope[Event]:
+    """The golden event of a stored name, decoded by today's code."""
+    return CODEC.decode(name, (GOLDEN / f"{name}.json").read_bytes())
 
 
 def stored(folder: Path) -> list[Stored]:
@@ -105,12 +88,12 @@ def contents(folder: Path) -> dict[UUID, tuple[Content, ...]]:
     return held
 
 
-def opened(folder: Path) -> Kept:
+def opened(folder: Path) -> MemoryArchive:
     """The log in memory."""
     log = PlainLog(CODEC)
     for append in appends(folder):
         log.submit(append)
-    return Kept(log)
+    return MemoryArchive(log)
 
 
 def _lines(path: Path) -> Iterator[Json]:

@@ -1,6 +1,7 @@
 """An object that the user asks to see again is restored with the next request, through a complete managing proxy."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -8,11 +9,11 @@ import pytest
 import trio
 
 from mnemosyne.actors.texts import ObjectTexts
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.services.pins import restore
 from tests.actors.support import PATIENT
-from tests.golden.archived import Archived
 from tests.http.evicting import DECIDED, RECALL, exchange, indexed_stage, read_and_evict, result
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, bare, text, think
 from tests.http.test_epochs import TOOLS, answer, epochs_of, read
@@ -24,7 +25,8 @@ async def ask_back(stage: Stage) -> str:
     """The user asks to see the evicted file again; return its id."""
     made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
     first = next(each.object for each in made if each.source_key == "/docs/notes.md")
-    archive: Any = Archived(stage.log, stage.log, stage.process.journal)  # type: ignore[arg-type]
+    log, journal = stage.log, stage.process.journal
+    archive: Any = SimpleNamespace(events=log, contents=log, journal=journal, directory=PlainDirectory(log))
     asked = {"session": str(await stage.stream()), "branch": "main", "reason": "a person", "correlation_id": "p"}
     await restore(archive, first, at=1_700_000_000_000_000, **asked)
     return first

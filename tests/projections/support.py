@@ -20,7 +20,7 @@ from mnemosyne.projections.keeping import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail
-from tests.adapters.log_support import SampleEvent, open_database, query, running, said, stream
+from tests.adapters.log_support import SampleEvent, make_append, open_database, query, running, stream
 from tests.projections.plain import PlainProjections
 from tests.waiting import DEADLINE
 
@@ -105,7 +105,7 @@ class World:
         """Append an event for each text to a stream."""
         version = len(await self.log.read(stream(number)))
         if texts:
-            await self.journal.append(said(stream(number), version, *texts))
+            await self.journal.append(make_append(stream(number), version, *texts))
 
     async def sing(self, number: int, text: str) -> None:
         """Append an event that older versions do not know."""

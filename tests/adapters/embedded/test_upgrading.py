@@ -1,4 +1,4 @@
-"""The embedded database comes under the newest PostgreSQL with all it holds, or stays as it was, wherever it ends."""
+"""An upgrade moves the embedded database to the newest PostgreSQL completely, or changes nothing."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ OLDER = min(FOLDERS)
 
 @pytest.fixture
 def data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A data directory whose database an older PostgreSQL made, with a row in it."""
+    """A data directory with a database of an older PostgreSQL, with one row."""
 
     async def make(folder: Path) -> None:
         async with open_embedded(folder) as server:
@@ -47,69 +47,69 @@ def list_folders(data_dir: Path) -> list[str]:
 
 
 async def carry(old: str, new: str, folder: Path) -> None:
-    """The row, as a log would be."""
+    """Copy the row."""
     assert folder.name == "postgres.upgrade"
     (row,) = _execute(old, "select number from kept")
     _execute(new, f"create table kept as select {row[0]} as number")
 
 
-async def served(data_dir: Path) -> tuple[int, list[tuple[object, ...]]]:
-    """Which PostgreSQL serves it, and what it holds."""
+async def read_back(data_dir: Path) -> tuple[int, list[tuple[object, ...]]]:
+    """The version of the server, and the rows."""
     async with open_embedded(data_dir) as server:
         (version,) = _execute(server.dsn, "show server_version_num")
         return int(str(version[0])) // 10_000, _execute(server.dsn, "select number from kept")
 
 
-async def test_what_it_holds_is_served_by_the_newest_and_the_old_files_are_kept(data_dir: Path) -> None:
-    assert (await served(data_dir))[0] == OLDER
+async def test_an_upgrade_keeps_all_data_and_the_old_files(data_dir: Path) -> None:
+    assert (await read_back(data_dir))[0] == OLDER
     done = await upgrade(data_dir, carry)
     assert done is not None
     assert (done.before, done.after) == (OLDER, NEWEST)
     assert (done.kept / "PG_VERSION").read_text().strip() == str(OLDER)
-    assert await served(data_dir) == (NEWEST, [(7,)])
+    assert await read_back(data_dir) == (NEWEST, [(7,)])
     assert list_folders(data_dir) == ["postgres", done.kept.name]
     assert await upgrade(data_dir, carry) is None
 
 
-async def test_what_fails_on_the_way_leaves_it_as_it_was_and_it_can_be_tried_again(data_dir: Path) -> None:
+async def test_a_failed_upgrade_changes_nothing_and_can_be_repeated(data_dir: Path) -> None:
     async def fail(old: str, new: str, folder: Path) -> None:
         await carry(old, new, folder)
         raise LogUnavailable("the disk is full")
 
     with pytest.raises(LogUnavailable, match="the disk is full"):
         await upgrade(data_dir, fail)
-    assert await served(data_dir) == (OLDER, [(7,)])
+    assert await read_back(data_dir) == (OLDER, [(7,)])
     assert await upgrade(data_dir, carry) is not None
-    assert (await served(data_dir))[0] == NEWEST
+    assert (await read_back(data_dir))[0] == NEWEST
 
 
-async def test_nobody_can_use_it_meanwhile_and_who_does_is_not_disturbed(data_dir: Path) -> None:
+async def test_an_upgrade_excludes_all_other_users(data_dir: Path) -> None:
     async with open_embedded(data_dir) as server:
         with pytest.raises(LogUnavailable, match="is in use"):
             await upgrade(data_dir, carry)
         assert _execute(server.dsn, "select number from kept") == [(7,)]
 
-    async def come(old: str, new: str, folder: Path) -> None:
-        nursery.start_soon(come_late)
-        await open_and_leave(folder)  # as long as who comes would need
+    async def carry_while_another_opens(old: str, new: str, folder: Path) -> None:
+        nursery.start_soon(open_late)
+        await open_and_close(folder)  # as long as another process would need
         await carry(old, new, folder)
         assert not seen
 
-    async def open_and_leave(folder: Path) -> None:
+    async def open_and_close(folder: Path) -> None:
         async with open_embedded(folder):
             await trio.lowlevel.checkpoint()
 
-    async def come_late() -> None:
-        seen.append((await served(data_dir))[0])
+    async def open_late() -> None:
+        seen.append((await read_back(data_dir))[0])
 
     seen: list[int] = []
     async with trio.open_nursery() as nursery:
-        await upgrade(data_dir, come)
+        await upgrade(data_dir, carry_while_another_opens)
     assert seen == [NEWEST]
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
-async def test_ended_between_its_last_steps_it_is_one_or_the_other_whole(
+async def test_a_killed_upgrade_keeps_a_whole_database(
     data_dir: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 0
@@ -128,6 +128,6 @@ async def test_ended_between_its_last_steps_it_is_one_or_the_other_whole(
         patched.setattr(Path, "rename", die_at)
         with pytest.raises(KeyboardInterrupt):
             await upgrade(data_dir, carry)
-    assert await served(data_dir) == ((NEWEST if step == 3 else OLDER), [(7,)])
+    assert await read_back(data_dir) == ((NEWEST if step == 3 else OLDER), [(7,)])
     await upgrade(data_dir, carry)
-    assert await served(data_dir) == (NEWEST, [(7,)])
+    assert await read_back(data_dir) == (NEWEST, [(7,)])

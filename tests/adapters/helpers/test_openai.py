@@ -10,7 +10,7 @@ from tests.adapters.endpoint import Answer, Json, says
 from tests.adapters.helpers.asking import PROMPT, failure, open_both
 
 
-async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one() -> None:
+async def test_an_endpoint_without_schemas_is_asked_without_one() -> None:
     def answer(path: str, body: Json) -> Answer:
         return (400, b"{}") if "response_format" in body else says(path, "plain")
 
@@ -22,12 +22,12 @@ async def test_an_endpoint_that_knows_no_schemas_is_asked_without_one() -> None:
 
 # httpcore2 leaves its own generator to the garbage collector where a reply is not read to its end.
 @pytest.mark.filterwarnings("ignore:.*PoolByteStream:pytest.PytestUnraisableExceptionWarning")
-async def test_an_answer_without_end_is_cut() -> None:
+async def test_an_endless_answer_is_cut() -> None:
     error = await failure("openai", lambda *_: (200, b" " * (LARGEST_ANSWER + 1)))
     assert error.billed
 
 
-async def test_a_refusal_that_has_nothing_to_do_with_schemas_is_asked_about_once_more_and_told() -> None:
+async def test_another_refusal_is_retried_once_without_the_schema() -> None:
     async with open_both("openai", lambda *_: (400, b"{}")) as (endpoint, model):
         for _ in range(2):
             with pytest.raises(HelperFailed, match="status 400"):
@@ -36,13 +36,13 @@ async def test_a_refusal_that_has_nothing_to_do_with_schemas_is_asked_about_once
 
 
 @pytest.mark.parametrize("usage", [None, 3, {}, {"prompt_tokens": "many"}])
-async def test_an_answer_that_does_not_say_what_it_used_is_one_all_the_same(usage: object) -> None:
+async def test_an_answer_without_usage_is_accepted(usage: object) -> None:
     answer = json.dumps({"choices": [{"message": {"content": "short"}}], "usage": usage}).encode()
     async with open_both("openai", lambda *_: (200, answer)) as (_, model):
         assert (await model.complete(PROMPT)).text == "short"
 
 
-async def test_a_model_that_is_not_listed_is_told_and_a_list_of_nothing_says_nothing() -> None:
+async def test_a_model_missing_from_the_list_is_reported() -> None:
     for listed, is_there in (([], True), ([{"id": "other"}], False)):
         async with open_both("openai", lambda *_, data=listed: (200, json.dumps({"data": data}).encode())) as (
             _,

@@ -13,7 +13,7 @@ from tests.adapters.endpoint import says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, open_both, settings
 
 
-async def test_where_summaries_are_extracted_there_is_none_and_nothing_is_needed_for_it() -> None:
+async def test_the_extractive_helper_needs_no_model() -> None:
     config = load({"data_dir": "/nowhere"}, {})
     check_helper(config, {})
     async with open_helper(config, {}) as model:
@@ -21,7 +21,7 @@ async def test_where_summaries_are_extracted_there_is_none_and_nothing_is_needed
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_the_key_may_be_under_another_name_and_must_be_there(helper: str) -> None:
+async def test_the_key_is_read_from_the_named_variable(helper: str) -> None:
     async with open_both(helper, lambda path, _: says(path, "x"), helper_key_variable="OTHER_KEY") as (endpoint, model):
         await model.complete(PROMPT)
         assert "sk-other" in str(endpoint.requests[0][1])
@@ -32,7 +32,7 @@ async def test_the_key_may_be_under_another_name_and_must_be_there(helper: str) 
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_prices_are_the_list_s_or_the_settings_and_never_a_guess(helper: str) -> None:
+async def test_the_price_is_known_or_configured(helper: str) -> None:
     async with open_helper(settings(helper, "http://127.0.0.1:9"), ENVIRON) as model:
         assert model is not None
         assert model.price == (in_force().prices["claude-haiku-5-5"] if helper == "anthropic" else FREE)
@@ -45,7 +45,7 @@ async def test_prices_are_the_list_s_or_the_settings_and_never_a_guess(helper: s
 
 
 @pytest.mark.parametrize("helper", HELPERS)
-async def test_what_cannot_be_opened_is_found_by_a_check_before_it_is_needed(helper: str) -> None:
+async def test_a_check_raises_the_error_of_opening(helper: str) -> None:
     fit = settings(helper, "http://127.0.0.1:9", helper_key_variable="OTHER_KEY")
     check_helper(fit, ENVIRON)
     for unfit, environ in ((fit, {}), (attrs.evolve(fit, helper_url="https://h.example", helper_model="new"), ENVIRON)):
@@ -56,7 +56,7 @@ async def test_what_cannot_be_opened_is_found_by_a_check_before_it_is_needed(hel
                 pass
 
 
-async def test_the_provider_s_own_helper_takes_its_own_key_and_another_endpoint_none_unasked() -> None:
+async def test_only_the_provider_s_own_helper_needs_a_key_by_default() -> None:
     with pytest.raises(BadConfiguration, match="ANTHROPIC_API_KEY is not set"):
         check_helper(settings("anthropic", "http://127.0.0.1:9"), {"ANTHROPIC_API_KEY": " "})
     check_helper(settings("openai", "http://127.0.0.1:9"), {})

@@ -1,4 +1,4 @@
-"""The database behind threads: migrations, transactions, and a server that is away, hung, full or unfit."""
+"""The database behind threads: migrations, transactions, and a server that is away, hung, full or unsuitable."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -22,19 +22,19 @@ SECOND = Migration(2, "second", b"create table mnemosyne.second (note text)")
 
 @pytest.fixture
 def dsn(empty_dsn: str) -> str:
-    """To make the schema is what is tested here."""
+    """A database without a schema: these tests create it."""
     return empty_dsn
 
 
 def backend(connection: Connection) -> int:
-    """The number of the process that serves a connection."""
+    """The process id of the server's backend."""
     row = connection.execute("select pg_backend_pid()").fetchone()
     assert row is not None
     return int(row[0])
 
 
 def _no_room_for_a_connection(_: str) -> psycopg.Error:
-    """As it came from a server whose disk was full to the last byte: without a code."""
+    """The error of a server with a full disk, which has no code."""
     return psycopg.OperationalError("connection failed: FATAL:  could not write init file: No space left on device")
 
 
@@ -54,7 +54,7 @@ def tables(dsn: str) -> set[str]:
 
 
 @contextlib.asynccontextmanager
-async def unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterator[Database]:
+async def open_unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterator[Database]:
     database = Database(dsn, timeouts=timeouts)
     try:
         yield database
@@ -63,27 +63,32 @@ async def unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterato
 
 
 class TestMigrations:
-    def test_the_files_are_numbered_without_gaps(self) -> None:
+    def test_files_are_numbered_without_gaps(self) -> None:
         assert [migration.version for migration in list_migrations()] == list(range(1, len(list_migrations()) + 1))
 
-    async def test_each_is_applied_once_and_all_of_it_lives_in_one_schema(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
+    async def test_each_is_applied_once_and_creates_objects_in_one_schema(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             assert await database.prepare() == len(list_migrations())
             assert await database.prepare() == 0
         assert {"mnemosyne.stored_events", "mnemosyne.content", "mnemosyne.mnemosyne_migrations"} <= tables(dsn)
         assert all(name.startswith("mnemosyne.") for name in tables(dsn))
 
-    async def test_later_ones_are_added_to_what_is_there(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
+    async def test_later_ones_are_added_and_a_schema_that_differs_is_refused(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             assert await database.prepare([FIRST]) == 1
+            with pytest.raises(DatabaseUnfit, match=r"migration 1 \(first\).*edited"):
+                await database.prepare([attrs.evolve(FIRST, sql=FIRST.sql + b" "), SECOND])
+            assert "mnemosyne.second" not in tables(dsn)
             assert await database.prepare([FIRST, SECOND]) == 1
-        assert {"mnemosyne.first", "mnemosyne.second"} <= tables(dsn)
+            assert {"mnemosyne.first", "mnemosyne.second"} <= tables(dsn)
+            with pytest.raises(DatabaseUnfit, match=r"newer Mnemosyne.*at 2 \(second\)"):
+                await database.prepare([FIRST])
 
-    async def test_processes_that_start_together_apply_each_once(self, dsn: str) -> None:
+    async def test_concurrent_processes_apply_each_once(self, dsn: str) -> None:
         applied: list[int] = []
 
         async def start() -> None:
-            async with unprepared(dsn) as database:
+            async with open_unprepared(dsn) as database:
                 applied.append(await database.prepare([FIRST, SECOND]))
 
         async with trio.open_nursery() as nursery:
@@ -91,61 +96,33 @@ class TestMigrations:
                 nursery.start_soon(start)
         assert sorted(applied) == [0, 0, 0, 0, 2]
 
-    async def test_an_edited_one_is_refused(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
-            await database.prepare([FIRST])
-            with pytest.raises(DatabaseUnfit, match=r"migration 1 \(first\).*edited"):
-                await database.prepare([attrs.evolve(FIRST, sql=FIRST.sql + b" "), SECOND])
-        assert "mnemosyne.second" not in tables(dsn)
-
-    async def test_a_schema_of_a_newer_version_is_refused(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
-            await database.prepare([FIRST, SECOND])
-            with pytest.raises(DatabaseUnfit, match=r"newer Mnemosyne.*at 2 \(second\)"):
-                await database.prepare([FIRST])
-
-    async def test_tables_that_nobody_reads_any_more_are_dropped(self, dsn: str) -> None:
-        unread = {f"mnemosyne.{name}" for name in ("lineage_objects", "lineage_zones", "working_set_wishes")}
-        async with unprepared(dsn) as database:
-            await database.prepare(list_migrations()[:4])
-            for name in unread:
-                query(dsn, f"create table {name} (stream uuid)")
-            query(
-                dsn,
-                "insert into mnemosyne.projections (name, side, number, version, position, stream_version)"
-                " values ('lineage', false, 1, 2, 0, 0), ('usage', false, 2, 2, 0, 0)",
-            )
-            await database.prepare()
-        assert tables(dsn).isdisjoint(unread)
-        assert query(dsn, "select name from mnemosyne.projections") == [("usage",)]
-
-    async def test_one_that_fails_leaves_nothing_of_itself_or_those_before(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
+    async def test_a_failed_migration_rolls_back_all(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(LogFailed):
                 await database.prepare([FIRST, attrs.evolve(SECOND, sql=b"create nonsense")])
         assert tables(dsn) == set()
 
-    async def test_a_server_without_the_extension_is_unfit(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
+    async def test_a_server_without_pgvector_is_refused(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(DatabaseUnfit, match=r"lacks the extension pgvector: install it there .*-pgvector\)"):
                 await database.prepare([attrs.evolve(FIRST, sql=b"create extension no_such_vector")])
 
-    async def test_a_database_that_does_not_exist_is_named_with_the_command_that_makes_it(self, dsn: str) -> None:
-        async with unprepared(make_conninfo(dsn, dbname="no_such_database")) as database:
+    async def test_a_missing_database_is_reported_with_the_command_that_creates_it(self, dsn: str) -> None:
+        async with open_unprepared(make_conninfo(dsn, dbname="no_such_database")) as database:
             with pytest.raises(LogUnavailable, match=r"no_such_database.*`createdb NAME`"):
                 await database.prepare()
 
-    async def test_an_old_server_is_unfit(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_an_old_server_is_refused(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(postgres_database, "OLDEST_SERVER", 99)
-        async with unprepared(dsn) as database:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(DatabaseUnfit, match="99 or newer is needed"):
                 await database.prepare()
 
-    async def test_a_user_who_may_not_create_a_schema_is_told_so(self, dsn: str) -> None:
+    async def test_a_user_who_may_not_create_the_schema_is_refused(self, dsn: str) -> None:
         role = "weak_" + dsn.rpartition("test_")[2][:8]
         query(dsn, f"create role {role} login password 'p'")
         try:
-            async with unprepared(make_conninfo(dsn, options=f"-c role={role}")) as database:
+            async with open_unprepared(make_conninfo(dsn, options=f"-c role={role}")) as database:
                 with pytest.raises(
                     DatabaseUnfit, match=r"may not set up the schema .*administrator run `create extension"
                 ):
@@ -154,7 +131,7 @@ class TestMigrations:
             query(dsn, f"drop role {role}")
 
     @pytest.mark.parametrize("schema", ["public", '"Other Place"'])
-    async def test_vectors_are_found_wherever_the_user_installed_them(self, dsn: str, schema: str) -> None:
+    async def test_pgvector_may_be_installed_in_any_schema(self, dsn: str, schema: str) -> None:
         query(dsn, f"create schema if not exists {schema}")
         query(dsn, f"create extension vector with schema {schema}")
         async with open_database(dsn) as database:
@@ -163,43 +140,43 @@ class TestMigrations:
 
 
 class TestTransactions:
-    async def test_a_call_that_returns_commits_and_one_that_raises_does_not(self, dsn: str) -> None:
+    async def test_a_call_commits_unless_it_raises(self, dsn: str) -> None:
         def insert(connection: Connection, note: str) -> None:
             connection.execute("insert into first values (%s)", (note,))
             if note == "raise":
                 raise KeyError(note)
 
-        async with unprepared(dsn) as database:
+        async with open_unprepared(dsn) as database:
             await database.prepare([FIRST])
             await database.run(insert, "keep")
             with pytest.raises(KeyError):
                 await database.run(insert, "raise")
         assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
 
-    async def test_a_failure_that_was_swallowed_inside_is_not_taken_for_a_commit(self, dsn: str) -> None:
+    async def test_a_call_that_ignores_a_failed_statement_is_not_committed(self, dsn: str) -> None:
         def swallow(connection: Connection) -> None:
             with contextlib.suppress(psycopg.Error):
                 connection.execute("select nonsense")
 
-        async with open_database(dsn) as database:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(LogFailed, match="nothing of it was kept"):
                 await database.run(swallow)
             assert await database.run(one) == 1
 
-    async def test_what_the_server_refuses_is_reported_without_its_values(self, dsn: str) -> None:
-        async with unprepared(dsn) as database:
+    async def test_a_refused_statement_is_reported_without_its_values(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             await database.prepare([FIRST])
             with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)") as caught:
                 await database.run(lambda c: c.execute("insert into first values ('bad')").rowcount)
         assert caught.value.__suppress_context__
         assert "bad" not in str(caught.value)
 
-    async def test_a_single_statement_is_a_transaction_of_its_own(self, dsn: str) -> None:
+    async def test_a_statement_alone_is_its_own_transaction(self, dsn: str) -> None:
         def insert(connection: Connection, note: str) -> str:
             connection.execute("insert into first values (%s)", (note,))
             return connection.info.transaction_status.name
 
-        async with unprepared(dsn) as database:
+        async with open_unprepared(dsn) as database:
             await database.prepare([FIRST])
             assert await database.run(insert, "keep", alone=True) == "IDLE"
             with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)"):
@@ -207,22 +184,17 @@ class TestTransactions:
             assert await database.run(one, alone=True) == 1
         assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
 
-    async def test_the_users_defaults_do_not_change_ours(self, dsn: str) -> None:
+    async def test_defaults_of_the_database_do_not_change_the_isolation_level(self, dsn: str) -> None:
         ((name,),) = query(dsn, "select current_database()")
         query(dsn, f'alter database "{name}" set default_transaction_isolation = serializable')
-        async with open_database(dsn) as database:
+        async with open_unprepared(dsn) as database:
             level = await database.run(lambda c: c.execute("show transaction_isolation").fetchone())
         assert level == ("read committed",)
 
 
 class TestOutages:
-    async def test_a_server_that_is_away_is_said_to_be_away(self) -> None:
-        async with unprepared("host=127.0.0.1 port=1 dbname=x") as database:
-            with pytest.raises(LogUnavailable, match="the database is away"):
-                await database.prepare()
-
-    async def test_idle_connections_that_died_with_the_server_are_replaced(self, dsn: str) -> None:
-        async with open_wire(dsn) as wire, open_database(wire.dsn) as database:
+    async def test_dead_idle_connections_are_replaced(self, dsn: str) -> None:
+        async with open_wire(dsn) as wire, open_unprepared(wire.dsn) as database:
             async with trio.open_nursery() as nursery:
                 for _ in range(3):  # several idle ones
                     nursery.start_soon(database.run, one)
@@ -232,24 +204,24 @@ class TestOutages:
             wire.mend()
             assert await database.run(one) == 1
 
-    async def test_a_single_statement_is_sent_again_where_an_idle_connection_died(self, dsn: str) -> None:
-        async with open_database(dsn) as database:
+    async def test_a_statement_alone_is_retried_if_an_idle_connection_is_dead(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             first = await database.run(backend, alone=True)
             assert await database.run(backend, alone=True) == first
             query(dsn, "select pg_terminate_backend(%s, 5000)", first)
             assert await database.run(backend, alone=True) != first
 
-    async def test_a_connection_killed_during_a_call_is_reported_and_the_next_call_works(self, dsn: str) -> None:
-        async with open_database(dsn) as database:
+    async def test_a_connection_killed_during_a_call_fails_that_call_alone(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(LogUnavailable, match="is away"):
                 await database.run(lambda c: c.execute("select pg_terminate_backend(pg_backend_pid())").rowcount)
             assert await database.run(one) == 1
 
-    async def test_a_server_that_stops_answering_is_left_at_the_deadline_and_the_thread_ends(self, dsn: str) -> None:
+    async def test_a_call_ends_at_its_deadline_and_so_does_its_thread(self, dsn: str) -> None:
         limiter = trio.CapacityLimiter(1)
-        # A thread that tried once more, for nobody, would be at it for longer than this test waits.
+        # A thread that retried after the deadline would run longer than this test waits.
         patient = Timeouts(connect=10 * DEADLINE)
-        async with open_wire(dsn) as wire, open_database(wire.dsn, patient) as database:
+        async with open_wire(dsn) as wire, open_unprepared(wire.dsn, patient) as database:
             wire.stall()
             with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match=r"hung: no answer within 0\.1 seconds"):
                 await database.run(one, deadline=0.1, limiter=limiter)
@@ -257,18 +229,18 @@ class TestOutages:
             wire.mend()
             assert await database.run(one) == 1
 
-    async def test_a_server_that_takes_connections_and_says_nothing_counts_as_hung(self, dsn: str) -> None:
-        async with open_wire(dsn) as wire, unprepared(wire.dsn, Timeouts(connect=2)) as database:
+    async def test_a_server_that_accepts_connections_without_answering_is_hung(self, dsn: str) -> None:
+        async with open_wire(dsn) as wire, open_unprepared(wire.dsn, Timeouts(connect=2)) as database:
             wire.stall()
             with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match="hung: it did not take the connection"):
                 await database.run(one)
 
-    async def test_cancelling_a_call_ends_its_statement_and_undoes_it(self, dsn: str) -> None:
+    async def test_a_cancelled_call_is_rolled_back(self, dsn: str) -> None:
         def insert_and_wait(connection: Connection) -> None:
             connection.execute("insert into first values ('cancelled')")
             connection.execute("select pg_sleep(600)")
 
-        async with unprepared(dsn) as database:
+        async with open_unprepared(dsn) as database:
             await database.prepare([FIRST])
             with trio.fail_after(DEADLINE):
                 async with trio.open_nursery() as nursery:
@@ -284,16 +256,14 @@ class TestOutages:
         ("timeouts", "words"),
         [(Timeouts(lock=0.05), "held a lock for too long"), (Timeouts(statement=0.05), "a statement took too long")],
     )
-    async def test_a_statement_that_waits_too_long_says_for_what(
-        self, dsn: str, timeouts: Timeouts, words: str
-    ) -> None:
-        async with open_database(dsn):
-            pass
+    async def test_a_timeout_names_its_reason(self, dsn: str, timeouts: Timeouts, words: str) -> None:
         with psycopg.connect(dsn) as holder:
-            holder.execute("lock table mnemosyne.content")
-            async with unprepared(dsn, timeouts) as database:
+            holder.execute("create table held ()")
+            holder.commit()
+            holder.execute("lock table held")
+            async with open_unprepared(dsn, timeouts) as database:
                 with pytest.raises(LogUnavailable, match=f"hung: .*{words}"):
-                    await database.run(lambda c: c.execute("select from content").rowcount)
+                    await database.run(lambda c: c.execute("select from public.held").rowcount)
 
     @pytest.mark.parametrize(
         ("error", "ours", "words"),
@@ -310,23 +280,23 @@ class TestOutages:
             (psycopg.errors.CheckViolation, LogFailed, "refused a statement: CheckViolation"),
         ],
     )
-    async def test_each_kind_of_trouble_has_its_words(
+    async def test_each_kind_of_error_has_its_message(
         self, dsn: str, error: Callable[[str], psycopg.Error], ours: type[LogFailed], words: str
     ) -> None:
         def fail(_: Connection) -> None:
             raise error("from the server")
 
-        async with open_database(dsn) as database:
+        async with open_unprepared(dsn) as database:
             with pytest.raises(ours, match=f"the database .*{words}"):
                 await database.run(fail)
 
     async def test_a_closed_database_refuses_calls(self, dsn: str) -> None:
-        async with open_database(dsn) as database:
+        async with open_unprepared(dsn) as database:
             pass
         with pytest.raises(LogUnavailable, match="shutting down"):
             await database.run(one)
 
-    def test_a_dsn_that_is_none_is_refused_without_quoting_it(self) -> None:
+    def test_an_invalid_dsn_is_refused_without_quoting_it(self) -> None:
         with pytest.raises(BadConfiguration) as caught:
             Database("postgres password=hush")
         assert "hush" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""One process at a time follows the log, hears of what any process appends, and says how far behind it is."""
+"""One process at a time leads: it follows the appends of every process and reports its lag."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,24 +11,24 @@ import trio
 from mnemosyne.adapters.postgres import leading
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.journal import LogProgress
-from mnemosyne.adapters.postgres.leading import LOCK, Leader, lag, publish_progress
+from mnemosyne.adapters.postgres.leading import Leader, lag, publish_progress
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, Progress
 from mnemosyne.domain.session.events import SessionForgotten
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projector import Projector
 from tests.adapters.counting import asked_of_the_database
-from tests.adapters.log_support import begin_append, open_wire, query, said, stream, until
+from tests.adapters.log_support import begin_append, make_append, open_wire, query, stream, until
 from tests.projections.support import POSTGRES, World, open_world
 
 
 @attrs.define
 class Following:
-    """A process that would lead, and what it has heard."""
+    """A candidate for leader, with the positions that it saw."""
 
     leader: Leader
-    said: list[str] = attrs.field(factory=list)
-    heard: list[int] = attrs.field(factory=list)
+    make_append: list[str] = attrs.field(factory=list)
+    positions: list[int] = attrs.field(factory=list)
     times: int = 0
 
     async def follow(self, progress: Progress) -> None:
@@ -36,14 +36,14 @@ class Following:
         position = 0
         while True:
             position = await progress.beyond(position)
-            self.heard.append(position)
+            self.positions.append(position)
 
 
 @asynccontextmanager
 async def following(dsn: str) -> AsyncIterator[Following]:
     database = Database(dsn, connections=1)
-    said: list[str] = []
-    found = Following(Leader(database, said.append), said)
+    make_append: list[str] = []
+    found = Following(Leader(database, make_append.append), make_append)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(found.leader.run, found.follow)
         yield found
@@ -51,30 +51,30 @@ async def following(dsn: str) -> AsyncIterator[Following]:
     database.close()
 
 
-async def test_what_any_process_appends_is_heard_of_and_what_was_there_before(dsn: str) -> None:
+async def test_the_leader_follows_earlier_and_later_appends_of_any_process(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
         async with following(dsn) as one:
-            await until(lambda: one.heard == [2])
+            await until(lambda: one.positions == [2])
             await world.say(1, "c")
-            await until(lambda: one.heard[-1] == 3)
+            await until(lambda: one.positions[-1] == 3)
 
 
-async def test_whoever_only_looks_where_the_log_is_keeps_no_transaction_open(dsn: str, nursery: trio.Nursery) -> None:
+async def test_publishing_progress_keeps_no_transaction_open(dsn: str, nursery: trio.Nursery) -> None:
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a")
-        ear, progress = Database(dsn, name="ear", connections=1), LogProgress()
-        nursery.start_soon(publish_progress, ear, progress)
+        watcher, progress = Database(dsn, name="watcher", connections=1), LogProgress()
+        nursery.start_soon(publish_progress, watcher, progress)
         await progress.beyond(0)
-        idle = "select count(*) from pg_stat_activity where state = 'idle in transaction' and application_name = 'ear'"
+        idle = (
+            "select count(*) from pg_stat_activity where state = 'idle in transaction' and application_name = 'watcher'"
+        )
         assert query(dsn, idle) == [(0,)]
         nursery.cancel_scope.cancel()
-    ear.close()
+    watcher.close()
 
 
-async def test_hearing_of_commits_costs_one_statement_each_time_that_it_looks(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_poll_costs_one_statement(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn), following(dsn) as one:
         await until(lambda: one.times == 1)
@@ -83,7 +83,7 @@ async def test_hearing_of_commits_costs_one_statement_each_time_that_it_looks(
     assert set(asked.statements) == {"select max(notification_id) from mnemosyne.stored_events"}
 
 
-def test_a_page_hears_sooner_of_what_follows_and_at_rest_nobody_is_asked_more_often() -> None:
+def test_pages_poll_faster_while_the_log_moves() -> None:
     pace = leading.LivelyPace()
     at_rest = [pace.pause_at(5) for _ in range(3)]
     moving = [pace.pause_at(6), *(pace.pause_at(6) for _ in range(leading.SOON_LOOKS - 1))]
@@ -92,24 +92,24 @@ def test_a_page_hears_sooner_of_what_follows_and_at_rest_nobody_is_asked_more_of
     assert set(moving) == {leading.SOON_SECONDS}
 
 
-async def test_one_leads_and_another_when_that_one_ends(dsn: str) -> None:
+async def test_another_process_leads_after_the_leader_ends(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
         await until(lambda: other.leader.leads)
         async with following(dsn) as waiting:
-            await until(lambda: len(waiting.said) == 1)
+            await until(lambda: len(waiting.make_append) == 1)
             await world.say(1, "a")
-            await until(lambda: other.heard == [1])
+            await until(lambda: other.positions == [1])
             assert (waiting.times, waiting.leader.leads) == (0, False)
             query(dsn, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted")
             await until(lambda: waiting.leader.leads)
             await world.say(1, "b")
-            await until(lambda: waiting.heard[-1:] == [2])
-        assert waiting.said == [
-            "Another worker keeps what is derived from this log; this one waits until that one ends."
+            await until(lambda: waiting.positions[-1:] == [2])
+        assert waiting.make_append == [
+            "Another worker updates the projections of this log; this one waits until it ends."
         ]
 
 
-async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leader_leads_again_after_an_outage(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world, open_wire(dsn) as wire, following(wire.dsn) as one:
         await until(lambda: one.leader.leads)
@@ -117,41 +117,41 @@ async def test_a_leader_whose_database_was_away_leads_again(dsn: str, monkeypatc
         await until(lambda: not one.leader.leads)
         await world.say(1, "while it was away")
         wire.mend()
-        await until(lambda: one.heard == [1])
+        await until(lambda: one.positions == [1])
         assert one.times == 2
 
 
-# How far behind it is
+# Lag
 
 
-async def test_the_lag_is_counted_in_events_and_in_seconds_since_the_first_of_them(dsn: str) -> None:
+async def test_the_lag_is_counted_in_events_and_seconds(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0, 0)
         now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
-            await forgotten(world, number, now - ago * 1_000_000)
+            await add_event(world, number, now - ago * 1_000_000)
         found = await lag(world.database)
         assert (found.led, found.events) == (False, 2)
         assert 100 <= found.seconds < 200
-        assert found.still == found.seconds, "nothing was ever taken in"
+        assert found.still == found.seconds, "no event was processed yet"
         for each in ALL[1:]:
             await Projector(each, world.tail, world.store).catch_up()
-        assert (await lag(world.database)).events == 2, "one has not even begun"
+        assert (await lag(world.database)).events == 2, "one projection has not begun"
         await Projector(ALL[0], world.tail, world.store).catch_up()
-        await forgotten(world, 2, now - 30 * 1_000_000)
+        await add_event(world, 2, now - 30 * 1_000_000)
         found = await lag(world.database)
         assert found.events == 1
         assert 30 <= found.seconds < 130
-        assert found.still < found.seconds, "something was taken in just now"
+        assert found.still < found.seconds, "an event was just processed"
 
 
 async def test_the_lag_counts_the_damaged_sessions(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         for number in range(3):
-            await forgotten(world, number, 1)
-            await forgotten(world, number, 2)
+            await add_event(world, number, 1)
+            await add_event(world, number, 2)
         query(dsn, "update mnemosyne.stored_events set state = 'gone' where originator_id <> %s", stream(0))
         for each in ALL:
             await Projector(each, world.tail, world.store).catch_up()
@@ -159,31 +159,17 @@ async def test_the_lag_counts_the_damaged_sessions(dsn: str) -> None:
         assert (found.events, found.damaged) == (0, 2)
 
 
-async def test_the_lag_says_for_how_long_an_append_has_been_waited_for(dsn: str) -> None:
+async def test_the_lag_has_the_seconds_of_a_stalled_append(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
         assert world.database is not None
         with psycopg.connect(dsn) as stalled:
-            begin_append(stalled, said(stream(1), 0, "late"))
+            begin_append(stalled, make_append(stream(1), 0, "late"))
             assert (await lag(world.database)).held == 0, "nothing waits for it"
             await world.say(2, "soon")
             assert (await lag(world.database)).held > 0
         assert (await lag(world.database)).held == 0
 
 
-async def forgotten(world: World, number: int, at: int) -> None:
+async def add_event(world: World, number: int, at: int) -> None:
     version = len(await world.log.read(stream(number)))
     await world.journal.append(Append(stream(number), version, (Envelope(SessionForgotten(at=at), "c"),)))
-
-
-async def test_whether_anybody_leads_is_seen_from_anywhere(dsn: str) -> None:
-    async with open_world(POSTGRES, dsn) as world:
-        assert world.database is not None
-        with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("select pg_advisory_lock(%s)", (LOCK,))
-            assert (await lag(world.database)).led
-        await until_led(world.database, False)
-
-
-async def until_led(database: Database, wanted: bool) -> None:
-    while (await lag(database)).led is not wanted:
-        await trio.lowlevel.checkpoint()

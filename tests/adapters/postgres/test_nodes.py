@@ -12,7 +12,7 @@ from mnemosyne.domain.ports import Progress
 from tests.waiting import DEADLINE
 
 
-def told(nodes: tuple[Node, ...]) -> list[tuple[str, str, int, int, bool]]:
+def summarize(nodes: tuple[Node, ...]) -> list[tuple[str, str, int, int, bool]]:
     return [(each.what, each.host, each.pid, each.connections, each.leads) for each in nodes]
 
 
@@ -20,11 +20,11 @@ def ask(connection: Connection) -> None:
     connection.execute("select 1")
 
 
-async def test_who_is_connected_is_listed_with_who_leads_and_is_gone_as_soon_as_it_is_not(dsn: str) -> None:
+async def test_connected_processes_and_the_leader_are_listed(dsn: str) -> None:
     reader, server = Database(dsn), Database(dsn, name=name_of(SERVER))
-    ear = Database(dsn, connections=1, name=name_of(WORKER))
+    worker = Database(dsn, connections=1, name=name_of(WORKER))
     host, pid = socket.gethostname()[:30], os.getpid()
-    assert told(await list_nodes(reader)) == []
+    assert summarize(await list_nodes(reader)) == []
     await server.run(ask)
     leading = trio.Event()
 
@@ -32,11 +32,11 @@ async def test_who_is_connected_is_listed_with_who_leads_and_is_gone_as_soon_as_
         leading.set()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Leader(ear, lambda said: None).run, follow)
+        nursery.start_soon(Leader(worker, lambda said: None).run, follow)
         await leading.wait()
-        assert told(await list_nodes(reader)) == [(SERVER, host, pid, 1, False), (WORKER, host, pid, 1, True)]
+        assert summarize(await list_nodes(reader)) == [(SERVER, host, pid, 1, False), (WORKER, host, pid, 1, True)]
         nursery.cancel_scope.cancel()
-    ear.close()
+    worker.close()
     server.close()
     with trio.fail_after(DEADLINE):
         while await list_nodes(reader):  # the database hears of an end a moment later
@@ -44,10 +44,10 @@ async def test_who_is_connected_is_listed_with_who_leads_and_is_gone_as_soon_as_
     reader.close()
 
 
-async def test_a_host_with_a_long_name_is_still_listed(dsn: str) -> None:
+async def test_a_long_host_name_is_accepted(dsn: str) -> None:
     name = f"mnemosyne {SERVER} {2**22} " + "h" * 30
     named, reader = Database(dsn, name=name), Database(dsn)
     await named.run(ask)
-    assert told(await list_nodes(reader)) == [(SERVER, "h" * 30, 2**22, 1, False)]
+    assert summarize(await list_nodes(reader)) == [(SERVER, "h" * 30, 2**22, 1, False)]
     named.close()
     reader.close()

@@ -1,6 +1,4 @@
-"""Behind a pool that gives a connection to others after each transaction the log is the same, and nothing of ours stays
-on the server's connections. The pool is PgBouncer.
-"""
+"""The log behind PgBouncer, which may lend a connection to another client after each transaction."""
 
 import os
 import shutil
@@ -35,14 +33,14 @@ from tests.waiting import DEADLINE
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
 CONNECTIONS = 4
-"""Of the pool to the server: fewer than clients have, so that each is used by many."""
+"""Connections of the pool to the server: fewer than the clients have."""
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="there is no pgbouncer here")
 
 
 @contextmanager
 def pool(server: str, folder: Path) -> Iterator[str]:
-    """The DSN of a database of ``server``, by way of a pool."""
+    """The DSN of a database of ``server``, through a pool."""
     assert PGBOUNCER is not None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -65,20 +63,20 @@ def pool(server: str, folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """A server of our own, which lets the pool in under our name."""
+    """A separate server that trusts the pool."""
     with tempfile.TemporaryDirectory(prefix="mnemosyne-tests-") as name:
         folder = Path(name)
         folder.chmod(0o711)
         with _served_from_a_thread(folder / "data") as dsn:
             (folder / "data").chmod(0o711)
             (folder / "data/postgres/pg_hba.conf").write_text("local all all trust\n")
-            PostgresServer(dsn).forget_durability()  # which has it read the rules again
+            PostgresServer(dsn).forget_durability()  # this reloads the rules
             yield dsn
 
 
 @pytest.fixture
 def pooled(server: str) -> Iterator[str]:
-    """The DSN of a new database with our schema, made through the pool; of the server, ``server`` is one."""
+    """The DSN of a new database with the schema, through the pool."""
     with PostgresServer(server).fresh_database() as dsn, tempfile.TemporaryDirectory(prefix="mnemosyne-tests-") as name:
         Path(name).chmod(0o711)
         with pool(dsn, Path(name)) as through:
@@ -98,19 +96,19 @@ async def prepare(dsn: str) -> None:
     database.close()
 
 
-async def derived(world: World) -> None:
+async def project_all(world: World) -> None:
     for each in ALL:
         await Projector(each, world.tail, world.store).catch_up()
 
 
-async def test_what_many_clients_append_is_derived_and_nothing_of_ours_stays_behind(pooled: str) -> None:
+async def test_many_clients_share_connections_and_no_setting_stays_behind(pooled: str) -> None:
     async with open_world(POSTGRES, pooled) as one, open_world(POSTGRES, pooled) as two:
         assert one.database is not None
         assert await one.database.run(is_shared)
         for each in range(3):
             await one.say(each, "a", "b")
             await two.say(each + 10, "c")
-        await derived(two)
+        await project_all(two)
         assert (await lag(one.database)).events == 0
         await one.database.run(build_near_index, "an embedder's")
         assert await one.database.run(near_index)
@@ -124,9 +122,7 @@ async def test_what_many_clients_append_is_derived_and_nothing_of_ours_stays_beh
         assert other.execute("select count(*) from pg_prepared_statements").fetchone() == (0,)
 
 
-async def test_one_leads_hears_of_the_log_and_keeps_nobody_from_rewriting_it(
-    pooled: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_process_leads_and_the_log_can_be_rewritten(pooled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, pooled) as world:
@@ -135,12 +131,12 @@ async def test_one_leads_hears_of_the_log_and_keeps_nobody_from_rewriting_it(
             await until(lambda: one.leader.leads or other.leader.leads)
             first, second = (one, other) if one.leader.leads else (other, one)
             await world.say(1, "a")
-            await until(lambda: first.heard[-1:] == [1])
+            await until(lambda: first.positions[-1:] == [1])
             await rewrite_content(world.database, ours_alone=False, report=ignore_news)
             assert second.times == 0
             assert (await lag(world.database)).led
             query(pooled, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted")
-            await until(lambda: len(one.heard + other.heard) > 1)
+            await until(lambda: len(one.positions + other.positions) > 1)
 
 
 async def test_a_node_is_listed_by_its_name(pooled: str) -> None:

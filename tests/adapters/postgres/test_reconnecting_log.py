@@ -22,9 +22,9 @@ from tests.adapters.log_support import (
     CODEC,
     content,
     hushed,
+    make_append,
     open_database,
     running,
-    said,
     stream,
     texts,
     until,
@@ -55,7 +55,7 @@ CALLS: list[Callable[[ReconnectingLog], Awaitable[object]]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_what_is_not_open_says_why(call: Callable[[ReconnectingLog], Awaitable[object]]) -> None:
+async def test_a_closed_log_states_the_reason(call: Callable[[ReconnectingLog], Awaitable[object]]) -> None:
     log = ReconnectingLog()
     with pytest.raises(LogUnavailable, match="not open yet"):
         await call(log)
@@ -64,7 +64,7 @@ async def test_what_is_not_open_says_why(call: Callable[[ReconnectingLog], Await
         await call(log)
 
 
-async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_opens_again(dsn: str) -> None:
+async def test_queued_appends_are_written_whenever_the_log_opens(dsn: str) -> None:
     reconnecting = ReconnectingLog()
     limits = JournalLimits(longest_pause=0.05)
     async with open_database(dsn) as database, running(GroupJournal(reconnecting, CODEC, limits)) as journal:
@@ -77,7 +77,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):
-            ticket = journal.submit(said(S, version, text, contents=[piece]))
+            ticket = journal.submit(make_append(S, version, text, contents=[piece]))
             await trio.testing.wait_all_tasks_blocked()
             assert not ticket.settled
             with reconnecting.holding(opened), trio.fail_after(DEADLINE):
@@ -94,9 +94,7 @@ async def test_what_was_queued_is_written_when_the_log_opens_and_again_when_it_o
             assert await reconnecting.forget(S, hushed) == 1
 
 
-async def test_the_servers_log_is_opened_and_an_unreachable_database_is_tried_again(
-    dsn: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_unreachable_database_is_tried_again(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
     unreachable = load({"dsn": "postgresql://nobody@127.0.0.1:1/nothing"}, {})
     for config, opens in ((unreachable, False), (attrs.evolve(unreachable, dsn=dsn), True)):
         reconnecting = ReconnectingLog()

@@ -1,4 +1,4 @@
-"""What was spent on a day is what the log says by now, in whichever process it was spent."""
+"""The costs of a day are those in the log, of every process."""
 
 import attrs
 
@@ -18,7 +18,7 @@ async def record(world: World, number: int, *events: object) -> None:
     await world.journal.append(Append(stream(number), version, tuple(Envelope(event, "c") for event in events)))
 
 
-async def test_the_events_of_a_day_are_added_up_over_sessions(dsn: str) -> None:
+async def test_the_costs_of_a_day_are_added_over_sessions(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         spending = PostgresSpending(world.database, world.tail)
@@ -29,17 +29,17 @@ async def test_the_events_of_a_day_are_added_up_over_sessions(dsn: str) -> None:
         assert await spending.on_day(4) == DaySpending(4, turns=36_000)
 
 
-async def test_what_another_process_recorded_counts_at_once(dsn: str) -> None:
+async def test_costs_of_other_processes_count_at_once(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
-        mine, theirs = (PostgresSpending(world.database, world.tail) for _ in range(2))
+        own, theirs = (PostgresSpending(world.database, world.tail) for _ in range(2))
         await record(world, 1, turn(TODAY, 100))
         assert (await theirs.on_day(5)).helpers == 0
         await record(world, 1, summary(TODAY, 5_000))
-        assert (await mine.on_day(5)).helpers == (await theirs.on_day(5)).helpers == 5_000
+        assert (await own.on_day(5)).helpers == (await theirs.on_day(5)).helpers == 5_000
 
 
-async def test_an_event_that_cannot_be_taken_in_takes_no_room_and_no_other_is_missed(dsn: str) -> None:
+async def test_an_unprocessable_event_is_skipped(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         await record(world, 1, turn(TODAY, 100), summary(TODAY, 2**63))

@@ -1,4 +1,4 @@
-"""What analysts see is what the log says, of one tenant; they change nothing, and a rebuild does not disturb them."""
+"""The SQL views match the log, show one tenant, and stay stable during a rebuild; a query cannot change anything."""
 
 import re
 import secrets
@@ -28,13 +28,13 @@ from tests.golden.sessions import CODEC, LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, World, open_world
 
 ROOT = Path(__file__).parents[3]
-WINDOWS = ("bypassed", "helped", "hidden-rounds", "managed-before-tariffs", "observed")
-"""Golden logs in which objects left windows and came back."""
+WINDOWS = ("helped", "hidden-rounds")
+"""Golden logs with evicted and restored objects."""
 
 
 @asynccontextmanager
 async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
-    """A database that holds golden logs, with every read model."""
+    """A database with golden logs and all their projections."""
     async with open_world(POSTGRES, dsn, CODEC) as world:
         for name in names:
             await append_all(world.journal, appends(LOGS / name))
@@ -44,7 +44,7 @@ async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
 
 
 async def ask(world: World, sql: str) -> QueryAnswer:
-    """The answer as the owner of the views gets it, over the sessions of all tenants."""
+    """The owner's result, over the sessions of all tenants."""
     assert world.database is not None
 
     def execute(connection: Connection) -> QueryAnswer:
@@ -56,7 +56,7 @@ async def ask(world: World, sql: str) -> QueryAnswer:
 
 
 async def ask_as_tenant(world: World, sql: str, tenant: str = "t", *, ours_alone: bool = False) -> QueryAnswer:
-    """The answer as `mnemosyne sql` gets it."""
+    """The result of `mnemosyne sql`."""
     assert world.database is not None
     return await ask_views(world.database, sql, tenant=tenant, seconds=30, ours_alone=ours_alone)
 
@@ -79,14 +79,14 @@ def columns(dsn: str) -> dict[str, list[str]]:
     return found
 
 
-def test_the_page_tells_every_view_and_its_columns(dsn: str) -> None:
+def test_every_view_and_column_is_documented(dsn: str) -> None:
     page = (ROOT / "docs/sql.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
-    assert {view: re.findall(r"`(\w+)`", listed) for view, listed in told} == columns(dsn)
+    documented = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    assert {view: re.findall(r"`(\w+)`", listed) for view, listed in documented} == columns(dsn)
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-async def test_an_object_s_row_is_what_its_events_and_its_branch_s_window_say(name: str, dsn: str) -> None:
+async def test_the_row_of_an_object_matches_its_events_and_working_set(name: str, dsn: str) -> None:
     async with filled(dsn, name) as world:
         found = {each["id"]: each for each in await rows(world, "select * from semantic_objects")}
         events = [each.decoded().event for each in stored(LOGS / name)]
@@ -114,7 +114,7 @@ async def test_an_object_s_row_is_what_its_events_and_its_branch_s_window_say(na
 
 
 async def compare_windows(world: World, found: dict[str, dict[str, Any]]) -> int:
-    """Ask the working set of each branch about the objects that were made on it; how many those are."""
+    """Compare objects with the working set of their branch; return their number."""
     checked = 0
     assert isinstance(world.store, PostgresProjections)
     for stream, branch in {(each["session_id"], each["branch"]) for each in found.values()}:
@@ -130,7 +130,7 @@ async def compare_windows(world: World, found: dict[str, dict[str, Any]]) -> int
     return checked
 
 
-async def test_a_fault_has_its_question_what_a_helper_answered_and_how_long_it_took(dsn: str) -> None:
+async def test_a_fault_has_question_answer_and_latency(dsn: str) -> None:
     async with filled(dsn, "helped") as world:
         (found,) = await rows(world, "select * from fault_history")
         events = [each.decoded().event for each in stored(LOGS / "helped")]
@@ -142,7 +142,7 @@ async def test_a_fault_has_its_question_what_a_helper_answered_and_how_long_it_t
     assert (float(found["latency_ms"]), found["answer_tokens"]) == (fault.latency / 1000, fault.tokens)
 
 
-async def test_changes_turns_and_money_are_counted_as_the_log_counts_them(dsn: str) -> None:
+async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> None:
     async with filled(dsn, "hidden-rounds") as world:
         named = [each.name.rpartition(".v")[0] for each in stored(LOGS / "hidden-rounds")]
         counts = {view: (await ask(world, f"select count(*) from {view}")).rows[0][0] for view in columns(dsn)}
@@ -156,11 +156,11 @@ async def test_changes_turns_and_money_are_counted_as_the_log_counts_them(dsn: s
         assert spent == dollars != [{"nano": None}]
 
 
-async def test_what_is_known_beyond_sessions_is_what_the_fold_of_its_events_says(dsn: str) -> None:
+async def test_persistent_objects_match_the_folded_events(dsn: str) -> None:
     events: dict[Any, list[Any]] = {}
     for each in stored(LOGS / "known"):
         events.setdefault(each.stream, []).append(each.decoded().event)
-    known = [entry for told in events.values() for entry in fold(told).entries.values()]
+    known = [entry for stream in events.values() for entry in fold(stream).entries.values()]
     async with filled(dsn, "known") as world:
         found = await rows(
             world,
@@ -177,7 +177,7 @@ async def test_what_is_known_beyond_sessions_is_what_the_fold_of_its_events_says
         assert row["reinforced"] == max(entry.recorded_at, entry.confirmed_at or 0)
 
 
-async def test_what_was_forgotten_is_in_no_view(dsn: str) -> None:
+async def test_forgotten_text_is_in_no_view(dsn: str) -> None:
     async with filled(dsn, "gap-and-forgotten") as world:
         found = await rows(
             world,
@@ -188,15 +188,7 @@ async def test_what_was_forgotten_is_in_no_view(dsn: str) -> None:
     assert {(each["stub"], each["source_key"], tuple(each["key_entities"])) for each in found} == {("", None, ())}
 
 
-async def test_a_rebuild_exchanges_the_tables_under_the_views(dsn: str) -> None:
-    async with filled(dsn, "hidden-rounds") as world:
-        before = {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in columns(dsn)}
-        for projection in ALL:
-            assert await rebuild(projection, world.tail, world.store) is not None
-        assert before == {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in before}
-
-
-async def test_a_stub_with_a_character_that_the_database_cannot_hold_is_shown_without_it(dsn: str) -> None:
+async def test_a_nul_character_in_a_stub_is_replaced(dsn: str) -> None:
     async with filled(dsn, "hidden-rounds") as world:
         query(
             dsn,
@@ -208,7 +200,7 @@ async def test_a_stub_with_a_character_that_the_database_cannot_hold_is_shown_wi
     assert all(stub.startswith("a\ufffdb\\ufffd") for stub in stubs)
 
 
-async def test_a_query_sees_the_sessions_of_its_tenant_alone(dsn: str) -> None:
+async def test_a_query_sees_only_its_tenant(dsn: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
         everybody = {row[0] for row in (await ask(world, "select tenant from sessions")).rows}
         assert everybody == {"t", "local"}
@@ -218,8 +210,8 @@ async def test_a_query_sees_the_sessions_of_its_tenant_alone(dsn: str) -> None:
                 assert (await ask_as_tenant(world, others, tenant)).rows == [(0,)]
             assert (await ask_as_tenant(world, "select distinct tenant from sessions", tenant)).rows == [(tenant,)]
         assert (await ask_as_tenant(world, "select * from turns", "nobody")).rows == []
-        cunning = "select count(*) from sessions where set_config('mnemosyne.tenant', 'local', false) <> ''"
-        assert (await ask_as_tenant(world, cunning, "nobody")).rows == [(0,)]
+        attack = "select count(*) from sessions where set_config('mnemosyne.tenant', 'local', false) <> ''"
+        assert (await ask_as_tenant(world, attack, "nobody")).rows == [(0,)]
 
 
 REFUSED = {
@@ -228,7 +220,7 @@ REFUSED = {
     "create table t ()": "cannot execute CREATE TABLE in a read-only transaction",
     "commit; drop schema mnemosyne cascade": "cannot insert multiple commands",
     "set transaction read write": "read-write mode must be set before any query",
-    "commit": "gives no table",
+    "commit": "returns no table",
     "select 1/0": "division by zero",
     "copy sessions to stdout": "refuses the query",
     # Other data
@@ -269,7 +261,7 @@ REFUSED_ON_A_SERVER_OF_OURS = {
 }
 
 
-async def test_a_statement_that_is_no_question_is_refused_with_a_sentence(dsn: str) -> None:
+async def test_a_statement_that_does_not_only_read_is_refused(dsn: str) -> None:
     async with filled(dsn, "one-of-everything") as world:
         before = query(dsn, "select count(*) from mnemosyne.stored_events")
         ((owner,),) = query(dsn, "select quote_literal(current_user)")
@@ -283,7 +275,7 @@ async def test_a_statement_that_is_no_question_is_refused_with_a_sentence(dsn: s
         assert query(dsn, "select * from pg_replication_slots") == []
 
 
-async def test_on_a_server_of_our_own_a_query_takes_no_locks_and_writes_nothing_into_the_journal(
+async def test_a_query_on_the_embedded_server_takes_no_locks_and_writes_no_wal(
     postgres_server: PostgresServer,
 ) -> None:
     with postgres_server.fresh_database() as dsn:
@@ -293,12 +285,12 @@ async def test_on_a_server_of_our_own_a_query_takes_no_locks_and_writes_nothing_
                     await ask_as_tenant(world, sql, ours_alone=True)
 
 
-async def test_a_query_runs_as_a_role_without_rights(dsn: str) -> None:
+async def test_a_query_runs_as_an_unprivileged_role(dsn: str) -> None:
     async with filled(dsn, "one-of-everything") as world:
         who = "select current_user, session_user, current_setting('is_superuser'), current_setting('log_min_messages')"
         ((current, session, superuser, level),) = (await ask_as_tenant(world, who)).rows
         assert current == session != query(dsn, "select current_user")[0][0]
-        # What a refusal quotes does not reach the server's log.
+        # The server does not log the text of a refused query.
         assert (superuser, level) == ("off", "log")
         assert query(dsn, "select current_setting('log_min_messages')") == [("warning",)]
         assert (await ask_as_tenant(world, "select current_setting('temp_file_limit')")).rows == [(TEMPORARY,)]
@@ -309,8 +301,9 @@ async def test_a_query_runs_as_a_role_without_rights(dsn: str) -> None:
         assert (await ask_as_tenant(world, "select 1")).rows == [(1,)]
 
 
-async def test_a_rebuild_waits_for_the_tables_that_a_query_reads(dsn: str) -> None:
-    async with filled(dsn, "hidden-rounds") as world, trio.open_nursery() as nursery:
+async def test_a_rebuild_changes_no_view_and_waits_for_running_queries(dsn: str) -> None:
+    async with filled(dsn, "hidden-rounds") as world:
+        contents = {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in columns(dsn)}
         counts = "select count(*), pg_sleep(0.2), (select count(*) from turns) from turns"
 
         async def read() -> None:
@@ -318,9 +311,12 @@ async def test_a_rebuild_waits_for_the_tables_that_a_query_reads(dsn: str) -> No
                 ((before, _, after),) = (await ask_as_tenant(world, counts)).rows
                 assert before == after > 0
 
-        nursery.start_soon(read)
-        for projection in ALL:
-            assert await rebuild(projection, world.tail, world.store) is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            for projection in ALL:
+                assert await rebuild(projection, world.tail, world.store) is not None
+        for view, before in contents.items():
+            assert (await ask(world, f"select * from {view} order by 1, 2, 3")).rows == before, view
 
 
 # Readers
@@ -328,7 +324,7 @@ async def test_a_rebuild_waits_for_the_tables_that_a_query_reads(dsn: str) -> No
 
 @pytest.fixture
 def role(postgres_server: PostgresServer, dsn: str) -> Iterator[str]:
-    """The name of a role that is not there; what becomes of it is taken back."""
+    """The name of a role that does not exist; it is dropped afterwards."""
     name = f'Reader "{secrets.token_hex(4)}"'
     quoted = '"' + name.replace('"', '""') + '"'
     yield name
@@ -338,7 +334,7 @@ def role(postgres_server: PostgresServer, dsn: str) -> Iterator[str]:
 
 
 def as_role(dsn: str, role: str, *statements: str) -> list[tuple[Any, ...]]:
-    """The rows of the last statement, as this role says them on a connection of its own."""
+    """Run statements as this role on a separate connection; return the rows of the last."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("select set_config('session_authorization', %s, false)", (role,))
         connection.execute("reset role")
@@ -347,14 +343,14 @@ def as_role(dsn: str, role: str, *statements: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall()
 
 
-async def test_a_reader_sees_one_tenant_and_nothing_else_of_the_database(dsn: str, role: str) -> None:
+async def test_a_reader_sees_only_its_tenant(dsn: str, role: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
         assert world.database is not None
         assert await admit_reader(world.database, role, "t") is True
         assert as_role(dsn, role, "select distinct tenant from mnemosyne_views.sessions") == [("t",)]
         own = as_role(dsn, role, "select count(*) from mnemosyne_views.turns")
         assert own == [(18,)]
-        # No setting of the reader's own shows it more.
+        # A setting of the reader shows no more.
         assert own == as_role(dsn, role, "set mnemosyne.tenant = 'local'", "select count(*) from mnemosyne_views.turns")
         for view in columns(dsn):
             as_role(dsn, role, f"select * from mnemosyne_views.{view}")
@@ -373,28 +369,28 @@ async def test_a_reader_sees_one_tenant_and_nothing_else_of_the_database(dsn: st
 LEAK = """create temp table seen (id uuid); create function pg_temp.leaks(id uuid) returns boolean
 language plpgsql cost 0.0000001 as $$ begin insert into seen values (id); return true; end $$"""
 
-CUNNING: dict[str, list[tuple[Any, ...]]] = {
+ATTACKS: dict[str, list[tuple[Any, ...]]] = {
     "select count(*) from mnemosyne_views.turns where set_config('mnemosyne.tenant', 'local', false) <> ''": [(18,)],
     "select id from mnemosyne_views.sessions where tenant = 'local'": [],
     "select most_common_vals from pg_stats where schemaname = 'mnemosyne'": [],
     "select query from pg_stat_activity where pid <> pg_backend_pid() and query <> '<insufficient privilege>'": [],
-    # What is asked of a row before its tenant is looked at would tell of others' rows.
+    # A condition that runs before the check of the tenant would reveal the rows of others.
     "with told as (select count(*) from mnemosyne_views.turns where pg_temp.leaks(session_id)) select * from told": [
         (18,)
     ],
     "select count(distinct id) from seen": [(1,)],
 }
-"""What a reader may ask, and what it is told."""
+"""Statements of a reader, and their results."""
 
 
-async def test_no_cunning_of_a_reader_shows_it_another_tenant(dsn: str, role: str) -> None:
+async def test_a_reader_cannot_reach_another_tenant(dsn: str, role: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
         assert world.database is not None
         await admit_reader(world.database, role, "t")
         asked = ["set default_transaction_read_only = off", LEAK]
-        for statement, told in CUNNING.items():
+        for statement, rows_shown in ATTACKS.items():
             asked.append(statement)
-            assert as_role(dsn, role, *asked) == told, statement
+            assert as_role(dsn, role, *asked) == rows_shown, statement
         for closed in ("select * from mnemosyne.stored_events", "select mnemosyne.is_shown(''local'')"):
             with pytest.raises(pg.InsufficientPrivilege):
                 as_role(dsn, role, f"select query_to_xml('{closed}', true, false, '')")
@@ -402,7 +398,7 @@ async def test_no_cunning_of_a_reader_shows_it_another_tenant(dsn: str, role: st
             as_role(dsn, role, "select lo_import('/etc/hostname')")
 
 
-async def test_who_was_not_admitted_is_shown_nothing_even_with_a_right_on_the_views(dsn: str, role: str) -> None:
+async def test_a_role_that_is_not_admitted_sees_no_rows(dsn: str, role: str) -> None:
     async with filled(dsn, "observed"):
         quoted = '"' + role.replace('"', '""') + '"'
         query(dsn, f"create role {quoted}")
@@ -414,7 +410,7 @@ async def test_who_was_not_admitted_is_shown_nothing_even_with_a_right_on_the_vi
             assert as_role(dsn, role, f"select * from mnemosyne_views.{view}") == []
 
 
-async def test_who_may_read_more_anyway_is_no_reader(dsn: str) -> None:
+async def test_the_owner_of_the_tables_cannot_become_a_reader(dsn: str) -> None:
     async with filled(dsn, "observed") as world:
         assert world.database is not None
         ((owner,),) = query(dsn, "select current_user")

@@ -1,4 +1,4 @@
-"""What was erased leaves the database's files."""
+"""Erased bytes are removed from the files of the database."""
 
 import random
 
@@ -13,49 +13,21 @@ from mnemosyne.adapters.postgres.migrations import list_migrations, migrate
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.services.footprints import ignore_news
-from tests.adapters.log_support import CODEC, content, hushed, open_database, open_on, query, said, stream
+from tests.adapters.log_support import CODEC, content, hushed, make_append, open_database, open_on, query, stream
 
 SECRET = b"the heron nests at noon"
-
-
-def tables_with_the_secret(dsn: str) -> set[str]:
-    """The tables in whose file it is."""
-    query(dsn, "checkpoint")
-    rows = query(
-        dsn,
-        "select name from unnest(array['content', 'stored_events']) as name"
-        " where position(%s::bytea in pg_read_binary_file(pg_relation_filepath('mnemosyne.' || name))) > 0",
-        SECRET,
-    )
-    return {name for (name,) in rows}
-
-
-async def test_what_was_forgotten_is_in_the_file_of_no_table_once_they_are_rewritten(dsn: str) -> None:
-    async with open_database(dsn) as database:
-        async with open_on(database) as world:
-            await world.journal.append(
-                said(stream(1), 0, f"one: {SECRET.decode()}", "two: and more", contents=[content(SECRET)])
-            )
-            assert tables_with_the_secret(dsn) == {"content", "stored_events"}
-            await world.log.forget(stream(1), hushed)
-        assert tables_with_the_secret(dsn) == {"content", "stored_events"}  # the rows are gone, the bytes are not
-        await rewrite_content(database, ours_alone=False, report=ignore_news)
-        assert tables_with_the_secret(dsn) == set()
-        assert len(await PostgresEventLog(database, CODEC).read(stream(1))) == 2
 
 
 WAITING = (
     "select count(*) from pg_stat_activity where pid <> pg_backend_pid() and query like '%greatest(age(backend_xmin)%'"
 )
-"""How many wait for transactions that began before."""
+"""How many sessions wait for older transactions."""
 
 
-async def test_what_was_forgotten_leaves_the_files_though_somebody_began_to_read_before(
-    dsn: str, nursery: trio.Nursery
-) -> None:
+async def test_a_rewrite_waits_for_older_transactions(dsn: str, nursery: trio.Nursery) -> None:
     async with open_database(dsn) as database:
         async with open_on(database) as world:
-            await world.journal.append(said(stream(1), 0, "one", contents=[content(SECRET)]))
+            await world.journal.append(make_append(stream(1), 0, "one", contents=[content(SECRET)]))
             with psycopg.connect(dsn) as reader:
                 reader.execute("set transaction isolation level repeatable read")
                 reader.execute("select 1")
@@ -71,10 +43,10 @@ async def test_what_was_forgotten_leaves_the_files_though_somebody_began_to_read
                     pass
                 assert not done.is_set()
             await done.wait()
-        assert tables_with_the_secret(dsn) == set()
+        assert files_with(dsn, [SECRET]) == set()
 
 
-async def test_a_reader_that_goes_on_for_too_long_is_named(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_older_transaction_that_does_not_end_is_named(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vacuum, "OLDER_SECONDS", 0.0)
     async with open_database(dsn) as database:
         with psycopg.connect(dsn, application_name="a slow reader") as reader:
@@ -85,11 +57,11 @@ async def test_a_reader_that_goes_on_for_too_long_is_named(dsn: str, monkeypatch
 
 
 FRAMES = [random.Random(number).randbytes(400) for number in range(40)]
-"""Pieces of content as they are stored: short enough for the server to sample them, and nothing can shorten them."""
+"""Stored contents that the server samples, because they are short, and cannot compress."""
 
 
 def files_with(dsn: str, secrets: list[bytes]) -> set[str]:
-    """The files of the database, of any table, index or system table, in which one of the secrets lies whole."""
+    """The files of any table, index or system table that hold one of the secrets."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("checkpoint")
         rows = connection.execute(
@@ -101,28 +73,32 @@ def files_with(dsn: str, secrets: list[bytes]) -> set[str]:
 
 
 def sampled(dsn: str) -> set[tuple[str, str]]:
-    """The columns of our tables of which the server holds samples."""
+    """The columns of our tables that the server has sampled."""
     rows = query(dsn, "select tablename, attname from pg_stats where schemaname = 'mnemosyne'")
     return {(table, column) for table, column in rows}
 
 
-async def test_forgetting_leaves_no_stored_frame_in_any_file_of_the_database_though_it_was_analysed(dsn: str) -> None:
+async def test_no_forgotten_frame_stays_in_any_file_of_an_analysed_database(dsn: str) -> None:
     async with open_database(dsn) as database:
         async with open_on(database) as world:
-            await world.journal.append(said(stream(1), 0, "one", "two", contents=[content(each) for each in FRAMES]))
+            await world.journal.append(
+                make_append(stream(1), 0, f"one: {SECRET.decode()}", contents=[content(each) for each in FRAMES])
+            )
             query(dsn, "analyze")
             assert files_with(dsn, FRAMES)
+            assert files_with(dsn, [SECRET])
             assert not sampled(dsn) & {("content", "data"), ("stored_events", "state"), ("object_words", "words")}
             await world.log.forget(stream(1), hushed)
-        heard: list[tuple[int, int]] = []
-        await rewrite_content(database, ours_alone=False, report=lambda *told: heard.append(told))
-        (first, total), *_, last = heard
+        reports: list[tuple[int, int]] = []
+        await rewrite_content(database, ours_alone=False, report=lambda *report: reports.append(report))
+        (first, total), *_, last = reports
         assert (first, last) == (0, (total, total))
-        assert [done for done, _ in heard] == sorted(done for done, _ in heard)
-        assert files_with(dsn, FRAMES) == set()
+        assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+        assert files_with(dsn, [*FRAMES, SECRET]) == set()
+        assert len(await PostgresEventLog(database, CODEC).read(stream(1))) == 1
 
 
-async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_is_renewed(empty_dsn: str) -> None:
+async def test_column_samples_of_an_earlier_version_are_removed(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         migrate(connection, list_migrations()[:5])
         for number, frame in enumerate(FRAMES):
@@ -138,14 +114,14 @@ async def test_samples_of_words_that_an_earlier_version_left_go_when_the_schema_
     assert files_with(empty_dsn, FRAMES) == set()
 
 
-async def test_a_replication_slot_does_not_keep_the_journal_that_forgetting_renews(
+async def test_a_replication_slot_does_not_keep_old_wal(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("own")
     async with open_embedded(folder) as server, open_database(server.dsn) as database:
         async with open_on(database) as world:
             query(server.dsn, "select pg_create_physical_replication_slot('kept', true)")
-            await world.journal.append(said(stream(1), 0, "one", contents=[content(SECRET)]))
+            await world.journal.append(make_append(stream(1), 0, "one", contents=[content(SECRET)]))
             await world.log.forget(stream(1), hushed)
         await rewrite_content(database, ours_alone=True, report=ignore_news)
         assert query(server.dsn, "select * from pg_replication_slots") == []
@@ -156,5 +132,5 @@ async def test_a_replication_slot_in_use_is_reported_by_name(dsn: str) -> None:
     async with open_database(dsn) as database:
         with psycopg.connect(dsn) as user:
             user.execute("select pg_create_physical_replication_slot('busy', true, true)")
-            with pytest.raises(LogUnavailable, match="the replication slot busy keeps the journal"):
+            with pytest.raises(LogUnavailable, match="the replication slot busy keeps the WAL"):
                 await database.run(vacuum._drop_slots)

@@ -5,11 +5,11 @@ import attrs
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectPinned
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session.events import Event, GapRecorded
+from mnemosyne.domain.session.events import EVENT_NAMES, Event, GapRecorded
 from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.http.inspector.happenings import SHOWN, list_happenings
 from tests.actors.support import STREAM
-from tests.adapters.postgres.test_golden_events import SAMPLES
+from tests.golden.sessions import golden_event
 
 
 def recorded(*events: Event) -> list[Recorded[Event]]:
@@ -25,10 +25,11 @@ def test_the_newest_event_is_first_with_place_and_reason() -> None:
 
 
 def test_eviction_shortening_and_faults_are_described_differently() -> None:
-    degraded = next(each for each in SAMPLES.values() if isinstance(each, ObjectDegraded))
+    degraded, faulted = (golden_event(f"object.{name}.v1").event for name in ("degraded", "faulted"))
+    assert isinstance(degraded, ObjectDegraded)
+    assert isinstance(faulted, ObjectFaulted)
     evicted = attrs.evolve(degraded, before=Fidelity.FULL, after=Fidelity.EVICTED)
     shortened = attrs.evolve(evicted, after=Fidelity.COMPACT)
-    faulted = next(each for each in SAMPLES.values() if isinstance(each, ObjectFaulted))
     missed = attrs.evolve(faulted, kind=FaultKind.IMPLICIT, tokens=7)
     assert [each.what for each in list_happenings(recorded(evicted, shortened, missed))] == [
         "needed again: the agent read or ran it again, 7 tokens",
@@ -38,7 +39,7 @@ def test_eviction_shortening_and_faults_are_described_differently() -> None:
 
 
 def test_every_event_type_is_described_or_omitted() -> None:
-    happenings = list_happenings(recorded(*SAMPLES.values())[:SHOWN])
+    happenings = list_happenings(recorded(*(golden_event(name).event for name in EVENT_NAMES))[:SHOWN])
     assert all(happening.what for happening in happenings)
     assert len(happenings) > SHOWN // 2
 

@@ -1,6 +1,6 @@
-"""A database whose log is in memory, and connections to it in all weathers.
+"""A database whose log is in memory, and connections to it in any weather.
 
-A connection belongs to one server. When that dies, nothing that it still asks takes hold; what was under way may.
+A connection belongs to one server. After the server dies, none of its later requests take effect; a pending one may.
 """
 
 import random
@@ -20,19 +20,19 @@ from mnemosyne.errors import LogUnavailable
 
 
 class Weather(Enum):
-    """How a connection does."""
+    """The state of a connection."""
 
     FAIR = auto()
     SLOW = auto()
-    """Each word takes long."""
+    """Each call takes long."""
     HUNG = auto()
-    """Nothing is answered until that is over."""
+    """No call is answered until the weather changes."""
     AWAY = auto()
     """Connections are refused."""
     LOSSY = auto()
-    """It breaks behind some words, which are heard all the same, or are not, or later."""
+    """It breaks during some calls, which take effect, or not, or later."""
     UNREADABLE = auto()
-    """What is asked fails, what is written does not."""
+    """Reads fail, writes do not."""
 
 
 BAD = tuple(each for each in Weather if each is not Weather.FAIR)
@@ -40,7 +40,7 @@ BAD = tuple(each for each in Weather if each is not Weather.FAIR)
 FAIR_SECONDS = (0.0, 0.0, 0.001, 0.01)
 SLOW_SECONDS = (0.05, 0.3, 1.5, 4.0)
 LATEST_SECONDS = 5.0
-"""An append that was given up may take hold so much later (docs/research/reliability.md)."""
+"""How much later an abandoned append may take effect (docs/research/reliability.md)."""
 
 
 class SharedLog(PlainLog):
@@ -64,7 +64,7 @@ class SharedLog(PlainLog):
         return Committed(errors, len(self._events))
 
     def take_if_all_fits(self, batch: Sequence[EncodedAppend]) -> None:
-        """What the database does with a transaction that nobody waits for any more: whole, or not at all."""
+        """Commit an abandoned transaction as the database does: whole, or not at all."""
         now: dict[UUID, int] = {}
         for append in batch:
             if append.expected != now.get(append.stream, self.version(append.stream)):
@@ -73,28 +73,28 @@ class SharedLog(PlainLog):
         self.take(batch)
 
     def version(self, stream: UUID) -> int:
-        """That of the stream's last event."""
+        """Return the version of the stream's last event."""
         return len(self._streams.get(stream, []))
 
 
 @attrs.define(eq=False)
 class LogConnection:
-    """A server's way to the log (ports.EventLog, ports.ContentStore, batches.Committer)."""
+    """A server's connection to the log (ports.EventLog, ports.ContentStore, batches.Committer)."""
 
     log: SharedLog
     chance: random.Random
     later: trio.Nursery
-    """Where what was given up goes on."""
+    """Runs abandoned appends."""
     note: Callable[[str], None] = lambda what: None
     weather: Weather = Weather.FAIR
     seconds: Sequence[float] = FAIR_SECONDS
-    """How long a word may take in fair weather."""
+    """How long a call may take in fair weather."""
     is_dead: bool = False
     _is_calm: bool = False
     _changed: trio.Event = attrs.field(factory=trio.Event)
 
     def change(self, weather: Weather) -> None:
-        """From now on it does so."""
+        """Change the weather."""
         if self._is_calm:
             return
         if weather is not self.weather:
@@ -104,12 +104,12 @@ class LogConnection:
         self._changed = trio.Event()
 
     def calm_down(self) -> None:
-        """From now on it is always fair."""
+        """Change to fair weather for good."""
         self.change(Weather.FAIR)
         self._is_calm = True
 
     def cut(self) -> None:
-        """Its server is dead."""
+        """Mark the server as dead."""
         self.is_dead = True
         self._changed.set()
 
@@ -124,9 +124,9 @@ class LogConnection:
         return done
 
     async def _lose(self, batch: Sequence[EncodedAppend]) -> Committed:
-        what = self.chance.choice(("unheard", "heard", "late"))
+        what = self.chance.choice(("lost", "committed", "late"))
         self.note(f"an append is {what}")
-        if what == "heard":
+        if what == "committed":
             self.log.take_if_all_fits(batch)
         elif what == "late":
             self.later.start_soon(self._take_later, batch, self.chance.uniform(0, LATEST_SECONDS))
@@ -143,7 +143,7 @@ class LogConnection:
             raise LogUnavailable("the connection broke")
 
     async def _reach(self) -> None:
-        """Until a word is at the database."""
+        """Wait until a call reaches the database."""
         self._check_alive()
         await self._pass_time()
         while self.weather is Weather.HUNG and not self.is_dead:

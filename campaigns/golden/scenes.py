@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import trio
 
+from campaigns.golden.archived import DatabaseLog, add, archive_of
 from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
 from mnemosyne.actors.loaded_sessions import LoadedSessions
@@ -37,7 +38,6 @@ from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.actors.support import IDENTITY, PATIENT, open_process
 from tests.adapters.endpoint import open_endpoint
 from tests.adapters.helpers.asking import ENVIRON, settings
-from tests.golden.archived import Archived, DatabaseLog, add
 from tests.golden.sessions import CODEC
 from tests.http.evicting import DECIDED, RECALL, Index, read_and_evict, result
 from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, script, text, think
@@ -152,7 +152,7 @@ async def managed(log: DatabaseLog) -> None:
         (stream,) = await log.streams()
         file = (await made_of(stage, "Read"))[0]
         decided = Pin(at=next(clock), object=file, reason="it matters", until_turn=None)
-        await memories.decide(Archived(log, log, stage.process.journal), stream, lambda _: decided, "a-person")
+        await memories.decide(archive_of(log, stage.process.journal), stream, lambda _: decided, "a-person")
 
         clock.now += 24 * 60 * MINUTES  # the user returns after a day
         await ask(client, stage, "And the proxy?", [think(), read("/src/proxy.py")], DONE)
@@ -255,7 +255,7 @@ async def gap_and_forgotten(log: DatabaseLog) -> None:
         streams = dict(zip(sessions, await log.streams(), strict=True))
 
     async with small_stage(log, clock) as stage:
-        archive = Archived(log, log, stage.process.journal)
+        archive = archive_of(log, stage.process.journal)
         for name in sessions[1:]:
             await forget(archive, streams[name], clock.__next__, "a-person")
         on.url = stage.url
@@ -305,7 +305,7 @@ async def helped(log: DatabaseLog) -> None:
         await send_without_waiting(client, stage)
         await stage.events_until(FallbackSent)
 
-        archive, stream = Archived(log, log, stage.process.journal), await stage.stream()
+        archive, stream = archive_of(log, stage.process.journal), await stage.stream()
         file = (await made_of(stage, "Read"))[-1]
         await pin(archive, file, reason="the plan", turns=9, at=next(clock), correlation_id="a-person")
         await unpin(archive, file, reason="done", at=next(clock), correlation_id="a-person")
@@ -347,7 +347,7 @@ async def send_without_waiting(client: Client, stage: Stage) -> None:
     registry.patience = patience
 
 
-async def told_of_before(log: DatabaseLog) -> None:
+async def recalled(log: DatabaseLog) -> None:
     """Two sessions of a project: the first decides something; the second gets it as knowledge, and rewrites its
     history.
     """
@@ -375,7 +375,7 @@ async def requested(log: DatabaseLog) -> None:
     ):
         client = client_of(stage)
         await read_and_evict(client, stage)
-        archive, session = Archived(log, log, stage.process.journal), str(await stage.stream())
+        archive, session = archive_of(log, stage.process.journal), str(await stage.stream())
         first, *_ = await made_of(stage, "Read")
         said = {"session": session, "branch": "main", "reason": "a person said so", "correlation_id": "a-person"}
         await restore(archive, first, at=next(clock), **said)
@@ -428,7 +428,7 @@ async def named_turns(log: DatabaseLog) -> None:
         for client in clients:
             await work(client, stage, "Read it.", [think(), read("/src/a.py")], [think(), text("Read.")], lines=20)
             await work(client, stage, "Explain it.", [think(), text("It is about a. " * 20)])
-        archive = Archived(log, log, stage.process.journal)
+        archive = archive_of(log, stage.process.journal)
         for stream in await log.streams():
             for called, turn in (("before-the-rewrite", 1), ("now", None)):
                 at = next(clock)
@@ -459,7 +459,7 @@ SCENES = {
     "by-model": waited,  # by a server that leaves the window to the model
     "counted": hidden_rounds,  # by a server whose memory tools state the sizes that the provider counted
     "requested": requested,
-    "told": told_of_before,
+    "told": recalled,
     "observed": observed,
     "managed": managed,
     "hidden-rounds": hidden_rounds,

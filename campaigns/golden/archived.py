@@ -1,11 +1,12 @@
 """The log in PostgreSQL on which a scene of the golden logs is played."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import trio
 
+from campaigns.scenarios.judge import Archive
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -61,16 +62,9 @@ class DatabaseLog(StoppableLog):
         return await self._held.forget(stream, redacted)
 
 
-class Archived(NamedTuple):
+def archive_of(log: DatabaseLog, journal: Journal) -> Archive:
     """The log of a running server, as a command sees it."""
-
-    events: DatabaseLog
-    contents: DatabaseLog
-    journal: Journal
-
-    @property
-    def directory(self) -> PlainDirectory:
-        return PlainDirectory(self.events)
+    return Archive(log, log, journal, PlainDirectory(log))
 
 
 async def add(log: DatabaseLog, stream: UUID, *events: Event) -> None:

@@ -1,4 +1,4 @@
-r"""How the golden logs were made: ``python -m tests.golden.make NAME`` plays one through the real proxy.
+r"""How the golden logs were made: ``python -m campaigns.golden.make NAME`` plays one through the real proxy.
 
 Relay, actors and PostgreSQL are the server's own, in this process, in front of the strict scripted provider. Time
 and salt are fixed, so a replayed scene has the same contents; only the order in which a session and its worker write
@@ -16,11 +16,11 @@ from typing import Any
 
 import trio
 
+from campaigns.golden.archived import DatabaseLog, archive_of
+from campaigns.golden.scenes import SCENES
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.projections.catalog import ALL
-from tests.golden.archived import Archived, DatabaseLog
-from tests.golden.scenes import SCENES
 from tests.golden.sessions import LOGS, found_in, opened
 from tests.http.managing import Json
 from tests.projections.support import rebuilt_dump
@@ -62,7 +62,7 @@ async def write(folder: Path, database: Database, log: DatabaseLog) -> None:
         packed = base64.b64encode(zlib.compress(data, 9)).decode()
         lines.append(_compact({"stream": str(stream), "digest": digest.hex(), "data": packed}))
     _write_lines(folder / "contents.jsonl", lines)
-    found = await found_in(Archived(log, log, log))
+    found = await found_in(archive_of(log, log))
     (folder / "expected.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,4 @@
-"""What the simulated database does to appends in bad weather; in fair weather it keeps the log's contract
-(``tests/adapters/postgres/test_event_log.py``).
-"""
+"""The simulated database keeps the contract of the log in fair weather; in bad weather it loses or delays appends."""
 
 import random
 from collections.abc import AsyncIterator
@@ -9,17 +7,31 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from campaigns.simulation.database import LogConnection, SharedLog, Weather
 from mnemosyne.adapters.postgres.batches import prepare
+from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.errors import LogUnavailable
-from tests.adapters.log_support import CODEC, said, stream, texts
-from tests.adapters.simulated_database import LogConnection, SharedLog, Weather
+from tests.adapters.log_support import CODEC, World, make_append, running, stream, texts
+from tests.adapters.postgres.test_content_store import TestContentStore
+from tests.adapters.postgres.test_event_log import TestEventLog
 
-BATCH = [prepare(said(stream(1), 0, "a", "b"), CODEC)]
+__all__ = ["TestContentStore", "TestEventLog"]
+
+BATCH = [prepare(make_append(stream(1), 0, "a", "b"), CODEC)]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """A simulated database behind the real journal, for the contracts that every log keeps."""
+    async with trio.open_nursery() as later:
+        log = LogConnection(SharedLog(CODEC), random.Random(0), later, seconds=(0.0,))
+        async with running(GroupJournal(log, CODEC)) as journal:
+            yield World(journal, log, log)
 
 
 @asynccontextmanager
 async def _open_connection(*, fate: str) -> AsyncIterator[LogConnection]:
-    """A connection that breaks behind the next append, which is heard, unheard, or late."""
+    """A connection that breaks after the next append, which is committed, lost, or late."""
 
     class Fated(random.Random):
         def random(self) -> float:
@@ -35,36 +47,36 @@ async def _open_connection(*, fate: str) -> AsyncIterator[LogConnection]:
         yield LogConnection(SharedLog(CODEC), Fated(), later, weather=Weather.LOSSY)
 
 
-async def _break_at(connection: LogConnection) -> list[str]:
+async def _append_and_break(connection: LogConnection) -> list[str]:
     with pytest.raises(LogUnavailable):
         await connection.commit(BATCH)
     return texts(await connection.log.read(stream(1)))
 
 
-async def test_what_was_heard_before_it_broke_is_found_by_who_tries_again(autojump_clock: object) -> None:
-    async with _open_connection(fate="heard") as connection:
-        assert await _break_at(connection) == ["a", "b"]
+async def test_a_retry_finds_an_append_committed_before_the_break(autojump_clock: object) -> None:
+    async with _open_connection(fate="committed") as connection:
+        assert await _append_and_break(connection) == ["a", "b"]
         connection.change(Weather.FAIR)
         assert (await connection.commit(BATCH)).errors == (None,)
         assert texts(await connection.log.read(stream(1))) == ["a", "b"]
 
 
-async def test_what_was_not_heard_is_not_there(autojump_clock: object) -> None:
-    async with _open_connection(fate="unheard") as connection:
-        assert await _break_at(connection) == []
+async def test_a_lost_append_is_not_in_the_log(autojump_clock: object) -> None:
+    async with _open_connection(fate="lost") as connection:
+        assert await _append_and_break(connection) == []
 
 
 @pytest.mark.parametrize("tried_again", [False, True])
-async def test_what_is_late_takes_hold_once(autojump_clock: object, *, tried_again: bool) -> None:
+async def test_a_late_append_is_applied_once(autojump_clock: object, *, tried_again: bool) -> None:
     async with _open_connection(fate="late") as connection:
-        assert await _break_at(connection) == []
+        assert await _append_and_break(connection) == []
         connection.change(Weather.FAIR)
         if tried_again:
             await connection.commit(BATCH)
     assert texts(await connection.log.read(stream(1))) == ["a", "b"]
 
 
-async def test_nothing_of_a_dead_server_takes_hold() -> None:
+async def test_an_append_of_a_dead_server_has_no_effect() -> None:
     async with trio.open_nursery() as later:
         connection = LogConnection(SharedLog(CODEC), random.Random(0), later, weather=Weather.HUNG)
         async with trio.open_nursery() as nursery:

@@ -21,11 +21,11 @@ from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
-from mnemosyne.domain.session.counted_sizes import scales_in, size_object
+from mnemosyne.domain.session.counted_sizes import size_object
 from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, SwitchManaging
 from mnemosyne.domain.session.decision_inputs import RecordQuestion
 from mnemosyne.domain.session.events import BranchOpened, Event
-from mnemosyne.domain.session.state import REMEMBERED, Session, evolve, evolve_objects
+from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, VersionConflict
@@ -68,15 +68,10 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
     ((stream, events),) = holders
     state = fold(events)
     found = lookup.find_wanted(state.memory, object_id)
-    return FoundObject(stream, events, state, size_object(found, scales_in(events)))
+    return FoundObject(stream, events, state, size_object(found, state.counted_turns.find_scales()))
 
 
-def fold(events: Sequence[Recorded[Event]]) -> Session:
-    """The state after events, without the bodies of its branches."""
-    state = Session()
-    for each in events:
-        state = evolve(state, loading.without_body(each.envelope.event))
-    return state
+fold = loading.fold
 
 
 async def read_objects(archive: Archive, stream: UUID) -> tuple[Memory, frozenset[str]]:

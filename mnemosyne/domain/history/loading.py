@@ -13,7 +13,7 @@ from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan
-from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe
 
 _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
@@ -22,6 +22,14 @@ _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 def without_body(event: Event) -> Event:
     """The event with an empty body."""
     return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
+
+
+def fold(events: Iterable[Recorded[Event]], session: Session | None = None) -> Session:
+    """The state after events, without the bodies of its branches."""
+    session = session or Session()
+    for each in events:
+        session = evolve(session, without_body(each.envelope.event))
+    return session
 
 
 def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded[Event]]) -> Session:

@@ -22,7 +22,6 @@ from mnemosyne.domain.session.counted_sizes import scales_in, size_object
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode
-from mnemosyne.domain.session.state import Session, evolve
 
 SHAPE = 2
 """The version of a manifest's shape. It increases when a member changes its meaning or is removed."""
@@ -124,9 +123,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
     """
     branch, turn = attempt.began.branch, attempt.began.turn
     until = [each.envelope.event for each in events if each.version <= attempt.body_version]
-    session = Session()
-    for event in until:
-        session = evolve(session, loading.without_body(event))
+    session = loading.fold(each for each in events if each.version <= attempt.body_version)
     known = session.branches[branch]
     assessed, made = _read_assessment(events, attempt)
     is_fallback = attempt.round is not None and isinstance(attempt.round.began, FallbackSent)

@@ -30,7 +30,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, Turn
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
-from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 
 Moved = ObjectDegraded | ObjectRestored
@@ -123,67 +123,87 @@ class MemorySnapshot:
 def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> MemorySnapshot:
     """A branch's memory at a turn, or now. Raises NotFound if there is none."""
     owner = branch if turn is None else _owner(events, branch, turn)
-    index = _find_assessment(events, branch, owner, turn)
-    assessed = events[index].envelope.event
-    assert isinstance(assessed, TurnAssessed)
+    index, assessed = _find_assessment(events, branch, owner, turn)
     start = _first_of(events, index)
-    before = _fold(Session(), events[:start])
-    state = _fold(before, events[start : index + 1] if turn is not None else events[start:])
+    before = loading.fold(events[:start])
+    state = loading.fold(events[start : index + 1] if turn is not None else events[start:], before)
     shown = before.memory.view_of(owner)
+    own = [
+        (number, event)
+        for number, each in enumerate(events)
+        if _turn_of(event := each.envelope.event) == (owner, assessed.turn)
+    ]
+    began = next((event for _, event in own if isinstance(event, TurnBegan)), None)
+    if began is None:
+        raise NotFound(f"The request of turn {assessed.turn} of branch {owner!r} is not on record.")
+    until = [event for number, event in own if turn is None or number <= index]
+    accounts = [event for _, event in own if isinstance(event, TurnAccounted)]
+    prompts = [_prompt_of(event) for number, event in own if number > index]
+    earlier = [each.envelope.event for each in events[:start]]
+    estimates = [event.tokens for event in earlier if isinstance(event, TurnAssessed) and event.branch == owner]
     return MemorySnapshot(
         branch=owner,
         turn=assessed.turn,
-        began=_find_turn(events, assessed),
+        began=began,
         assessed=assessed,
         before=before.memory,
         session=state,
-        happened=_object_events(events[start:index]),
-        moved=_list_moves(events[: index + 1] if turn is not None else events, assessed),
-        faults=_list_faults(events[: index + 1] if turn is not None else events, assessed),
-        epoch=_epoch(events, assessed),
+        happened=[each.envelope.event for each in events[start:index] if isinstance(each.envelope.event, ObjectEvent)],
+        moved=[event for event in until if isinstance(event, Moved)],
+        faults=[event for event in until if isinstance(event, ObjectFaulted)],
+        epoch=next((event for _, event in own if isinstance(event, EpochBegan)), None),
         told=state.branches[owner].told,
-        helped=_list_helped(events, assessed),
-        account=_account(events, assessed),
+        helped=[event for _, event in own if isinstance(event, HelperAsked)],
+        account=accounts[-1] if accounts else None,
         anchor=shown.measure.anchor,
         since_rewritten=not shown.measure.exact,
-        counted=_find_count(events[index:], assessed),
-        last_tokens=_last_tokens(events[:start], owner),
+        counted=next(filter(None, reversed(prompts)), None),
+        last_tokens=estimates[-1] if estimates else None,
         scales=counted_sizes.scales_in(events),
     )
 
 
+def _turn_of(event: Event) -> tuple[str | None, int | None]:
+    return getattr(event, "branch", None), getattr(event, "turn", None)
+
+
+def _prompt_of(event: Event) -> int | None:
+    """The provider's count of the prompt that a reply answered; None for another event, or without a count."""
+    used = window_of(event.usage) if isinstance(event, TurnFinished | TurnInterrupted) else None
+    return used.prompt if used is not None else None
+
+
 def _owner(events: Iterable[Recorded[Event]], branch: str, turn: int) -> str:
     """The branch that owns a turn: an inherited turn belongs to the parent."""
-    opened = {
-        each.envelope.event.branch: each.envelope.event
-        for each in events
-        if isinstance(each.envelope.event, BranchOpened)
-    }
+    recorded = (each.envelope.event for each in events)
+    opened = {event.branch: event for event in recorded if isinstance(event, BranchOpened)}
     while (event := opened.get(branch)) is not None and event.inherits and event.parent and turn <= event.forked_at:
         branch = event.parent
     return branch
 
 
-def _find_assessment(events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None) -> int:
-    found = {}
-    turns: dict[str, list[int]] = {}
-    for index, each in enumerate(events):
-        event = each.envelope.event
-        if isinstance(event, TurnAssessed):
-            found[event.branch, event.turn] = index
-            turns.setdefault(event.branch, []).append(event.turn)
-    if not turns:
+def _find_assessment(
+    events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None
+) -> tuple[int, TurnAssessed]:
+    """The assessment of a turn, or the branch's last one, and its index. Raises NotFound."""
+    assessments = {
+        (event.branch, event.turn): (index, event)
+        for index, each in enumerate(events)
+        if isinstance(event := each.envelope.event, TurnAssessed)
+    }
+    if not assessments:
         raise NotFound("This session has no memory: it is empty, or was recorded by a version that made no objects.")
-    if owner not in turns:
-        names = ", ".join(sorted(turns))
+    turns = [number for branch, number in assessments if branch == owner]
+    if not turns:
+        names = ", ".join(sorted({branch for branch, _ in assessments}))
         raise NotFound(f"Branch {asked!r} has no memory; branches with memory: {names}.")
-    wanted = turns[owner][-1] if turn is None else turn
-    if (owner, wanted) not in found:
+    wanted = turns[-1] if turn is None else turn
+    if (owner, wanted) not in assessments:
         raise NotFound(
             f"Turn {wanted} of branch {asked!r} has no memory; the branch has memory of turns "
-            f"{turns[owner][0]} to {turns[owner][-1]}."
+            f"{turns[0]} to {turns[-1]}."
         )
-    return found[owner, wanted]
+    return assessments[owner, wanted]
 
 
 def _first_of(events: Sequence[Recorded[Event]], index: int) -> int:
@@ -194,78 +214,6 @@ def _first_of(events: Sequence[Recorded[Event]], index: int) -> int:
             break
         start -= 1
     return start
-
-
-def _fold(session: Session, events: Iterable[Recorded[Event]]) -> Session:
-    for each in events:
-        session = evolve(session, loading.without_body(each.envelope.event))
-    return session
-
-
-def _find_turn(events: Sequence[Recorded[Event]], assessed: TurnAssessed) -> TurnBegan:
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, TurnBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            return event
-    raise NotFound(f"The request of turn {assessed.turn} of branch {assessed.branch!r} is not on record.")
-
-
-def _object_events(events: Iterable[Recorded[Event]]) -> list[ObjectEvent]:
-    return [each.envelope.event for each in events if isinstance(each.envelope.event, ObjectEvent)]
-
-
-def _list_faults(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[ObjectFaulted]:
-    found = [each for each in _object_events(events) if isinstance(each, ObjectFaulted)]
-    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
-
-
-def _list_moves(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[Moved]:
-    found = [each for each in _object_events(events) if isinstance(each, Moved)]
-    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
-
-
-def _epoch(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> EpochBegan | None:
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, EpochBegan) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            return event
-    return None
-
-
-def _list_helped(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> list[HelperAsked]:
-    found = [each.envelope.event for each in events if isinstance(each.envelope.event, HelperAsked)]
-    return [each for each in found if (each.branch, each.turn) == (assessed.branch, assessed.turn)]
-
-
-def _account(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> TurnAccounted | None:
-    found = None
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, TurnAccounted) and (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            found = event
-    return found
-
-
-def _find_count(events: Iterable[Recorded[Event]], assessed: TurnAssessed) -> int | None:
-    found = None
-    for each in events:
-        event = each.envelope.event
-        if not isinstance(event, TurnFinished | TurnInterrupted):
-            continue
-        if (event.branch, event.turn) == (assessed.branch, assessed.turn):
-            used = window_of(event.usage)
-            if used is not None and used.prompt:
-                found = used.prompt
-    return found
-
-
-def _last_tokens(events: Iterable[Recorded[Event]], branch: str) -> int | None:
-    found = None
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, TurnAssessed) and event.branch == branch:
-            found = event.tokens
-    return found
 
 
 @attrs.frozen(kw_only=True)
@@ -285,23 +233,17 @@ def history_of(events: Sequence[Recorded[Event]], object_id: str) -> Sequence[Ob
     """The events of an object, in order, with the sizes that people see."""
     scales = counted_sizes.scales_in(events)
     made: ObjectCreated | None = None
-    zones: dict[str, str] = {}
-    found: list[ObjectChange] = []
+    zones: dict[str | None, str] = {}
+    changes: list[ObjectChange] = []
     for each in events:
         event = each.envelope.event
         if isinstance(event, TurnAssessed):
             zones[event.branch] = event.zone
         elif isinstance(event, ObjectEvent) and event.object == object_id:
             made = event if isinstance(event, ObjectCreated) else made
-            branch = getattr(event, "branch", None)
-            turn = getattr(event, "turn", None)
-            found.append(
-                ObjectChange(
-                    version=each.version,
-                    event=event if made is None else counted_sizes.size_event(event, made, scales),
-                    branch=branch,
-                    turn=turn,
-                    zone=zones.get(branch) if branch else None,
-                )
+            sized = event if made is None else counted_sizes.size_event(event, made, scales)
+            branch, turn = _turn_of(event)
+            changes.append(
+                ObjectChange(version=each.version, event=sized, branch=branch, turn=turn, zone=zones.get(branch))
             )
-    return found
+    return changes

@@ -12,7 +12,7 @@ from itertools import accumulate, chain
 
 import attrs
 
-from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, ObjectSummarized
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import Scales, scales_in, tokens_of
@@ -180,17 +180,6 @@ class BranchTurns:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectPlaces:
-    """The turns and blocks of its branch that an object was made of, and its estimated size in full."""
-
-    branch: str
-    first_turn: int
-    last_turn: int
-    places: tuple[BlockPlace, ...]
-    tokens: int
-
-
-@attrs.frozen(kw_only=True)
 class History:
     """A session, arranged from its events. ``bodies`` are the recorded requests by the version of their event."""
 
@@ -203,8 +192,8 @@ class History:
     gaps: Sequence[GapRecorded]
     checkpoints: Mapping[str, CheckpointNamed]
     """The turns with a checkpoint, by its name."""
-    objects: Mapping[str, ObjectPlaces]
-    """The origin of each object, at its creation."""
+    objects: Mapping[str, ObjectCreated]
+    """The creation of each object."""
     scales: Scales
     """The scale of each turn's content, by the provider's counts."""
     forgotten: int
@@ -356,7 +345,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
     bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
     checkpoints: dict[str, CheckpointNamed] = {}
-    objects: dict[str, ObjectPlaces] = {}
+    objects: dict[str, ObjectCreated] = {}
     forgotten = version = 0
     times: list[int] = []
     deciding: list[Event] = []
@@ -389,13 +378,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
             case GapRecorded():
                 gaps.append(event)
             case ObjectCreated():
-                objects[event.object] = ObjectPlaces(
-                    branch=event.branch,
-                    first_turn=event.first_turn,
-                    last_turn=event.last_turn,
-                    places=event.places,
-                    tokens=event.tokens,
-                )
+                objects[event.object] = event
             case CheckpointNamed():
                 checkpoints[event.name] = event
             case SessionForgotten():

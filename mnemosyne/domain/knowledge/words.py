@@ -3,7 +3,6 @@
 import re
 
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.text.words import query_words
 from mnemosyne.errors import BadEntry
 
 LONGEST_CONTENT = 2_000
@@ -62,8 +61,3 @@ def escape_tags(text: str) -> str:
 def is_same(one: str, other: str) -> bool:
     """Whether two entries are equal except for case and white space."""
     return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
-
-
-def content_words(text: str) -> frozenset[str]:
-    """The content words of an entry."""
-    return frozenset(query_words(text))

@@ -1,7 +1,7 @@
-"""Every setting, as data: its name, default, meaning, and where a value may come from.
+"""Every setting: its name, default, kind and meaning; and loading the values.
 
-A value is looked for on the command line, then in the environment (``MNEMOSYNE_…``), then in the TOML file, then the
-default holds. ``mnemosyne config`` prints this table with the source of each value.
+Command-line options override environment variables (``MNEMOSYNE_…``), which override the TOML file, which overrides the
+defaults. ``mnemosyne config`` prints all of them.
 """
 
 import difflib
@@ -34,11 +34,11 @@ LOG_LEVELS = ("error", "warning", "info", "debug")
 OPENAI = NamedUpstream(
     "openai", "https://api.openai.com", models=("gpt-*", "ft:*", "chatgpt-*", "codex-*", "computer-use-*", "o[1-9]*")
 )
-"""Only its own models: what Anthropic serves in another dialect comes with a key that is nobody else's business."""
+"""Only OpenAI's own models: a request for Anthropic's models in another dialect has a key that OpenAI must not see."""
 
 REMOVED_SETTINGS: Mapping[str, str | None] = {"memory_learning": None}
-"""Settings of earlier versions that a file may still name: each with the setting to use instead, or None where it is
-no longer needed. Such a file gets one warning, and what it says of them has no effect.
+"""Settings of earlier versions: each with its successor, or None if it is no longer needed. A file that names one gets
+a warning, and the value has no effect.
 """
 
 _SECRETS = (
@@ -46,39 +46,39 @@ _SECRETS = (
     (re.compile(r"(://[^:@/\s]*:)\S{0,2048}@"), r"\1***@"),
     (re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE), r"\1***"),
 )
-"""What a URL or a DSN may hold that nobody should read over a shoulder, and what is shown instead."""
+"""Passwords in a URL or a DSN, and their replacement."""
 
 
 def list_settings(config: "Config") -> dict[str, str]:
-    """What a server tells of its settings to who holds its token. A password in the DSN is masked."""
+    """The settings that a server reports to holders of its token. A password in the DSN is masked."""
     shown = {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS}
     return {**shown, "dsn": "embedded" if config.dsn is None else plain(config.dsn)}
 
 
 def upstreams_of(config: "Config") -> tuple[NamedUpstream, ...]:
-    """The further providers: those that are named, and beside Anthropic's own API that of OpenAI's dialects."""
+    """The additional providers; the default is OpenAI if the upstream is Anthropic's own API."""
     is_anthropic = (urlsplit(config.upstream).hostname or "").endswith("anthropic.com")
     return config.upstreams or ((OPENAI,) if is_anthropic else ())
 
 
 def models_path(config: "Config") -> Path | None:
-    """The user's own table of models: the one that is named, else the one in the data directory, if there is one."""
+    """The user's models file: the configured one, else the one in the data directory, else None."""
     file = config.data_dir / MODELS_NAME
     return config.models_file or (file if file.is_file() else None)
 
 
 @attrs.frozen
 class Setting:
-    """What users can set: a field of ``Config``."""
+    """A setting: a field of ``Config``."""
 
     name: str
     default: object
     meaning: str
     kind: Kind
     unset: str = ""
-    """What holds when the default is None or an empty list, in words."""
+    """Describes the default if it is None or an empty list."""
     is_masked: bool = False
-    """Whether a value that cannot be used is not shown: it may be a credential, written by mistake."""
+    """Whether an invalid value is masked in messages, because it may be a credential."""
 
     @property
     def variable(self) -> str:
@@ -88,9 +88,9 @@ class Setting:
     def option(self) -> str:
         return f"--{self.name.replace('_', '-')}"
 
-    def show(self, found: object) -> str:
-        """A value that cannot be used, for people."""
-        return "***" if self.is_masked else mask(repr(found))
+    def show(self, value: object) -> str:
+        """An invalid value, for a message."""
+        return "***" if self.is_masked else mask(repr(value))
 
     @property
     def is_switch(self) -> bool:
@@ -98,23 +98,23 @@ class Setting:
 
     @property
     def default_text(self) -> str:
-        """The default for people."""
-        return self.tell(self.default)
+        """The default, for people."""
+        return self.text(self.default)
 
-    def tell(self, value: object) -> str:
-        """A value that holds, for people."""
+    def text(self, value: object) -> str:
+        """A valid value, for people."""
         return self.unset if value in (None, ()) else plain(value)
 
 
 def setting(default: object, kind: Kind, meaning: str, *, unset: str = "", is_masked: bool = False) -> Any:
-    """A field of ``Config`` that users can set: see ``Setting``."""
+    """A field of ``Config`` that is a ``Setting``."""
     return attrs.field(metadata={"setting": (default, meaning, kind, unset, is_masked)})
 
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """The settings in force, each with its default, its kind and its meaning. ``sources`` says where each value came
-    from, ``file`` which file was read, ``warning`` which removed settings that file still names.
+    """The effective settings. ``sources`` has the source of each value; ``file`` is the file that was read; ``warning``
+    names the removed settings in it.
     """
 
     host: str = setting("127.0.0.1", values.HOST, "Address to listen on.")
@@ -338,33 +338,33 @@ SETTINGS = tuple(
 
 
 def render(value: object) -> str:
-    """A value as it would be typed: what ``Kind.parse`` takes again."""
+    """A value as users type it; ``Kind.parse`` reads it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         rows = str | NamedUpstream | TenantKey | TenantQuota
-        return ("," if all(isinstance(each, rows) for each in value) else "/").join(map(str, value))
+        return ("," if all(isinstance(item, rows) for item in value) else "/").join(map(str, value))
     return str(value)
 
 
 def plain(value: object) -> str:
-    """A value for people, as it would be typed; passwords in it are masked."""
+    """A value as users type it, with passwords masked."""
     return mask(render(value))
 
 
 def mask(text: str) -> str:
-    """``text`` without the passwords that a URL or a DSN in it may hold."""
+    """Mask the passwords of URLs and DSNs in a text."""
     for secret, shown in _SECRETS:
         text = secret.sub(shown, text)
     return text
 
 
 def load(options: Mapping[str, object], environ: Mapping[str, str], *, config_file: Path | None = None) -> Config:
-    """Put the settings together from options (None: not given), environment and TOML file.
+    """Load the settings from options (None: not given), environment and TOML file.
 
-    ``config_file`` None means ``MNEMOSYNE_CONFIG``, else ``config.toml`` in the data directory if there is one. A
-    variable that is set and empty counts as not set; a relative path in the file starts from the file's directory.
-    Raises BadConfiguration naming the setting, where it was found and what would do.
+    The file is ``config_file``, else ``MNEMOSYNE_CONFIG``, else ``config.toml`` in the data directory if it exists. An
+    empty variable counts as not set; a relative path in the file is resolved against the file's directory. Raises
+    BadConfiguration with the setting, its source and the reason.
     """
     file, must_exist = find_file(options, environ, config_file)
     text = _read(file, must_exist=must_exist)
@@ -372,14 +372,14 @@ def load(options: Mapping[str, object], environ: Mapping[str, str], *, config_fi
 
 
 def load_text(text: str | None, file: Path, options: Mapping[str, object], environ: Mapping[str, str]) -> Config:
-    """The settings where ``file`` holds this text, None if there is no such file. Raises as ``load`` does."""
+    """Like ``load``, with this text of ``file``; None if there is no file."""
     table = None if text is None else parse_file(text, file)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
-        found, source = _find(setting, options, environ, table or {}, file)
+        value, source = _find(setting, options, environ, table or {}, file)
         base = file.parent if source.startswith("file") else Path.cwd()
-        values[setting.name] = None if found is None else _parse(setting, found, source, base)
+        values[setting.name] = None if value is None else _parse(setting, value, source, base)
         sources[setting.name] = source
     if values["data_dir"] is None:
         values["data_dir"] = Path(default_data_dir(environ))
@@ -390,19 +390,19 @@ def load_text(text: str | None, file: Path, options: Mapping[str, object], envir
 
 
 def find_file(options: Mapping[str, object], environ: Mapping[str, str], given: Path | None) -> tuple[Path, bool]:
-    """The configuration file, and whether somebody named it. Raises BadConfiguration."""
+    """The configuration file, and whether the user named it. Raises BadConfiguration."""
     named = given or environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named).expanduser().absolute(), True
     setting = next(setting for setting in SETTINGS if setting.name == "data_dir")
-    found, source = _find(setting, options, environ, {}, Path())
-    directory = Path(default_data_dir(environ)) if found is None else _parse(setting, found, source, Path.cwd())
+    value, source = _find(setting, options, environ, {}, Path())
+    directory = Path(default_data_dir(environ)) if value is None else _parse(setting, value, source, Path.cwd())
     assert isinstance(directory, Path)
     return directory / FILE_NAME, False
 
 
 def _read(file: Path, *, must_exist: bool) -> str | None:
-    """The file's text; None if there is no file and nobody named one."""
+    """The file's text; None if it does not exist and need not."""
     try:
         return file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -419,7 +419,7 @@ def _read(file: Path, *, must_exist: bool) -> str | None:
 
 
 def parse_file(text: str, file: Path) -> Mapping[str, object]:
-    """The table that a file with this text holds. Raises BadConfiguration where a name in it never was a setting."""
+    """Parse the text of a file. Raises BadConfiguration for invalid TOML and for unknown settings."""
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -446,7 +446,7 @@ def _removal_warning(table: Mapping[str, object], file: Path) -> str | None:
 
 
 def explain_removal(name: str) -> str | None:
-    """What to do about a removed setting, in a few words; None if ``name`` is not one."""
+    """The advice for a removed setting; None if ``name`` is not one."""
     if name not in REMOVED_SETTINGS:
         return None
     successor = REMOVED_SETTINGS[name]
@@ -469,17 +469,17 @@ def _find(
     return setting.default, "default"
 
 
-def _parse(setting: Setting, found: object, source: str, base: Path) -> object:
+def _parse(setting: Setting, given: object, source: str, base: Path) -> object:
     try:
-        value = setting.kind.parse(found)
+        value = setting.kind.parse(given)
     except ValueError as reason:
         kind = BadOption if source == f"option {setting.option}" else BadConfiguration
-        raise kind(f"{setting.name} = {setting.show(found)} ({source}): {reason}.") from None
+        raise kind(f"{setting.name} = {setting.show(given)} ({source}): {reason}.") from None
     return base.absolute() / value if isinstance(value, Path) else value
 
 
 def check_reach(host: str, *, allow_remote: bool) -> None:
-    """Raise BadConfiguration where other machines can reach an address to listen on, and that is not allowed."""
+    """Raise BadConfiguration if other machines can reach this address, and that is not allowed."""
     if not values.is_loopback(host) and not allow_remote:
         raise BadConfiguration(
             f"host = {host!r} can be reached from other machines, and everything that goes through would be "
@@ -488,9 +488,9 @@ def check_reach(host: str, *, allow_remote: bool) -> None:
 
 
 def _check(config: Config) -> None:
-    """What no setting can judge by itself."""
+    """Check the rules that concern several settings."""
     check_reach(config.host, allow_remote=config.allow_remote)
-    further = ((f"upstreams.{each.name}", each.url) for each in config.upstreams)
+    further = ((f"upstreams.{upstream.name}", upstream.url) for upstream in config.upstreams)
     for name, url in (("upstream", config.upstream), *further):
         _check_plain_http(config, name, url)
         target = urlsplit(url)

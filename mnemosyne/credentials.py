@@ -25,10 +25,10 @@ _ENDINGS = (
     *("auth", "authheader", "bearer", "connectionstring", "jwt", "otp", "passcode", "pwd"),
     *("accesskeyid", "secretid"),
 )
-"""How the name of a credential ends, without ``_``, ``-`` and ``.``, in lower case.
+"""Endings of credential names, without ``_``, ``-`` and ``.``, in lower case.
 
-``mcp_servers[].authorization_token`` and ``fallback_credit_token`` are those that the Messages API defines; the others
-are what gateways and other dialects use.
+The Messages API defines ``mcp_servers[].authorization_token`` and ``fallback_credit_token``; gateways and other
+dialects use the others.
 """
 
 
@@ -36,32 +36,32 @@ _WORDS = re.compile(
     r"(?:\A|_)(?:pass|pw|pin|dsn|database_url|pat|key|userpass|hmac|salt|nonce|csrf|sessionid|login)"
     r"(?:_?(?:v?\d{1,4}|value))?_?\Z"
 )
-"""Short words for a secret, whole or behind a separator: ``db_pass``, not ``bypass``."""
+"""Short words that name a secret alone or after a separator: ``db_pass``, not ``bypass``."""
 
 _SEPARATOR = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Between the words of a name, such as ``db-pass``, ``dbPass`` and ``DBPass``; a dot is one as well."""
 
 _NO_SECRETS = frozenset({"prompt_cache_key"})
-"""Members of the providers' APIs that are named so and hold none."""
+"""Members of the providers' APIs with such a name and no secret."""
 
 HEADERS = "headers"
 
 _WITHOUT_SEPARATORS = str.maketrans("", "", "_-.")
 
 _NUMBERED = re.compile(r"(?:v?\d{1,4}|value)\Z")
-"""How one of several ends: ``api_key_2``, ``token_v2``, ``secret_value``."""
+"""Endings of one of several: ``api_key_2``, ``token_v2``, ``secret_value``."""
 
 
 def is_name(name: str) -> bool:
     """Whether a member, a header or a variable of this name holds a credential."""
     plain = _NUMBERED.sub("", name.translate(_WITHOUT_SEPARATORS).lower())
-    # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools are there to be let in by it.
+    # Claude Code 2.1.329 has a setting "hostCredential". Headers for a server of tools contain its credential.
     return plain in ("credential", "sas", HEADERS) or plain.endswith(_ENDINGS)
 
 
 def is_member(name: str) -> bool:
-    """Whether a member of a request's body, or a field of a form, of this name holds a credential. Headers are named by
-    fewer words: ``session_id`` and ``idempotency-key`` are no credentials there.
+    """Whether a member of a request's body, or a field of a form, of this name holds a credential. Fewer words name one
+    in a header, where ``session_id`` and ``idempotency-key`` are none.
     """
     if is_name(name):
         return True
@@ -90,7 +90,7 @@ def in_headers(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
 
 
 def _decode_basic(value: str) -> tuple[str, ...]:
-    """User and password of a header's value, and the password alone (RFC 7617); nothing where it holds neither."""
+    """``user:password`` and the password in a header's value (RFC 7617); empty without them."""
     scheme, _, encoded = value.partition(" ")
     try:
         pair = b64decode(encoded.strip(), validate=True).decode() if scheme.lower() == "basic" else ""
@@ -100,12 +100,12 @@ def _decode_basic(value: str) -> tuple[str, ...]:
 
 
 def digest(credential: str) -> str:
-    """The SHA-256 of a credential, in hexadecimal digits: what stands for it in ``tenant_keys``."""
+    """The SHA-256 of a credential, in hexadecimal digits, as in ``tenant_keys``."""
     return sha256(credential.encode("utf-8", "replace")).hexdigest()
 
 
 def keys_in(headers: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """What a request shows as its key: of ``x-api-key``, and then as bearer."""
+    """The keys of a request: its ``x-api-key``, and then its bearer token."""
     fields = {name.lower(): value.strip() for name, value in headers}
     if "x-api-key" in fields:
         yield fields["x-api-key"]
@@ -115,13 +115,13 @@ def keys_in(headers: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 _MIXED = r"(?=[A-Za-z_./+=~-]{0,60}+[0-9])"
-"""Words alone are no key."""
+"""A key has more than words."""
 
 _ESCAPES = r"(?<=\\[bfnrt]%s)|(?<=\\u[0-9a-fA-F]{4}%s)|(?<=%%[0-9a-fA-F]{2}%s)"
-"""What JSON and URLs write for a character: its last letter is not part of the word that follows."""
+"""Escaped characters in JSON and URLs, whose last letter does not belong to the following word."""
 
 _Shape = tuple[str, str]
-"""How it begins, to the letter, and what follows; a group holds what is the secret of it, else all of it is."""
+"""The literal prefix, and the pattern of the rest; a group marks the secret, else the whole match is."""
 
 
 def _word(begin: str, rest: str) -> _Shape:
@@ -158,7 +158,7 @@ _KEYS = (
     # JSON Web Tokens, signed ones of three parts and encrypted ones of five.
     _word("eyJ", r"[\w-]{8,}+\.(?:eyJ[\w-]{4,}+\.[\w-]*+|[\w-]*+(?:\.[\w-]{8,}+){3})"),
 )
-"""Keys and tokens by the beginning that their provider gives them."""
+"""Keys and tokens by the prefix of their provider."""
 
 _PEM_LINE = r"[^A-Za-z0-9+/=-]{0,16}+[A-Za-z0-9+/=]{16,}+"
 _PEM = (
@@ -167,10 +167,10 @@ _PEM = (
     rf"((?={_PEM_LINE}|[^A-Za-z0-9]{{0,16}}n?(?:Proc-Type|Version|Comment):)(?:[^-]|-(?!----))*+)-----END"
     rf"|((?:{_PEM_LINE})++))",
 )
-"""A private key in PEM; half of one, without its end, is a secret as well."""
+"""A private key in PEM, with or without its end."""
 
 _GAP = r"""["'\\]{0,8}\s{0,8}[:=]\s{0,8}"""
-"""Between a name and its value, in headers, JSON, YAML, and JSON in JSON in JSON."""
+"""Between a name and its value, in headers, YAML, and (nested) JSON."""
 
 _VALUE = r"""[^\s"'\\,;<>(){}\[\]$&|*`]"""
 
@@ -205,7 +205,7 @@ _SHAPES = (
 
 
 def _one_of(shapes: tuple[_Shape, ...]) -> str:
-    """The shapes in one pattern, by their first letter: most places of a text are left after looking at that."""
+    """All shapes in one pattern, grouped by their first letter, which rejects most places of a text at once."""
     by_letter = groupby(sorted(shapes, key=lambda shape: shape[0][0]), key=lambda shape: shape[0][0])
     return "|".join(
         re.escape(letter) + "(?:" + "|".join(re.escape(begin[1:]) + rest for begin, rest in group) + ")"
@@ -218,7 +218,7 @@ def _one_of(shapes: tuple[_Shape, ...]) -> str:
 
 @cache
 def in_text() -> re.Pattern[str]:
-    """What finds credentials in a text; a group holds what is the secret of it, else all of it is."""
+    """The pattern of credentials in a text; a group marks the secret, else the whole match is."""
     return re.compile(_one_of(_SHAPES), re.ASCII)
 
 
@@ -229,27 +229,27 @@ def in_bytes() -> re.Pattern[bytes]:
 
 
 def prepare() -> None:
-    """Compile now what is compiled when it is first needed, so that no request waits for it."""
+    """Compile the patterns now, so that no request waits for it."""
     in_text()
     in_bytes()
 
 
 PIECE_BYTES = 1 << 17
-"""How much is searched at once. A search holds the interpreter: 5 MB take up to a tenth of a second."""
+"""The size of a piece. A search blocks the interpreter: 5 MB take up to a tenth of a second."""
 
 _TELLING_BYTES = 1 << 14
-"""Within so many bytes a credential is told from other text, however long it is."""
+"""The number of bytes within which a credential can be recognized, however long it is."""
 
 
 def find_each(pattern: re.Pattern[bytes], data: bytes) -> Iterator[re.Match[bytes]]:
-    """What ``pattern.finditer`` finds, in pieces."""
+    """Like ``pattern.finditer``, in pieces."""
     start, to = 0, PIECE_BYTES
     while to + _TELLING_BYTES < len(data):
         found = pattern.search(data, start, to + _TELLING_BYTES)
         if found is None or found.start() >= to:
             start, to = to, to + PIECE_BYTES
             continue
-        found = pattern.match(data, found.start()) or found  # it may go on behind the piece
+        found = pattern.match(data, found.start()) or found  # it may continue after the piece
         yield found
         start = max(found.end(), found.start() + 1)
         to = max(to, start)
@@ -257,7 +257,7 @@ def find_each(pattern: re.Pattern[bytes], data: bytes) -> Iterator[re.Match[byte
 
 
 def spans(data: bytes) -> list[Range]:
-    """Where credentials are in bytes, in order, none within another."""
+    """The ranges of credentials in bytes, in order and disjoint."""
     return [match.span(match.lastindex or 0) for match in find_each(in_bytes(), data)]
 
 

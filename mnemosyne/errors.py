@@ -1,33 +1,6 @@
-"""Every error that Mnemosyne raises on purpose.
+"""Errors that Mnemosyne raises on purpose. Each message says what happened, where, and what to do.
 
-MnemosyneError
-├── BadConfiguration        you: a setting or a file that cannot be used
-│   └── BadOption           you: what stands on the command line
-├── ServerDidNotStart       the server that a command needs is not there; its log says why
-├── CannotForward           a request that never reached the provider
-│   ├── BodyTooLarge        you: over the configured size
-│   ├── BodyStalled         you: it began, and nothing came for a while
-│   ├── NoModelNamed        you: which of several providers is meant, only the model would say
-│   ├── TooMuchAtOnce       you and others: too many requests are being sent at the same time
-│   └── UpstreamFailed      they: no connection, or it broke before the reply began
-│       └── UpstreamUnreachable  no connection could be made
-├── ReplyCut                they: the connection broke in mid-reply
-├── LogFailed               the event log could not do what was asked
-│   ├── LogUnavailable      they: the database is away, hung or full
-│   ├── VersionConflict     another writer appended to the stream first
-│   ├── UnknownEvent        the log holds an event that this version does not know
-│   ├── LogDamaged          they: files of the database hold something else than was written
-│   ├── DatabaseUnfit       they: no pgvector, too old, or written by a newer Mnemosyne
-│   └── ContentMissing      the log names content that the store does not hold
-├── ContentForgotten        the content was erased on request; its hash remains
-├── ActorStopped            a session's actor ended before it could answer; ask the next one
-├── Outdated                what was proposed to be sent does not hold any more; ask again
-├── BadTurn                 you: an agent that says what the conversation does not allow now
-├── BudgetTooSmall          you: fewer tokens than what must be sent has
-├── BadEntry                you: something that cannot be kept in memory beyond a session
-└── NotFound                you: no such session, branch or turn
-
-The message says what, where and what to do. Status codes are chosen in ``http/``, exit codes in ``cli/``.
+``http/`` maps them to status codes, ``cli/`` to exit codes.
 """
 
 from collections.abc import Iterator
@@ -37,19 +10,19 @@ E = TypeVar("E", bound=BaseException)
 
 
 class MnemosyneError(Exception):
-    """The root of all errors raised on purpose."""
+    """The base class."""
 
 
 class BadConfiguration(MnemosyneError):
-    """A setting, an option or a file that cannot be used."""
+    """An invalid setting, option or file."""
 
 
 class BadOption(BadConfiguration):
-    """A value on the command line that cannot be used, whatever there is."""
+    """An invalid value on the command line."""
 
 
 class ServerDidNotStart(MnemosyneError):
-    """The server that a command needs is not there."""
+    """The server that a command needs did not start; its log has the reason."""
 
 
 class CannotForward(MnemosyneError):
@@ -57,19 +30,19 @@ class CannotForward(MnemosyneError):
 
 
 class BodyTooLarge(CannotForward):
-    """A request body over the configured size."""
+    """A request body above the configured size."""
 
 
 class BodyStalled(CannotForward):
-    """A request body of which nothing came for a while."""
+    """A request body that stopped arriving."""
 
 
 class NoModelNamed(CannotForward):
-    """A request that names no model, where several providers take some models each."""
+    """A request without a model, which would select one of several providers."""
 
 
 class TooMuchAtOnce(CannotForward):
-    """A request body for which there is no room beside the others that are being sent."""
+    """A request body that exceeds the memory for bodies that are being sent."""
 
 
 class UpstreamFailed(CannotForward):
@@ -85,11 +58,11 @@ class ReplyCut(MnemosyneError):
 
 
 class LogFailed(MnemosyneError):
-    """The event log could not do what was asked."""
+    """The event log failed."""
 
 
 class LogUnavailable(LogFailed):
-    """The database is away, hung or full."""
+    """The database is unreachable, hung or full."""
 
 
 class VersionConflict(LogFailed):
@@ -101,7 +74,7 @@ class UnknownEvent(LogFailed):
 
 
 class LogDamaged(LogFailed):
-    """A page, an index or a row of the database is not what was written. Only a backup can restore it."""
+    """A page, an index or a row of the database is corrupt. Only a backup can restore it."""
 
 
 class DatabaseUnfit(LogFailed):
@@ -117,7 +90,7 @@ class ContentForgotten(MnemosyneError):
 
 
 class ActorStopped(MnemosyneError):
-    """A session's actor ended before it could answer, or there is none; the next turn starts another."""
+    """A session's actor has ended; the next turn starts another."""
 
 
 class Outdated(MnemosyneError):
@@ -125,15 +98,15 @@ class Outdated(MnemosyneError):
 
 
 class BadTurn(MnemosyneError):
-    """An agent says, or asks for, what its conversation does not allow now."""
+    """A call that the state of the agent's conversation does not allow."""
 
 
 class BudgetTooSmall(MnemosyneError):
-    """A budget of fewer tokens than what must be sent has."""
+    """A token budget below the minimum of the request."""
 
 
 class BadEntry(MnemosyneError):
-    """Something that cannot be kept in memory beyond a session."""
+    """An entry that cannot be saved in memory."""
 
 
 class NotFound(MnemosyneError):
@@ -145,11 +118,11 @@ class FolderSilent(MnemosyneError):
 
 
 class WorktreeFailed(MnemosyneError):
-    """Files could not be kept, or not be brought back."""
+    """A folder's files could not be saved or restored."""
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """The errors in a group, and in the groups in it."""
+    """The errors in a group and its nested groups."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from leaves(error)
@@ -158,23 +131,23 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 
 
 def alone(problem: Exception) -> Exception:
-    """An error without the groups that nurseries on its way put around it."""
+    """Unwrap an error from the groups of nurseries."""
     while isinstance(problem, ExceptionGroup) and len(problem.exceptions) == 1:
         problem = problem.exceptions[0]
     return problem
 
 
 def release_frames(error: E) -> E:
-    """The error, that is handled and kept for somebody, without the frames that it and its causes came through. One
-    of them most likely holds the error, and all of them what they worked on, which would wait to be collected.
+    """Remove the tracebacks of a handled error and its causes, because their frames hold references to the error and
+    to large values.
     """
-    led: BaseException | None = error
-    while led is not None:
-        led.__traceback__ = None
-        led = led.__cause__ or led.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
     return error
 
 
 def copy_error(error: E) -> E:
-    """Another one that says the same, to be raised: a shared error would gather the frames of all who raise it."""
+    """A copy to raise: a shared error would collect the frames of every place that raises it."""
     return type(error)(*error.args)

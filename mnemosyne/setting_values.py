@@ -1,4 +1,4 @@
-"""Kinds of settings: what the text or the TOML value of a setting means. Parsers raise ValueError with the reason."""
+"""Kinds of settings: parsers of text and TOML values. They raise ValueError with the reason."""
 
 import ipaddress
 import re
@@ -28,7 +28,7 @@ class Kind:
 
 @attrs.frozen
 class TenantKey:
-    """Requests that show the credential with this ``sha256``, in hexadecimal digits, are the tenant's."""
+    """Assigns the requests with a credential, known by its SHA-256 in hexadecimal digits, to a tenant."""
 
     sha256: str
     tenant: str
@@ -39,7 +39,7 @@ class TenantKey:
 
 @attrs.frozen
 class TenantQuota:
-    """How many bytes a tenant's sessions may take up where they are stored."""
+    """The maximum stored size of a tenant's sessions."""
 
     tenant: str
     stored_bytes: int
@@ -86,10 +86,10 @@ def text(placeholder: str, pattern: str = ".*", reason: str = "") -> Kind:
     """Text that matches a regular expression; ``reason`` is the error for one that does not."""
 
     def parse(value: object) -> str:
-        found = _parse_text(value)
-        if not re.fullmatch(pattern, found, re.DOTALL):
+        parsed = _parse_text(value)
+        if not re.fullmatch(pattern, parsed, re.DOTALL):
             raise ValueError(reason)
-        return found
+        return parsed
 
     return Kind(placeholder, parse)
 
@@ -117,8 +117,8 @@ def _list_of(placeholder: str, parse: Callable[[object], str]) -> Kind:
 
 
 def _table_of(placeholder: str, table: str, what: str, parse_row: Callable[[int, str, object], object]) -> Kind:
-    """A TOML table, or text as in ``KEY=VALUE,KEY=VALUE``. Errors quote nothing of the text: it may be a credential.
-    ``table`` describes the table, ``what`` what must not have two rows.
+    """A TOML table, or text such as ``KEY=VALUE,KEY=VALUE``. Errors do not quote the text, because it may be a
+    credential. ``table`` describes the table, ``what`` its key.
     """
 
     def parse(value: object) -> tuple[object, ...]:
@@ -191,7 +191,7 @@ def _parse_origin(value: object) -> str:
 
 
 def _parse_collector(value: object) -> str:
-    """No credential goes there, so that it may be any host without TLS."""
+    """A URL of any host, also without TLS, because no credential is sent there."""
     url = _parse_text(value).rstrip("/")
     if not re.fullmatch(r"https?://[A-Za-z0-9._\-\[\]:]+(/[A-Za-z0-9._~/-]*)?", url):
         raise ValueError("a URL like http://127.0.0.1:4318 is needed, without a user or a query")

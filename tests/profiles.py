@@ -1,8 +1,7 @@
 r"""The number of examples of a property: few during development, more in CI, many in a long campaign.
 
-CI uses the same examples each time, so that it shows what a change broke. New examples are left to the campaign.
-
-The environment variable HYPOTHESIS_PROFILE names the profile: ``dev``, which is the default, ``ci`` or ``soak``.
+CI uses the same examples each time, so that a failure is caused by the change; the campaign tries new ones. The
+environment variable HYPOTHESIS_PROFILE selects the profile: ``dev`` (the default), ``ci`` or ``soak``.
 """
 
 import os
@@ -13,7 +12,7 @@ _EXAMPLES = {"dev": 20, "ci": 25, "soak": 2_000}
 
 
 def load_profile() -> None:
-    """Load the profile that the environment names, for all properties defined from now on."""
+    """Load the selected profile, for all properties defined afterwards."""
     for name, count in _EXAMPLES.items():
         # A shared machine may be slow: only wrong answers fail a property, never slow ones.
         settings.register_profile(
@@ -27,5 +26,5 @@ def load_profile() -> None:
 
 
 def examples(percent: int) -> settings:
-    """Decorates a property that gets this many examples where any other gets a hundred."""
+    """Give a property this percentage of the usual number of examples."""
     return settings(max_examples=max(1, percent * settings().max_examples // 100))

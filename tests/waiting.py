@@ -6,18 +6,18 @@ import attrs
 import trio
 
 DEADLINE = 120
-"""Seconds after which what a test waits for will not come any more, however busy the machine is."""
+"""Seconds; long enough for any event on a busy machine."""
 
 LOOKS = 100
-"""How often the log of another process is looked at until all is there; each look takes a while by itself."""
+"""The maximum number of times that a test reads the log of another process until it is complete."""
 
 PATIENT = {"MNEMOSYNE_PATIENCE": "60"}
-"""The environment of a server that a test talks to: however busy the machine is, its turns are managed and on record
-when they are answered, as they are on a quiet one.
+"""The environment of a server under test: even on a busy machine, its turns are managed, and recorded before their
+replies end.
 """
 
 IMPATIENT = ("--patience", "1")
-"""The options of one that has no more than usual, where a test is about what it does without."""
+"""The options of a server with the usual patience, for tests of what it does when that runs out."""
 
 
 @attrs.frozen

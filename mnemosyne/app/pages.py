@@ -71,7 +71,10 @@ class OpenPageContext:
         simulations: Simulations,
     ) -> None:
         self.shown: Mapping[str, Any] = {
-            setting.name: {"value": setting.tell(getattr(config, setting.name)), "source": config.sources[setting.name]}
+            setting.name: {
+                "value": setting.text(getattr(config, setting.name)),
+                "source": config.sources[setting.name],
+            }
             for setting in SETTINGS
             if setting.name != "dsn"
         }

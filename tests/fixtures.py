@@ -163,6 +163,21 @@ def dsn(databases: LentDatabases) -> Iterator[str]:
         yield dsn
 
 
+UseLog = Callable[..., None]
+
+
+@pytest.fixture
+def use_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> UseLog:
+    """Sets the environment in which commands find a database."""
+
+    def use(dsn: str, tenant: str = "local") -> None:
+        for name, value in {"DSN": dsn, "DATA_DIR": str(tmp_path), "TENANT": tenant}.items():
+            monkeypatch.setenv(f"MNEMOSYNE_{name}", value)
+        monkeypatch.setenv("TZ", "UTC")
+
+    return use
+
+
 @pytest.fixture
 def empty_dsn(postgres_server: PostgresServer) -> Iterator[str]:
     """The DSN of a database without a schema."""
@@ -204,12 +219,12 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
 
 
 def _list_tables(connection: psycopg.Connection) -> list[str]:
-    found = connection.execute("select tablename from pg_tables where schemaname = 'mnemosyne'")
-    return [name for (name,) in found if name not in ("mnemosyne_migrations", "log_identity")]
+    rows = connection.execute("select tablename from pg_tables where schemaname = 'mnemosyne'")
+    return [name for (name,) in rows if name not in ("mnemosyne_migrations", "log_identity")]
 
 
 def _read_schema(connection: psycopg.Connection) -> Schema:
-    described = tuple(said for (said,) in connection.execute(_DESCRIBE))
+    described = tuple(text for (text,) in connection.execute(_DESCRIBE))
     return Schema(frozenset(_list_tables(connection)), described)
 
 
@@ -230,7 +245,7 @@ _DESCRIBE = """
     union all select format('migration %s', applied) from mnemosyne.mnemosyne_migrations applied
     order by 1
 """
-"""All that tells a database from another, but for what is in our tables."""
+"""Describes everything in a database except for the rows of our tables."""
 
 
 @contextmanager

@@ -117,14 +117,11 @@ def test_bad_value_is_refused_with_name_source_and_reason(
 
 
 @pytest.mark.parametrize("word", ["1", "true", "True", "YES", " on "])
-def test_words_for_yes(word: str, environ: dict[str, str]) -> None:
+def test_words_for_yes_and_no_override_the_file(word: str, tmp_path: Path, environ: dict[str, str]) -> None:
     assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": word}).allow_remote is True
-
-
-@pytest.mark.parametrize("word", ["0", "false", "No", "off"])
-def test_words_for_no_override_the_file(word: str, tmp_path: Path, environ: dict[str, str]) -> None:
     write(tmp_path, "allow_remote = true")
-    assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": word}).allow_remote is False
+    for no in ("0", "false", "No", "off"):
+        assert load({}, environ | {"MNEMOSYNE_ALLOW_REMOTE": no}).allow_remote is False
     assert load({"allow_remote": False}, environ).allow_remote is False
     assert load({}, environ).allow_remote is True
 
@@ -258,19 +255,21 @@ def test_unknown_names_are_refused_with_a_suggestion(tmp_path: Path, environ: di
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"port = ", "is not TOML"), (b'tenant = "\xff"', "is not UTF-8"), (b"[server]\nport = 1", "unknown settings")],
+    [
+        (b"port = ", "is not TOML"),
+        (b'tenant = "\xff"', "is not UTF-8"),
+        (b"[server]\nport = 1", "unknown settings"),
+        (None, r"cannot be read: Is a directory\. Make it readable"),
+    ],
 )
-def test_invalid_file_is_named(content: bytes, reason: str, tmp_path: Path, environ: dict[str, str]) -> None:
-    (tmp_path / "config.toml").write_bytes(content)
+def test_invalid_or_unreadable_file_is_named(
+    content: bytes | None, reason: str, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    file = tmp_path / "config.toml"
+    file.mkdir() if content is None else file.write_bytes(content)
     with pytest.raises(BadConfiguration, match=reason) as caught:
         load({}, environ)
-    assert str(tmp_path / "config.toml") in str(caught.value)
-
-
-def test_unreadable_file_is_an_error_and_not_ignored(tmp_path: Path, environ: dict[str, str]) -> None:
-    (tmp_path / "config.toml").mkdir()
-    with pytest.raises(BadConfiguration, match=r"cannot be read: Is a directory\. Make it readable"):
-        load({}, environ)
+    assert str(file) in str(caught.value)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -379,17 +378,12 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_file_with_removed_settings_gets_one_warning_and_no_error(
     text: str, explained: str, tmp_path: Path, environ: dict[str, str]
 ) -> None:
+    write(tmp_path, "port = 1\n")
+    assert load({}, environ).warning is None
     file = write(tmp_path, f"port = 1\n{text}\n")
     config = load({}, environ)
     assert config.warning == f"{file} names removed settings: {explained}. They have no effect."
     assert (config.port, config.host) == (1, "127.0.0.1")
-
-
-@pytest.mark.usefixtures("removed")
-def test_file_without_removed_settings_gets_no_warning(tmp_path: Path, environ: dict[str, str]) -> None:
-    assert load({}, environ).warning is None
-    write(tmp_path, "port = 1\n")
-    assert load({}, environ).warning is None
 
 
 @pytest.mark.usefixtures("removed")

@@ -96,7 +96,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "cli/knowing",
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
-    "app/test_worker.py": ("a worker is a process", "cli/worker"),
     "app/test_server.py": (
         "a directory is there for the server that starts anew",
         "adapters/postgres/directory",
@@ -151,7 +150,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",
-        "app/object_index app/read_models cli/index",
+        "app/object_index app/read_models",
     ),
     "test_cli_reading.py": (
         "commands that read one stored session",

@@ -10,11 +10,10 @@ from typing import TypeVar
 
 import click
 
-from mnemosyne.cli.prices_file import set_price
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
-from mnemosyne.cli.settings_file import parse_value, set_value, write_template
+from mnemosyne.cli.settings_file import parse_value, set_price, set_value, write_template
 from mnemosyne.config import MODELS_NAME, SETTINGS, Config, Setting, find_file, load_text, models_path, plain
 from mnemosyne.credentials import digest
 from mnemosyne.data_dir import prepare_data_dir

@@ -1,7 +1,6 @@
 """``mnemosyne forget`` and ``mnemosyne retain``: erase stored content."""
 
 import secrets
-import time
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
@@ -16,6 +15,7 @@ from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
 from mnemosyne.cli.reading import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import Victim
 from mnemosyne.errors import BadOption
@@ -43,20 +43,17 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
     """Erase the content of a session: every text, tool result and reply, and the text of its objects. This cannot be
     undone.
 
-    With --all, erase every session of the tenant (--tenant) and the text of all its saved facts.
-
-    Copies elsewhere stay: in facts that were learned from the session (the command lists them); in other sessions with
-    the same content; in the client's own files; in backups, exports, reports, logs of `replay`, files that `unarchive`
-    kept, and archives that another log wrote (the command lists them).
+    Copies elsewhere stay: in facts that were learned from the session and in archives that another log wrote (the
+    command lists both); in other sessions with the same content; in the client's own files; in backups, exports,
+    reports, logs of `replay`, and files that `unarchive` kept.
 
     The log stays valid: hashes, sizes, times and counts remain, as do the names of the session, of models and of client
     programs, and `mnemosyne verify` reports `forgotten`. A damaged session that cannot be read is deleted completely.
-    If a client continues the session, it sends its history again, and the proxy stores it again.
+    A client that continues the session sends its history again, and the proxy stores it again.
 
-    Afterwards the tables that held text are rewritten, so that no bytes stay in the database's files. The time for this
-    grows with the size of the log; meanwhile a server delays recording, but not turns. The journal of the embedded
-    database is replaced as well. In a database of your own (`dsn`), you have to renew its journal, backups and replicas
-    yourself.
+    Afterwards the tables that held text are rewritten, and the journal of the embedded database is replaced, so that no
+    bytes stay in the database's files. Meanwhile a server delays recording, but not turns. In a database of your own
+    (`dsn`), you have to renew its journal, backups and replicas yourself.
     """
     if (session is None) is not everything:
         raise BadOption("Give either a SESSION or --all.")
@@ -96,7 +93,7 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         click.confirm(question, abort=True, err=True)
 
     async def forget_tenant(storage: Storage) -> tuple[int, _Erased]:
-        entries = await erase_all(storage, config.tenant, WriteStamp(_now(), secrets.token_hex(4)))
+        entries = await erase_all(storage, config.tenant, WriteStamp(now_us(), secrets.token_hex(4)))
         return entries, await _forget(storage, streams, quick=quick)
 
     entries, erased = with_log(config, forget_tenant)
@@ -128,7 +125,7 @@ class _Erased:
 
 async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> _Erased:
     archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
-    done = await forget_all(storage, streams, _now, partial(secrets.token_hex, 8))
+    done = await forget_all(storage, streams, now_us, partial(secrets.token_hex, 8))
     left = [archive for archive in archives if await trio.Path(archive).exists()]
     return _Erased(done, "kept" if quick else await clean_files(storage), left)
 
@@ -154,10 +151,6 @@ async def clean_files(storage: Storage) -> str:
             show_progress(done, total)
 
         return await clean(storage.files, report)
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def print_files(files: str) -> None:
@@ -214,7 +207,7 @@ def _choose(config: Config, limit: Limit) -> Sequence[Victim]:
     """The sessions of a tenant that exceed its limit."""
     return with_log(
         attrs.evolve(config, tenant=limit.tenant),
-        lambda storage: choose_old(storage, now=_now(), days=limit.days, stored_bytes=limit.stored_bytes),
+        lambda storage: choose_old(storage, now=now_us(), days=limit.days, stored_bytes=limit.stored_bytes),
     )
 
 

@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 5.0
 
 READ_WITH = (
     *("mnemosyne.app.discovery", "mnemosyne.app.read_models", "mnemosyne.app.settings", "mnemosyne.app.storage"),
-    *("mnemosyne.adapters.postgres.nodes", "mnemosyne.adapters.postgres.vacuum", "mnemosyne.cli.since"),
+    *("mnemosyne.adapters.postgres.nodes", "mnemosyne.adapters.postgres.vacuum"),
     "rich.cells",
 )
 """Modules that commands import when they run, in addition to the services."""

@@ -13,9 +13,8 @@ from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
-from mnemosyne.cli.reading import json_option, with_log
+from mnemosyne.cli.reading import json_option, start_of, with_log
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.since import start_of
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.memory_operations import (

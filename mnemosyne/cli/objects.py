@@ -1,5 +1,6 @@
-"""``mnemosyne objects`` and ``mnemosyne object``: the objects of a session, and one of them in detail."""
+"""``mnemosyne objects``, ``object``, ``pin`` and ``unpin``: the objects of a session, and one of them."""
 
+import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,8 +35,9 @@ from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, Episode, Topics, topics_of
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.happenings import describe_object
-from mnemosyne.services import memories, windows
+from mnemosyne.services import memories, pins, windows
 from mnemosyne.services.memories import FoundObject
+from mnemosyne.services.pins import Pinning
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Listing
 
@@ -331,6 +333,61 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
         "history": history,
         **({"texts": dict(texts)} if texts else {}),
     }
+
+
+# Pins
+
+
+@click.command()
+@click.argument("object_id", metavar="ID")
+@session_option
+@click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
+@click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
+@log_options()
+@json_option
+def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_json: bool, **options: object) -> None:
+    """Pin an object: it keeps its fidelity in every branch, however full the context is, until `mnemosyne unpin`.
+
+    --turns counts from the last turn of the branch in which the object was created. The command works with and without
+    a running server. Pinning a pinned object again replaces the pin.
+    """
+    done = with_log(
+        log_of(options),
+        lambda storage: pins.pin(
+            storage,
+            object_id,
+            session=session,
+            reason=reason,
+            turns=turns,
+            at=now_us(),
+            correlation_id=secrets.token_hex(8),
+        ),
+    )
+    _print_pinning(done, "is pinned", as_json=as_json)
+
+
+@click.command()
+@click.argument("object_id", metavar="ID")
+@session_option
+@click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="The reason.")
+@log_options()
+@json_option
+def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
+    """Unpin an object that `mnemosyne pin` pinned. An object that is not pinned is not changed."""
+    done = with_log(
+        log_of(options),
+        lambda storage: pins.unpin(
+            storage, object_id, session=session, reason=reason, at=now_us(), correlation_id=secrets.token_hex(8)
+        ),
+    )
+    _print_pinning(done, "is not pinned", as_json=as_json)
+
+
+def _print_pinning(done: Pinning, state: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"object": done.object, "recorded": done.recorded})
+    else:
+        say(f"{done.object} {state}{'' if done.recorded else ' (no change)'}.")
 
 
 # Topics

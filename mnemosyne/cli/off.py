@@ -1,7 +1,6 @@
 """``mnemosyne off``: stop managing."""
 
 import secrets
-import time
 
 import click
 
@@ -9,6 +8,7 @@ from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.reading import log_of, with_log
 from mnemosyne.cli.settings import log_options
+from mnemosyne.cli.windows import now_us
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import sessions, switching
@@ -28,7 +28,7 @@ def off(session: str | None, undo: bool, **options: object) -> None:
     context. A stopped conversation stays unmanaged; `--undo` applies to conversations that begin later.
     """
     config = log_of(options)
-    command = SwitchManaging(at=time.time_ns() // 1000, on=undo, why=WHY)
+    command = SwitchManaging(at=now_us(), on=undo, why=WHY)
     say(with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8))))
 
 

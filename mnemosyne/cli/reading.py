@@ -1,6 +1,9 @@
 """Shared code of the commands that read the log: arguments, and opening it."""
 
+import re
+import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -73,3 +76,22 @@ def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable
             return await work(models)
 
     return trio.run(run)
+
+
+_HOUR = 3600 * 10**6
+_UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
+"""In µs."""
+
+
+def start_of(text: str | None) -> int:
+    """A start time in µs of UTC; 0 for None. Raises BadParameter."""
+    if text is None:
+        return 0
+    if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
+        return time.time_ns() // 1000 - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1e6)
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w.", param_hint="--since"
+        ) from None

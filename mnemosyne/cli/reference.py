@@ -1,6 +1,7 @@
 """Documentation pages generated from the program (`docs/*.md`, by cog)."""
 
 from collections.abc import Iterator
+from copy import copy
 
 import click
 
@@ -14,9 +15,17 @@ def commands_page() -> str:
     """The --help of every command, as Markdown. Raises LookupError if the commands of mnemosyne_lab are missing."""
     if "evaluate" not in main.commands:
         raise LookupError("the commands of mnemosyne_lab are not installed: run make install")
-    return "\n".join(
-        f"## {ctx.command_path}\n\n```text\n{ctx.command.get_help(ctx)}\n```\n" for ctx in _contexts(main, None)
-    )
+    return "\n".join(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```\n" for ctx in _contexts(main, None))
+
+
+def _help(ctx: click.Context) -> str:
+    """The --help of a command, with a reference instead of the options for all settings."""
+    command, names = copy(ctx.command), {setting.name for setting in SETTINGS}
+    others = [param for param in command.params if param.name not in names]
+    if len(command.params) - len(others) < len(names):
+        return command.get_help(ctx)
+    command.params = others
+    return f"{command.get_help(ctx)}\n\n  Every setting is an option, too: see configuration.md."
 
 
 def settings_table() -> str:

@@ -89,33 +89,24 @@ def run(
       mnemosyne run -- opencode run "What is in this directory?"
       mnemosyne run -- python my_agent.py
 
-    If a server with the same address, data directory and upstream is running, the client uses it. Options that a
-    running server ignores are reported. Otherwise a server is started on a free port and stopped when the client ends;
-    it writes its log to server.log in the data directory. If it fails before the client ends, it is restarted.
-
-    A client whose provider is unreachable, or not among the upstreams, is not started. Unrecorded turns are reported at
-    the end.
+    The client uses a running server with the same address, data directory and upstream; options that this server
+    ignores are reported. Otherwise a server is started on a free port until the client ends; its log is server.log in
+    the data directory. A client whose provider is unreachable, or not among the upstreams, is not started.
 
     With --manage, new conversations get memory tools, and their context is compacted when that saves money
-    (`docs/managing.md`). Claude Code and opencode request this with a header; for any other client, the server must
-    have been started with --manage.
+    (`docs/managing.md`). Claude Code and opencode can request this; for any other client, the server must have been
+    started with --manage.
 
     With --fork, Claude Code, opencode and Codex start a new session from any turn of a recorded one, which is not
-    changed. If that session was managed, the fork continues from its managed context, so the provider's cache stays
-    valid. `mnemosyne fork` does the same without starting the client.
+    changed: `mnemosyne run --fork 319a@30 -- claude`. A fork of a managed session continues from its managed context,
+    so the provider's cache stays valid.
 
-    \b
-      mnemosyne run --fork 319a@30 -- claude
+    With --record-worktree, the folder's files are saved as git commits below refs/mnemosyne before each call of Claude
+    Code that may change one. --with-files then restores them for a fork, after saving the current files.
 
-    With --record-worktree, the folder's files are saved as git commits below refs/mnemosyne, outside of any branch,
-    before each call of Claude Code that may change one. --with-files then restores them for a fork, after saving the
-    current files.
-
-    The client gets ANTHROPIC_BASE_URL; Claude Code, opencode, Codex and aider also get settings of their own, so that
-    their requests are the same as without the proxy (`docs/clients.md`). The client keeps the terminal, and signals
-    reach it as if you had started it directly; its exit code is passed on (127 if the command does not exist). At the
-    end, the command reports what was recorded, and what the client's own cost display does not include
-    (`docs/managing.md`).
+    The client gets ANTHROPIC_BASE_URL; Claude Code, opencode, Codex and aider also get settings of their own
+    (`docs/clients.md`). It keeps the terminal, and its exit code is passed on (127 if the command does not exist). At
+    the end, the command reports what was recorded, what was not, and what the client's cost display does not include.
     """
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])
@@ -139,7 +130,7 @@ def run(
         mode = OFF if off else config.mode if config.mode == "manage" else None
         environ = _client_environment(command, config, url, mode)
         try:
-            code = run_client(_client_command(command, url, config), environ, started, _say)
+            code = run_client(command_line(command, Route(url, config.upstream)), environ, started, _say)
         except OSError as error:
             kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
             raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
@@ -199,13 +190,13 @@ ADDRESS = frozenset({"host", "port"})
 
 
 class _NotFound(click.ClickException):
-    """The client does not exist; the exit code is that of shells."""
+    """The client does not exist; the exit code is that of shells, as below."""
 
     exit_code = 127
 
 
 class _NotRunnable(click.ClickException):
-    """The client cannot be executed; the exit code is that of shells."""
+    """The client cannot be executed."""
 
     exit_code = 126
 
@@ -357,12 +348,10 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
     except Exception:  # the client has ended, so an error here must not matter
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
-    if found is None or not (found.sessions or complete):
+    if found is not None and found.sessions:
+        _say(render_recorded(found, config.mode))
+    elif found is None or not complete:
         _say("see what was recorded: mnemosyne open")
-        return
-    if not found.sessions:
-        return
-    _say(render_recorded(found, config.mode))
 
 
 def render_recorded(found: "Savings", mode: str) -> str:
@@ -374,18 +363,14 @@ def render_recorded(found: "Savings", mode: str) -> str:
     if total.unpriced:
         names = ", ".join(map(printable, sorted(total.unknown)))
         parts.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
-    if total.is_priced:
-        saved = total.nanodollars_saved if total.managed else 0
+    if total.is_priced and total.managed:
+        saved = total.nanodollars_saved
         if saved:
             parts.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than unmanaged")
     if mode == "manage" and total.managed < total.turns:
         parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
     return f"{', '.join(parts)}: mnemosyne open{only}"
-
-
-def _client_command(command: tuple[str, ...], url: str, config: Config) -> list[str]:
-    return command_line(command, Route(url, config.upstream))
 
 
 def _client_environment(command: tuple[str, ...], config: Config, url: str, mode: str | None) -> dict[str, str]:

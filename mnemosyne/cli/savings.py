@@ -5,9 +5,8 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, render_emptiness, with_read_models
+from mnemosyne.cli.reading import has_log, json_option, render_emptiness, start_of, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.since import start_of
 from mnemosyne.figures import count_text, dollars_text, printable
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 

@@ -104,23 +104,17 @@ def search(
       mnemosyne search "why is the pool limited to 20?"
       mnemosyne search SESSION "why is the pool limited to 20?"
       mnemosyne search SESSION ERR_HEADER_2041 --kind tool_result --turns 10-20
+      mnemosyne search --project . "how are migrations numbered?"
+      mnemosyne search --file conversation.jsonl --queries questions.jsonl --limit 5 --json
       mnemosyne object ID --full          the full text of a result
 
-    A QUESTION alone searches all sessions. If nothing is relevant, the command says so. A project is the folder that
-    the agent named as its working directory.
+    A QUESTION alone searches all sessions. A project is the folder that the agent named as its working directory.
 
-    \b
-      mnemosyne search --project . "how are migrations numbered?"
-      mnemosyne search --all-sessions ERR_HEADER_2041 --kind file_context
-
-    With --file and --queries, the command searches the messages of a conversation instead. Both files are JSON Lines. A
-    message is {"id", "role", "text", "time"}, in the order of the conversation; role (or the speaker's name) and time
-    are optional. A query is {"id", "text"}. With --json, the output has one line for each query, {"id", "results":
-    [{"id", "score"}]}, in the order of the queries, best result first; scores range from 0 to 1 and are comparable
-    within one query. If a line is invalid, nothing is printed and the exit code is 2.
-
-    \b
-      mnemosyne search --file conversation.jsonl --queries questions.jsonl --limit 5 --json
+    With --file and --queries, the command searches the messages of a conversation. Both files are JSON Lines: a message
+    is {"id", "role", "text", "time"}, in the order of the conversation (role and time are optional); a query is {"id",
+    "text"}. With --json, the output has one line for each query, {"id", "results": [{"id", "score"}]}, best result
+    first; scores range from 0 to 1 and are comparable within one query. If a line is invalid, nothing is printed and
+    the exit code is 2.
 
     Semantic search needs the model that `mnemosyne model install` installs; without it, only words are compared. A note
     on stderr shows which method was used.

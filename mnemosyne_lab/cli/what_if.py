@@ -52,7 +52,7 @@ def what_if(
     which shows how good the simulation is, then with us. What cannot be known from a transcript is said. A line that is
     no JSON is named on stderr, and the rest goes on; the exit code is 2 if there was nothing to tell.
     """
-    from mnemosyne.cli.since import start_of
+    from mnemosyne.cli.reading import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
     from mnemosyne_lab.evaluation.what_if import what_if as told
 

@@ -1,65 +1,90 @@
-"""Databases that commands read."""
+"""Databases that commands read. Tests that do not change the log share one; the others fill their own."""
 
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
-import trio
 
-from mnemosyne.app.storage import event_codec
-from tests.cli.ledgers import MANAGED, OBSERVED, recorded
-from tests.cli.readings import store
-from tests.golden.sessions import LOGS, append_all, appends, stored
-from tests.projections.support import POSTGRES, open_world
+from tests.cli.logs import GOLDEN, MANAGED, OBSERVED_LOG, put_events, put_golden, put_readings
+from tests.fixtures import LentDatabases, UseLog
+from tests.golden.sessions import stored
 
-GOLDEN, OBSERVED_LOG, SMALL_LOG = LOGS / "one-of-everything", LOGS / "observed", LOGS / "by-model"
+
+@contextmanager
+def _filled(databases: LentDatabases, fill: Callable[..., None], *content: Any) -> Iterator[str]:
+    with databases.lend() as dsn:
+        fill(dsn, *content)
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def golden_dsn(databases: LentDatabases) -> Iterator[str]:
+    with _filled(databases, put_golden, GOLDEN) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def observed_dsn(databases: LentDatabases) -> Iterator[str]:
+    with _filled(databases, put_golden, OBSERVED_LOG) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def managed_dsn(databases: LentDatabases) -> Iterator[str]:
+    with _filled(databases, put_events, MANAGED) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def readings_dsn(databases: LentDatabases) -> Iterator[str]:
+    with _filled(databases, put_readings) as dsn:
+        yield dsn
 
 
 @pytest.fixture
-def golden(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A database whose log holds the golden session, and an environment in which the commands find it."""
-    _fill(GOLDEN, dsn, tmp_path, monkeypatch)
-    return dsn
+def golden(golden_dsn: str, use_log: UseLog) -> None:
+    """A shared database with the golden session."""
+    use_log(golden_dsn)
 
 
 @pytest.fixture
-def conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The same for a session that is kept with its contents; its id."""
-    _fill(OBSERVED_LOG, dsn, tmp_path, monkeypatch)
+def conversation(observed_dsn: str, use_log: UseLog) -> str:
+    """A shared database with a session whose content is kept; its id."""
+    use_log(observed_dsn, "t")
     return str(stored(OBSERVED_LOG)[0].stream)
 
 
 @pytest.fixture
-def small_conversation(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The same for one of few turns."""
-    _fill(SMALL_LOG, dsn, tmp_path, monkeypatch)
-    return str(stored(SMALL_LOG)[0].stream)
-
-
-def _fill(folder: Path, dsn: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fill() -> None:
-        async with open_world(POSTGRES, dsn, event_codec()) as world:
-            await append_all(world.journal, appends(folder))
-
-    trio.run(fill)
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(data_dir), "TZ": "UTC"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MNEMOSYNE_TENANT", stored(folder)[0].state["data"]["tenant"])
+def own_conversation(dsn: str, use_log: UseLog) -> str:
+    """The same in a database of the test's own."""
+    put_golden(dsn, OBSERVED_LOG)
+    use_log(dsn, "t")
+    return str(stored(OBSERVED_LOG)[0].stream)
 
 
 @pytest.fixture
-def managed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded(dsn, tmp_path, monkeypatch, MANAGED)
+def managed(managed_dsn: str, use_log: UseLog) -> None:
+    """A shared database with a managed session."""
+    use_log(managed_dsn)
 
 
 @pytest.fixture
-def observed(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded(dsn, tmp_path, monkeypatch, OBSERVED)
+def recorded(dsn: str, use_log: UseLog) -> Callable[[Sequence[Any]], None]:
+    """Fills a database of the test's own with the events of one session."""
+    use_log(dsn)
+    return lambda events: put_events(dsn, events)
 
 
 @pytest.fixture
-def read_files(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A database with two sessions that read files."""
-    trio.run(store, dsn)
-    monkeypatch.setenv("MNEMOSYNE_DSN", dsn)
-    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
+def read_files(readings_dsn: str, use_log: UseLog) -> None:
+    """A shared database with two sessions that read files."""
+    use_log(readings_dsn)
+
+
+@pytest.fixture
+def own_readings(dsn: str, use_log: UseLog) -> str:
+    """The same in a database of the test's own; its DSN."""
+    put_readings(dsn)
+    use_log(dsn)
     return dsn

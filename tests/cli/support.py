@@ -1,4 +1,4 @@
-"""Real processes on loopback: the command line, a provider that answers anything, and deadlines for both."""
+"""Real processes on loopback: commands, and a provider that answers every request."""
 
 import http.server
 import os
@@ -18,11 +18,11 @@ from mnemosyne.cli import main
 from tests.waiting import DEADLINE, PATIENT
 
 MNEMOSYNE = [sys.executable, "-P", "-m", "mnemosyne"]
-"""Like the installed program, this does not import from the working directory."""
+"""-P: like the installed program, do not import from the working directory."""
 
 
 class Provider(http.server.ThreadingHTTPServer):
-    """Answers everything with its ``status`` and an empty object, and remembers what it was asked."""
+    """Answers every request with its ``status`` and an empty object, and records the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answering)
@@ -63,7 +63,7 @@ def provider() -> Iterator[Provider]:
 
 
 def environ_for(home: Path, **variables: str) -> dict[str, str]:
-    """An environment in which nothing of the developer's own can be seen."""
+    """An environment without the developer's own settings."""
     kept = {
         name: os.environ[name]
         for name in ("PATH", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
@@ -86,16 +86,14 @@ def mnemosyne(*arguments: str, environ: dict[str, str], cwd: Path | None = None)
 
 
 def invoked(*arguments: str, environ: dict[str, str], given: str | None = None) -> Result:
-    """The same in this process, which spares the start of another; ``given`` is what it reads. An error that nobody
-    expected is raised.
-    """
-    gone: dict[str, str | None] = dict.fromkeys(os.environ)
-    return CliRunner().invoke(main, arguments, input=given, env=gone | environ, catch_exceptions=False)
+    """The same in this process; ``given`` is the standard input. An unexpected error is raised."""
+    cleared: dict[str, str | None] = dict.fromkeys(os.environ)
+    return CliRunner().invoke(main, arguments, input=given, env=cleared | environ, catch_exceptions=False)
 
 
 @contextmanager
 def started(*arguments: str, environ: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
-    """Run a command beside the test; whatever happens, it is gone at the end."""
+    """Run a command in the background; it is killed at the end."""
     with subprocess.Popen(
         [*MNEMOSYNE, *arguments],
         env=environ,
@@ -103,7 +101,7 @@ def started(*arguments: str, environ: dict[str, str]) -> Iterator["subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # away from the terminal of whoever runs the tests
+        start_new_session=True,  # without the terminal of the test run
     ) as process:
         try:
             yield process
@@ -122,7 +120,7 @@ def line(stream: IO[str] | None) -> str:
 
 @contextmanager
 def serving(*arguments: str, environ: dict[str, str]) -> Iterator[str]:
-    """A server of ours; its URL."""
+    """Run a server; returns its URL."""
     with started("serve", "--port", "0", *arguments, environ=PATIENT | environ) as process:
         yield line(process.stdout).removeprefix("mnemosyne listening on ")
         process.terminate()
@@ -130,7 +128,7 @@ def serving(*arguments: str, environ: dict[str, str]) -> Iterator[str]:
 
 
 def ended(pid: int) -> bool:
-    """Whether a process, not necessarily a child of ours, ends before the deadline."""
+    """Whether a process, not necessarily a child, ends before the deadline."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -143,12 +141,12 @@ def ended(pid: int) -> bool:
 
 def children(pid: int) -> dict[int, str]:
     """The children of a process, with their command lines."""
-    # Each is listed under the thread that started it.
-    pids = [child for each in Path(f"/proc/{pid}/task").glob("*/children") for child in each.read_text().split()]
+    # Listed under the thread that started each.
+    pids = [child for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
     return {int(child): Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ") for child in pids}
 
 
 def server_of(process: "subprocess.Popen[str]") -> int:
-    """The server that a `mnemosyne run` has started."""
+    """The server that a `mnemosyne run` started."""
     (pid,) = (pid for pid, command in children(process.pid).items() if " serve " in command)
     return pid

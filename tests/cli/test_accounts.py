@@ -1,4 +1,4 @@
-"""What the ledger says of a turn, in sentences."""
+"""Sentences and JSON about the tokens and the cost of a turn, and about a subscription's limits."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ from tests.domain.session_events import accounted
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "sentence"),
     [
         (
             accounted(1, 100, 300),
@@ -30,11 +30,11 @@ from tests.domain.session_events import accounted
         (attrs.evolve(accounted(1, 100, 300), actual=Tokens(read=20_000)), "It used 20.0k read from the cache"),
     ],
 )
-def test_the_account_of_a_turn_is_told_in_sentences(event: Any, said: str) -> None:
-    assert said in " ".join(account_of(event))
+def test_account_of_a_turn_names_its_tokens_and_the_difference(event: Any, sentence: str) -> None:
+    assert sentence in " ".join(account_of(event))
 
 
-def test_what_is_left_of_a_subscription_is_told_with_who_took_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_of_a_subscription_is_shown_with_the_sessions_that_used_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     one, other = UUID(int=1), UUID(int=2)
@@ -45,5 +45,5 @@ def test_what_is_left_of_a_subscription_is_told_with_who_took_it(monkeypatch: py
         "  12.5% by 00000000 mine",
         "  1.0% by 00000000",
     ]
-    (found,) = quota_as_json([window])
-    assert (found["window"], found["used"], found["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})
+    (row,) = quota_as_json([window])
+    assert (row["window"], row["used"], row["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})

@@ -1,4 +1,4 @@
-"""``mnemosyne ask``: a question answered in the words of what a session remembers."""
+"""``mnemosyne ask`` quotes a session's objects; a helper model adds sentences, each with a verified quote."""
 
 import json
 import re
@@ -11,39 +11,40 @@ import pytest
 
 from tests.adapters.endpoint import says
 from tests.adapters.log_support import query
-from tests.cli.readings import PARSER
-from tests.cli.running import run
+from tests.cli.logs import PARSER
+from tests.cli.running import run, run_json
 
-pytestmark = pytest.mark.usefixtures("read_files")
+QUESTION = ("ask", "mine", "what raises ERR_HEADER_2041?")
+QUOTE = "raise ParseFailed(ERR_HEADER_2041)"
 
 
-def test_a_question_is_answered_with_the_line_that_does_and_the_object_that_it_stands_in() -> None:
-    done = run("ask", "mine", "what raises ERR_HEADER_2041?")
+def assert_quotes_parser(quote: dict[str, Any]) -> None:
+    text = f"file_path: src/parser.py\n{PARSER}".encode()
+    assert text[quote["start"] : quote["end"]].decode() == quote["text"]
+
+
+@pytest.mark.usefixtures("read_files")
+def test_answer_quotes_the_line_and_names_its_object() -> None:
+    done = run(*QUESTION)
     assert "Searched with words and hashed-words/1" in done.stderr
-    assert "raise ParseFailed(ERR_HEADER_2041)  # größer" in done.stdout
+    assert f"{QUOTE}  # größer" in done.stdout
     assert ", file_context: Read src/parser.py, turn " in done.stdout
     assert "connections" not in done.stdout
+    answer = run_json(*QUESTION)
+    quoted = answer["quotes"][0]
+    assert (answer["answered"], quoted["source_key"], quoted["out_of_date"]) == (True, "src/parser.py", False)
+    assert_quotes_parser(quoted)
 
 
-def test_what_nothing_answers_is_not_in_memory() -> None:
-    done = run("ask", "mine", "who won the regatta in Kiel?")
-    assert done.stdout == "Not in memory: nothing that is remembered answers this.\n"
-    assert json.loads(run("ask", "mine", "who won the regatta in Kiel?", "--json").stdout)["answered"] is False
+@pytest.mark.usefixtures("read_files")
+def test_question_without_an_answer_is_not_in_memory() -> None:
+    asked = ("ask", "mine", "who won the regatta in Kiel?")
+    assert run(*asked).stdout == "Not in memory: nothing that is remembered answers this.\n"
+    assert run_json(*asked)["answered"] is False
+    assert run(*QUESTION, "--turns", "90-99").stdout.startswith("Not in memory")
 
 
-def test_a_quote_is_the_bytes_that_it_names() -> None:
-    found = json.loads(run("ask", "mine", "what raises ERR_HEADER_2041?", "--json").stdout)
-    quoted = found["quotes"][0]
-    assert (found["answered"], quoted["source_key"], quoted["out_of_date"]) == (True, "src/parser.py", False)
-    text = f"file_path: src/parser.py\n{PARSER}".encode()
-    assert text[quoted["start"] : quoted["end"]].decode() == quoted["text"]
-
-
-def test_other_turns_and_other_sessions_do_not_answer() -> None:
-    assert run("ask", "mine", "what raises ERR_HEADER_2041?", "--turns", "90-99").stdout.startswith("Not in memory")
-    assert run("ask", "other", "what raises ERR_HEADER_2041?").stdout.startswith("Not in memory")
-
-
+@pytest.mark.usefixtures("read_files")
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -54,26 +55,23 @@ def test_other_turns_and_other_sessions_do_not_answer() -> None:
         (["mine", "why?", "--turns", "5-3"], 2, "'5-3' ends before it begins."),
     ],
 )
-def test_what_cannot_be_asked_is_said(arguments: list[str], code: int, sentence: str) -> None:
+def test_invalid_question_is_refused(arguments: list[str], code: int, sentence: str) -> None:
     assert sentence in run("ask", *arguments, code=code).stderr
 
 
-WORDS = "raise ParseFailed(ERR_HEADER_2041)"
-
-
 @pytest.fixture
-def helper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]]]:
-    """Sets up a helper on the loopback that answers with these members; gives what it is asked."""
-    asked: list[Any] = []
+def helper(own_readings: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]]]:
+    """Configures a helper model that answers with these members; returns its requests."""
+    requests: list[Any] = []
     members: dict[str, Any] = {}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(body)
+            requests.append(body)
             passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
-            number = next(number for number, each in enumerate(passages) if number and WORDS in each)
-            sentence = {"text": "A header raises ERR_HEADER_2041.", "passage": number, "quote": WORDS, **members}
+            number = next(number for number, passage in enumerate(passages) if number and QUOTE in passage)
+            sentence = {"text": "A header raises ERR_HEADER_2041.", "passage": number, "quote": QUOTE, **members}
             answer = says(self.path, json.dumps({"sentences": [sentence]}))
             assert answer is not None
             self.send_response(answer[0])
@@ -82,66 +80,53 @@ def helper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]]
             self.wfile.write(answer[1])
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Print nothing."""
 
-    def answer(**said: Any) -> list[Any]:
-        members.update(said)
-        return asked
+    def answer_with(**changed: Any) -> list[Any]:
+        members.update(changed)
+        return requests
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("MNEMOSYNE_HELPER", "openai")
     monkeypatch.setenv("MNEMOSYNE_HELPER_MODEL", "small")
     monkeypatch.setenv("MNEMOSYNE_HELPER_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    yield answer
+    yield answer_with
     server.shutdown()
     server.server_close()
 
 
-QUESTION = ("ask", "mine", "what raises ERR_HEADER_2041?")
-
-
-def test_a_helper_s_sentence_is_shown_with_the_words_that_it_rests_on_and_is_on_record(
-    helper: Callable[..., list[Any]], read_files: str
+def test_sentence_of_a_helper_is_shown_with_its_quote_and_recorded(
+    helper: Callable[..., list[Any]], own_readings: str
 ) -> None:
-    asked = helper()
+    requests = helper()
     done = run(*QUESTION)
-    assert f"A header raises ERR_HEADER_2041.\n{WORDS}\n  — " in done.stdout
+    assert f"A header raises ERR_HEADER_2041.\n{QUOTE}\n  — " in done.stdout
     assert "The helper openai:small answered in 1 sentence, each verified against its object; $0.00." in done.stderr
-    found = json.loads(run(*QUESTION, "--json").stdout)
-    (quoted,) = found["quotes"]
-    text = f"file_path: src/parser.py\n{PARSER}".encode()
-    assert text[quoted["start"] : quoted["end"]].decode() == quoted["text"] == WORDS
-    assert quoted["sentence"] == found["helper"]["sentences"][0]["text"] == "A header raises ERR_HEADER_2041."
-    assert len(asked) == 2
-    recorded = query(read_files, "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v1'")
-    assert recorded == [(2,)]
+    answer = run_json(*QUESTION)
+    (quoted,) = answer["quotes"]
+    assert quoted["text"] == QUOTE
+    assert_quotes_parser(quoted)
+    assert quoted["sentence"] == answer["helper"]["sentences"][0]["text"] == "A header raises ERR_HEADER_2041."
+    assert f"    {QUOTE}  # größer" in run(*QUESTION, "--quotes").stdout  # asks no helper
+    assert len(requests) == 2
+    recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v1'"
+    assert query(own_readings, recorded) == [(2,)]
     assert run("verify", "mine").stdout == "ok 1 turn\n"
 
 
-def test_a_sentence_without_words_in_the_object_is_not_shown_and_quotes_answer(
-    helper: Callable[..., list[Any]],
-) -> None:
+def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[..., list[Any]]) -> None:
     helper(quote="raise ParseFailed(ERR_HEADER_2042)")
     done = run(*QUESTION)
     assert "A header raises" not in done.stdout
-    assert f"    {WORDS}  # größer" in done.stdout
+    assert f"    {QUOTE}  # größer" in done.stdout
     assert "the answer has quotes only: its answer cannot be used" in done.stderr
 
 
-def test_whoever_wants_quotes_alone_asks_no_helper(helper: Callable[..., list[Any]]) -> None:
-    asked = helper()
-    assert f"    {WORDS}  # größer" in run(*QUESTION, "--quotes").stdout
-    assert asked == []
-
-
-def test_a_helper_whose_key_is_not_there_is_not_asked_and_it_is_said_why(
-    helper: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = helper()
+def test_helper_without_its_key_is_not_asked(helper: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = helper()
     monkeypatch.setenv("MNEMOSYNE_HELPER_KEY_VARIABLE", "NO_SUCH_KEY")
     done = run(*QUESTION)
-    assert f"    {WORDS}  # größer" in done.stdout
-    assert "The helper is not used:" in done.stderr
-    assert "NO_SUCH_KEY is not set" in done.stderr
-    assert asked == []
+    assert f"    {QUOTE}  # größer" in done.stdout
+    assert re.search("The helper is not used:.*NO_SUCH_KEY is not set", done.stderr, re.DOTALL)
+    assert requests == []

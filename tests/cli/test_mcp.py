@@ -1,4 +1,4 @@
-"""``mnemosyne mcp`` as agents start it: the official client, over stdin and stdout and over HTTP, with a real log."""
+"""``mnemosyne mcp`` with the official client, over stdin and stdout and over HTTP, on a real log."""
 
 import json
 import os
@@ -27,7 +27,7 @@ COMMAND = (sys.executable, "-m", "mnemosyne", "mcp")
 
 @asynccontextmanager
 async def agent_in(project: Path) -> AsyncIterator[ClientSession]:
-    """An agent that started the server by itself."""
+    """An agent that has started the server."""
     parameters = StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], "--project", str(project)], env=dict(os.environ)
     )
@@ -38,79 +38,65 @@ async def agent_in(project: Path) -> AsyncIterator[ClientSession]:
 
 
 async def call(client: ClientSession, name: str, /, **arguments: Any) -> Any:
-    """What a tool gives, read; the sentence where it fails."""
+    """The parsed result of a tool, or its error text."""
     result = await client.call_tool(name, arguments)
     (content,) = result.content
     assert content.type == "text"
     return content.text if result.is_error else json.loads(content.text)
 
 
-async def test_an_agent_remembers_recalls_changes_and_forgets_and_people_see_it(
-    conversation: str, tmp_path: Path
-) -> None:
+async def test_agent_saves_changes_and_forgets_facts_that_people_see(own_conversation: str, tmp_path: Path) -> None:
     async with agent_in(tmp_path) as agent:
-        assert {each.name for each in (await agent.list_tools()).tools} == set(BY_NAME)
+        assert {tool.name for tool in (await agent.list_tools()).tools} == set(BY_NAME)
         done = await call(agent, "remember", text="We deploy on Fridays", kind="workflow")
         assert (done["what"], done["entry"]["source"]) == ("added", "agent")
-        (found,) = (await call(agent, "recall", question="when do we deploy?"))["entries"]
-        assert found["content"] == "We deploy on Fridays"
-        changed = await call(agent, "update", entry=found["id"], text="We deploy on Mondays")
-        assert changed["entry"]["replaces"] == found["id"]
+        (entry,) = (await call(agent, "recall", question="when do we deploy?"))["entries"]
+        assert entry["content"] == "We deploy on Fridays"
+        changed = await call(agent, "update", entry=entry["id"], text="We deploy on Mondays")
+        assert changed["entry"]["replaces"] == entry["id"]
         assert (await call(agent, "confirm", entry="Mondays"))["what"] == "confirmed"
         assert len((await call(agent, "list_known"))["entries"]) == 1
         assert (await call(agent, "forget", entry="Mondays"))["what"] == "forgotten"
         assert "No entry has the id" in await call(agent, "forget", entry="Sundays")
-    told = await trio.to_thread.run_sync(lambda: run("memory", "history", "--project", str(tmp_path)).stdout)
-    assert "We deploy on Fridays" in told
-    assert "We deploy on Mondays" in told
+        for text in ("a </system-reminder> b", "</</tool_result>", "<b>x</b>"):
+            await call(agent, "remember", text=text)
+            (content,) = (await agent.call_tool("list_known", {})).content
+            assert content.type == "text"
+            assert "</" not in content.text, "it could close an element of the client"
+            (entry,) = json.loads(content.text)["entries"]
+            assert entry["content"].replace("\u200b", "") == text
+            await call(agent, "forget", entry=entry["id"])
+    history = await trio.to_thread.run_sync(lambda: run("memory", "history", "--project", str(tmp_path)).stdout)
+    assert "We deploy on Fridays" in history
+    assert "We deploy on Mondays" in history
 
 
-@pytest.mark.parametrize("text", ["a </system-reminder> b", "</</tool_result>", "<b>x</b>"])
-async def test_no_entry_closes_an_element_of_the_client(text: str, conversation: str, tmp_path: Path) -> None:
-    async with agent_in(tmp_path) as agent:
-        await call(agent, "remember", text=text)
-        (content,) = (await agent.call_tool("list_known", {})).content
-        assert content.type == "text"
-        assert "</" not in content.text
-        (entry,) = json.loads(content.text)["entries"]
-        assert entry["content"].replace("\u200b", "") == text
-
-
-async def test_an_agent_looks_into_recorded_sessions_by_tools_and_by_their_addresses(
-    conversation: str, tmp_path: Path
-) -> None:
+async def test_agent_reads_recorded_sessions_by_tools_and_by_resources(conversation: str, tmp_path: Path) -> None:
     async with agent_in(tmp_path) as agent:
         stats = await call(agent, "memory_stats", session=conversation)
         listed = await call(agent, "memory_objects", session=conversation)
         assert stats["objects"] == len(listed["objects"]) > 0
         first = listed["objects"][0]
-        whole = await call(agent, "memory_restore", session=conversation, object=first["object"])
-        assert whole["text"]
-        found = await call(agent, "memory_search", session=conversation, query=first["name"])
-        assert found["results"]
+        assert (await call(agent, "memory_restore", session=conversation, object=first["object"]))["text"]
+        assert (await call(agent, "memory_search", session=conversation, query=first["name"]))["results"]
         answer = await call(agent, "memory_query", session=conversation, question="what does the parser do?")
         assert answer["session"] == conversation
         window = await call(agent, "context_at", session=conversation, turn=1)
         assert window["proven"]
         assert window["blocks"]
 
-        assert [str(each.uri) for each in (await agent.list_resources()).resources] == ["mnemosyne://known"]
+        assert [str(resource.uri) for resource in (await agent.list_resources()).resources] == ["mnemosyne://known"]
         assert len((await agent.list_resource_templates()).resource_templates) == 5
-        for path in (
-            conversation,
-            f"{conversation}/objects",
-            f"{conversation}/turns/1",
-            f"{conversation}/turns/1/manifest",
-        ):
-            (content,) = (await agent.read_resource(f"mnemosyne://sessions/{path}")).contents
+        for path in ("", "/objects", "/turns/1", "/turns/1/manifest"):
+            (content,) = (await agent.read_resource(f"mnemosyne://sessions/{conversation}{path}")).contents
             assert json.loads(content.text)["session"] == conversation  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="no resource"):
             await agent.read_resource("mnemosyne://sessions/x/y/z/w")
 
 
-def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:
+def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:
     given = {"protocolVersion": "2099-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    asked: list[dict[str, Any]] = [
+    requests: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": given},
         {"method": "notifications/initialized"},
         *(
@@ -118,7 +104,7 @@ def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_pa
             for number, question in enumerate(["tabs \ud83d", "\ude00", "\ud83d\ud83d"], 2)
         ),
     ]
-    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked)
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
     with subprocess.Popen(
         [*COMMAND, "--project", str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -128,14 +114,14 @@ def test_a_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_pa
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(4)]
         process.stdin.close()
-    assert sorted(each["id"] for each in answers) == [1, 2, 3, 4]
-    assert all("result" in each for each in answers)
+    assert sorted(answer["id"] for answer in answers) == [1, 2, 3, 4]
+    assert all("result" in answer for answer in answers)
 
 
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # the client's library leaves readers open
-async def test_over_http_only_who_brings_the_token_is_served(conversation: str, tmp_path: Path) -> None:
+async def test_http_needs_the_token(own_conversation: str, tmp_path: Path) -> None:
     token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
     command = [*COMMAND, "--project", str(tmp_path), "--http", "127.0.0.1:0"]
     process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
@@ -163,20 +149,13 @@ async def test_over_http_only_who_brings_the_token_is_served(conversation: str, 
 
 async def _read_url(process: trio.Process) -> str:
     assert process.stderr is not None
-    told = b""
-    while b"/mcp\n" not in told:
-        told += await process.stderr.receive_some()
-    return told.decode().split("listening on ")[1].split("\n")[0]
+    output = b""
+    while b"/mcp\n" not in output:
+        output += await process.stderr.receive_some()
+    return output.decode().split("listening on ")[1].split("\n")[0]
 
 
-@pytest.mark.parametrize("place", ["0.0.0.0:0", "[::]:0", "10.0.0.1:8790", "box.example.com:0"])
-def test_an_address_that_other_machines_can_reach_takes_allow_remote(place: str, tmp_path: Path) -> None:
-    said = run("mcp", "--http", place, "--data-dir", str(tmp_path), code=1).stderr
-    assert "can be reached from other machines" in said
-    assert "allow_remote = true" in said
-
-
-async def test_the_address_that_is_printed_is_the_one_that_is_bound(conversation: str, tmp_path: Path) -> None:
+async def test_printed_address_is_the_bound_one(conversation: str, tmp_path: Path) -> None:
     command = [*COMMAND, "--project", str(tmp_path), "--http", "0.0.0.0:0", "--allow-remote"]
     process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
     try:
@@ -187,6 +166,13 @@ async def test_the_address_that_is_printed_is_the_one_that_is_bound(conversation
         await process.wait()
 
 
-@pytest.mark.parametrize("place", ["8790", "localhost:port", "127.0.0.1:99999"])
-def test_a_place_that_is_none_is_named(place: str) -> None:
-    assert "is not of the form HOST:PORT" in run("mcp", "--http", place, code=2).stderr
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "10.0.0.1:8790", "box.example.com:0"])
+def test_address_that_other_machines_can_reach_needs_allow_remote(address: str, tmp_path: Path) -> None:
+    errors = run("mcp", "--http", address, "--data-dir", str(tmp_path), code=1).stderr
+    assert "can be reached from other machines" in errors
+    assert "allow_remote = true" in errors
+
+
+@pytest.mark.parametrize("address", ["8790", "localhost:port", "127.0.0.1:99999"])
+def test_invalid_address_is_refused(address: str) -> None:
+    assert "is not of the form HOST:PORT" in run("mcp", "--http", address, code=2).stderr

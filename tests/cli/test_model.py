@@ -1,4 +1,4 @@
-"""``mnemosyne model``: what is there is said, and what cannot be installed changes nothing."""
+"""``mnemosyne model`` shows the state of the model; a failed installation changes nothing."""
 
 import sys
 from pathlib import Path
@@ -14,13 +14,13 @@ def model(*arguments: str, data_dir: Path) -> Result:
     return CliRunner().invoke(main, ["model", *arguments, "--data-dir", str(data_dir)])
 
 
-def test_status_says_that_there_is_none_and_what_to_do(tmp_path: Path) -> None:
+def test_status_without_a_model_says_how_to_install_it(tmp_path: Path) -> None:
     done = model("status", data_dir=tmp_path)
     assert done.exit_code == 1
     assert "mnemosyne model install" in done.stdout
 
 
-def test_status_says_where_the_model_is_and_notices_damage(tmp_path: Path) -> None:
+def test_status_shows_the_folder_and_detects_damage(tmp_path: Path) -> None:
     folder = put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
     done = model("status", data_dir=tmp_path)
     assert done.exit_code == 0
@@ -32,11 +32,11 @@ def test_status_says_where_the_model_is_and_notices_damage(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("library", ["onnx", "onnxruntime", "tokenizers"])
-def test_without_what_runs_a_model_nothing_is_fetched_and_the_error_names_the_remedy(
+def test_nothing_is_fetched_without_the_libraries_and_the_error_names_the_fix(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
-    monkeypatch.setitem(sys.modules, library, None)  # Python's own way to say that there is none
+    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
     for command in ("install", "status"):
         done = model(command, data_dir=tmp_path)
         assert done.exit_code == 1
@@ -46,7 +46,7 @@ def test_without_what_runs_a_model_nothing_is_fetched_and_the_error_names_the_re
         assert "Fetching" not in done.stderr
 
 
-def test_a_file_that_holds_no_model_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_file_without_a_model_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"short")
     (tmp_path / "tokenizer.json").write_bytes(b"{}")

@@ -1,35 +1,20 @@
-"""``mnemosyne nodes`` shows who is connected to the database."""
+"""``mnemosyne nodes`` lists the processes that are connected to the database."""
 
-import json
-from pathlib import Path
-
-import pytest
 import trio
 
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
-from tests.cli.support import environ_for, invoked
+from tests.cli.running import run, run_json
+from tests.fixtures import UseLog
 
 
-@pytest.fixture
-def environ(dsn: str, tmp_path: Path) -> dict[str, str]:
-    return environ_for(tmp_path, MNEMOSYNE_DSN=dsn)
-
-
-def test_a_server_is_shown_while_it_is_connected(dsn: str, environ: dict[str, str]) -> None:
+def test_connected_server_is_listed(dsn: str, use_log: UseLog) -> None:
+    use_log(dsn)
+    none = run("nodes")
+    assert (none.stdout, none.stderr) == ("", "No servers or workers are connected to this database.\n")
     server = Database(dsn, name=name_of(SERVER))
     trio.run(server.prepare)
-    (told,) = json.loads(invoked("nodes", "--json", environ=environ).stdout)
-    assert (told["what"], told["connections"], told["leads"]) == ("server", 1, False)
-    assert invoked("nodes", environ=environ).stdout.splitlines()[1].split()[:3] == [
-        "server",
-        told["host"],
-        str(told["pid"]),
-    ]
+    (row,) = run_json("nodes")
+    assert (row["what"], row["connections"], row["leads"]) == ("server", 1, False)
+    assert run("nodes").stdout.splitlines()[1].split()[:3] == ["server", row["host"], str(row["pid"])]
     server.close()
-
-
-def test_where_nobody_is_connected_that_is_said(environ: dict[str, str]) -> None:
-    done = invoked("nodes", environ=environ)
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "No servers or workers are connected to this database.\n"

@@ -1,15 +1,14 @@
-"""``mnemosyne off`` says which sessions are not to be managed any longer, and never where no server would look."""
+"""``mnemosyne off`` stops managing one session or all, and reports the effect."""
 
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 import trio
-from click.testing import CliRunner
 
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
-from mnemosyne.cli import main
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import operator_stream
@@ -18,28 +17,31 @@ from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitche
 from mnemosyne.errors import NotFound
 from mnemosyne.services import switching
 from tests.adapters.log_support import stream
+from tests.cli.running import run
+from tests.fixtures import UseLog
 from tests.projections.support import POSTGRES, open_world
 from tests.services.talking import Plain
 
 
 def opened(session: str) -> list[object]:
+    branch = BranchOpened(
+        at=1,
+        branch="main",
+        kind=BranchKind.MAIN,
+        lane="",
+        parent=None,
+        forked_at=0,
+        inherits=False,
+        kept=0,
+        agent_id=None,
+    )
     return [
         SessionStarted(at=1, tenant="local", external_id=session, client="c", client_version=None, salt=b"s"),
-        BranchOpened(
-            at=1,
-            branch="main",
-            kind=BranchKind.MAIN,
-            lane="",
-            parent=None,
-            forked_at=0,
-            inherits=False,
-            kept=0,
-            agent_id=None,
-        ),
+        branch,
     ]
 
 
-async def test_a_session_that_did_not_begin_is_none_that_could_be_switched() -> None:
+async def test_session_that_does_not_exist_cannot_be_switched() -> None:
     log = PlainLog(event_codec())
     command = SwitchManaging(at=1, on=False, why="mnemosyne off")
     with pytest.raises(NotFound):
@@ -48,8 +50,8 @@ async def test_a_session_that_did_not_begin_is_none_that_could_be_switched() -> 
 
 
 @pytest.fixture
-def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database with a session that is managed, and one that is not."""
+def sessions(dsn: str, use_log: UseLog) -> str:
+    """A database with a managed and an unmanaged session; its DSN."""
     managed = BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="it was asked for")
 
     async def fill() -> None:
@@ -58,50 +60,49 @@ def there(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
                 await world.journal.append(Append(stream(number), 0, tuple(Envelope(event, "c") for event in events)))
 
     trio.run(fill)
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
+    use_log(dsn)
     return dsn
 
 
-def off(*arguments: str, code: int = 0) -> str:
-    said = CliRunner().invoke(main, ["off", *arguments])
-    assert said.exit_code == code, said.output
-    return said.output
+def off(*arguments: str) -> str:
+    return run("off", *arguments).output
 
 
-def test_all_sessions_are_turned_off_and_on_again(there: str) -> None:
-    assert switched(there) == []
-    assert off() == "all sessions: no longer managed\n"
-    off()  # it is so already
-    assert switched(there) == [False]
-    assert off("--undo") == "all sessions: new conversations may be managed again\n"
-    assert switched(there) == [False, True]
-
-
-def test_of_one_session_is_said_what_that_does_to_it(there: str) -> None:
-    managed, observed = (f"session {stream(number)}: " for number in (1, 2))
-    assert off("managed") == f"{managed}no longer managed\n"
-    assert off("observed") == f"{observed}was not managed, and will not be\n"
-    assert switched(there, stream(1)) == switched(there, stream(2)) == [False]
-    assert off("managed", "--undo").startswith(f"{managed}its new conversations, such as")
-    assert switched(there, stream(1)) == [False, True]
-    assert off("managed", "--undo") == f"{managed}was not turned off\n"
-    off()
-    assert off("observed", "--undo").startswith(f"{observed}stays unmanaged, because managing is off for all sessions")
-
-
-def switched(there: str, stream: UUID | None = None) -> list[bool]:
-    """What was decided about a session, or about all."""
+def switches(dsn: str, of: UUID | None = None) -> list[bool]:
+    """The recorded switches of a session, or of all."""
 
     async def read() -> list[bool]:
-        async with open_world(POSTGRES, there, event_codec()) as world:
-            events = [each.envelope.event for each in await world.log.read(stream or operator_stream("local"))]
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            events = [stored.envelope.event for stored in await world.log.read(of or operator_stream("local"))]
         return [event.on for event in events if isinstance(event, ManagingSwitched)]
 
     return trio.run(read)
 
 
-def test_where_no_server_looks_nothing_is_said_to_be_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_sessions_are_turned_off_and_on_again(sessions: str) -> None:
+    switched = partial(switches, sessions)
+    assert switched() == []
+    assert off() == "all sessions: no longer managed\n"
+    off()  # no change
+    assert switched() == [False]
+    assert off("--undo") == "all sessions: new conversations may be managed again\n"
+    assert switched() == [False, True]
+
+
+def test_effect_on_one_session_depends_on_its_mode(sessions: str) -> None:
+    switched = partial(switches, sessions)
+    managed, observed = (f"session {stream(number)}: " for number in (1, 2))
+    assert off("managed") == f"{managed}no longer managed\n"
+    assert off("observed") == f"{observed}was not managed, and will not be\n"
+    assert switched(stream(1)) == switched(stream(2)) == [False]
+    assert off("managed", "--undo").startswith(f"{managed}its new conversations, such as")
+    assert switched(stream(1)) == [False, True]
+    assert off("managed", "--undo") == f"{managed}was not turned off\n"
+    off()
+    assert off("observed", "--undo").startswith(f"{observed}stays unmanaged, because managing is off for all sessions")
+
+
+def test_nothing_is_turned_off_in_a_place_without_a_log(tmp_path: Path) -> None:
     nowhere = tmp_path / "typo" / "deep"
-    assert f"Nothing has been recorded in {nowhere} yet." in off("--data-dir", str(nowhere), code=1)
+    assert f"Nothing has been recorded in {nowhere} yet." in run("off", "--data-dir", str(nowhere), code=1).output
     assert not nowhere.parent.exists()

@@ -1,7 +1,6 @@
-"""Tables fit the terminal: texts are cut, numbers never; what goes into a file is never cut."""
+"""Tables fit the terminal: texts are cut, numbers never; output to a file is never cut."""
 
 import io
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,8 @@ from mnemosyne.cli.printing import LEAST, Row, fit, print_table, say, table_line
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.figures import plural, printable
 from mnemosyne.services.exporting import write_session
+from tests.cli.running import run, run_json
+from tests.fixtures import UseLog
 from tests.lab.evaluation.transcripts_made import Transcript
 from tests.services.talking import rich_session, talking
 
@@ -36,7 +37,7 @@ def lines(rows: Sequence[Sequence[str]], width: int | None = None, **names: str)
     return table_lines(HEADERS, rows, right="COUNT", whole="WHEN", width=width, **names)
 
 
-def test_columns_are_as_wide_as_they_need_to_be_and_numbers_stand_under_each_other() -> None:
+def test_columns_fit_their_content_and_numbers_are_aligned_right() -> None:
     assert lines([("a", "5", "now", "x" * 200), ("bcdef", "1000", "-", "y")]) == [
         "NAME   COUNT  WHEN  WHAT",
         f"a          5  now   {'x' * 200}",
@@ -44,7 +45,7 @@ def test_columns_are_as_wide_as_they_need_to_be_and_numbers_stand_under_each_oth
     ]
 
 
-def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
+def test_widest_text_is_cut_first_with_an_ellipsis() -> None:
     (_, row) = lines([("a name", "5", "now", "x" * 200)], 40)
     assert row == f"a name     5 now  {'x' * 21}…"
 
@@ -57,12 +58,12 @@ def test_the_widest_text_is_cut_first_and_the_cut_is_seen() -> None:
         ("Bash pytest -q /code/app/tests/test_it.py", "Bash pytest -q /cod…"),
     ],
 )
-def test_a_path_is_cut_before_the_name_that_tells_it_from_others(cell: str, shown: str) -> None:
+def test_path_is_cut_before_its_file_name(cell: str, shown: str) -> None:
     _, row = table_lines(("A",), [(cell,)], width=20)
     assert row == shown
 
 
-def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadable() -> None:
+def test_spare_columns_are_omitted_from_the_last_before_names_become_unreadable() -> None:
     row = [("a name of a thing", "12345678", "2026-11-21 03:44:06", "a longer text")]
     assert "WHEN" in lines(row, 60)[0]
     assert lines(row, 42, spare="COUNT WHEN")[0].split() == ["NAME", "COUNT", "WHAT"]
@@ -74,7 +75,7 @@ def test_spare_columns_are_left_out_the_last_first_before_names_become_unreadabl
     st.integers(1, 150),
     st.lists(st.integers(0, 11), max_size=3, unique=True),
 )
-def test_no_table_is_wider_than_its_room_if_that_can_be(
+def test_table_is_no_wider_than_its_room_if_possible(
     columns: list[tuple[int, bool]], room: int, spare: list[int]
 ) -> None:
     natural, cuttable = zip(*columns, strict=True)
@@ -92,7 +93,7 @@ def test_no_table_is_wider_than_its_room_if_that_can_be(
         assert width == before or (width == 0) or (may and min(before, LEAST) <= width < before)
 
 
-def test_letters_of_two_cells_stand_in_their_columns() -> None:
+def test_wide_characters_are_aligned() -> None:
     table = table_lines(("A", "B"), [("日本語", "x"), ("ab", "y")])
     assert [cell_len(line[: line.index(last)]) for line, last in zip(table, "Bxy", strict=True)] == [8, 8, 8]
     narrow = table_lines(("A", "B"), [("日本語日本語日本語日本語", "x")], width=14)
@@ -100,16 +101,16 @@ def test_letters_of_two_cells_stand_in_their_columns() -> None:
 
 
 @pytest.mark.parametrize("cell", ["a\x1b[2Jb", "a\nb", "a\tb", "a\u202eb"])
-def test_a_cell_is_one_line_that_commands_nothing(cell: str) -> None:
+def test_cell_is_one_line_without_control_characters(cell: str) -> None:
     assert table_lines(("A",), [(cell,)])[1:] == [printable(cell)]
 
 
-def test_a_terminal_that_knows_no_ellipsis_gets_a_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_unicode_gets_a_dot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printing, "fits_encoding", lambda text: False)
     assert lines([("a name", "5", "now", "x" * 200)], 40)[1].endswith("xx.")
 
 
-def test_a_pipe_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipe_gets_every_character(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("A", "B"), [("[red]", "y" * 5_000)])
     assert capsys.readouterr().out == f"A      B\n[red]  {'y' * 5_000}\n"
 
@@ -134,14 +135,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all", "--probes"],),
     "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),
 }
-"""The commands whose tables a module lays out."""
+"""The commands that print tables, by module."""
 
 
 @pytest.fixture
-def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A database with a session that has one of everything and a server that is connected, and an environment in which
-    the commands find it.
-    """
+def rich(dsn: str, use_log: UseLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A database with a session that has something of everything, and with a connected server."""
     file = tmp_path / "session.jsonl"
 
     async def write() -> None:
@@ -153,11 +152,10 @@ def rich(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     trio.run(write)
     Transcript(prefix="a").work(20, size=9_000).write(tmp_path / "transcript.jsonl")
     monkeypatch.chdir(tmp_path)
-    for name, value in {"MNEMOSYNE_DSN": dsn, "MNEMOSYNE_DATA_DIR": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
-    for command in (["import", str(file)], ["remember", "Invoices have four digits, as auditors want. " * 9]):
-        done = CliRunner().invoke(main, command)
-        assert done.exit_code == 0, done.output
+    use_log(dsn)
+    run("import", str(file))
+    run("remember", "Invoices have four digits, as auditors want. " * 9)
+    run("memory", "admit", "--variable", "KEY", KEY="sk-ant-another-0123456789")
     server = Database(dsn, name=name_of(SERVER))
     trio.run(server.prepare)
     yield
@@ -168,37 +166,33 @@ Layout = Callable[..., tuple[list[tuple[int, bool]], int]]
 
 
 def lines_of(layout: Layout, width: int, headers: Row, rows: Sequence[Row], *names: Any) -> list[str]:
-    """The lines of a table that a command asked for, on a terminal of some width."""
+    """The lines of a table on a terminal of this width."""
     places, gap = layout(headers, rows, *names, width)
     cells = (printing._cells(row, places, gap) for row in (headers, *rows))
     return ["".join(row).rstrip() for row in cells]
 
 
 @pytest.mark.usefixtures("rich")
-def test_every_command_s_table_fits_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    layout = printing._places  # watched, not replaced: each table as it is asked for
+def test_tables_of_every_command_fit_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: list[Any] = []
+    layout = printing._places
 
-    def watch(*table: Any) -> Any:
-        asked.append(table[:-1])
+    def record(*table: Any) -> Any:
+        tables.append(table[:-1])
         return layout(*table)
 
-    first = json.loads(CliRunner().invoke(main, ["objects", SESSION, "--json"]).output)["objects"][0]["id"]
-    admitted = CliRunner().invoke(
-        main, ["memory", "admit", "--variable", "KEY"], env={"KEY": "sk-ant-another-0123456789"}
-    )
-    assert admitted.exit_code == 0, admitted.output
-    monkeypatch.setattr(printing, "_places", watch)
+    first = run_json("objects", SESSION)["objects"][0]["id"]
+    monkeypatch.setattr(printing, "_places", record)
     monkeypatch.setattr(episodes, "FIRST_TURN", 1)  # the session is short
     for command in chain.from_iterable(COMMANDS.values()):
-        asked.clear()
+        tables.clear()
         done = CliRunner().invoke(main, [first if word == "OBJECT" else word for word in command])
-        assert any(rows for _, rows, *_ in asked), (command, done.output)
-        found = [(width, line) for width in WIDTHS for table in asked for line in lines_of(layout, width, *table)]
-        assert [(width, line) for width, line in found if cell_len(line) > width] == [], command
+        assert any(rows for _, rows, *_ in tables), (command, done.output)
+        lines = [(width, line) for width in WIDTHS for table in tables for line in lines_of(layout, width, *table)]
+        assert [(width, line) for width, line in lines if cell_len(line) > width] == [], command
 
 
-def test_no_module_has_a_table_that_is_not_looked_at() -> None:
+def test_every_module_with_a_table_is_in_the_list() -> None:
     folders = (Path(printing.__file__).parent, Path(mnemosyne_lab.cli.__file__).parent)
     sources = {path.stem: path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")}
     tables = {name for name, source in sources.items() if re.search(r"\b(print_table|table_lines)\(", source)}
@@ -206,33 +200,33 @@ def test_no_module_has_a_table_that_is_not_looked_at() -> None:
 
 
 class Terminal(io.StringIO):
-    """One that takes colours."""
+    """A terminal with colours."""
 
     def isatty(self) -> bool:
         return True
 
 
 @pytest.mark.parametrize(("wanted", "escapes"), [("", True), ("1", False)])
-def test_who_wants_no_colour_gets_no_escape_at_all(wanted: str, escapes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_disables_all_escape_sequences(wanted: str, escapes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", wanted)
     monkeypatch.setenv("TERM", "xterm-256color")
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(sys, stream, terminal := Terminal())
-        say("told", bold=True, fg="red", err=stream == "stderr")
+        say("text", bold=True, fg="red", err=stream == "stderr")
         if stream == "stdout":
             print_table(("NAME", "B"), [("x", "y")], styles=["red"])
         with printing.progress_bar("doing") as progress:
             progress(1, 2)
-        assert "told" in terminal.getvalue()
+        assert "text" in terminal.getvalue()
         assert ("\x1b" in terminal.getvalue()) is escapes
 
 
-def test_nouns_have_their_plural() -> None:
+def test_nouns_have_a_plural() -> None:
     assert [plural(count, "branch") for count in (0, 1, 2)] == ["0 branches", "1 branch", "2 branches"]
     assert plural(2, "turn") == "2 turns"
 
 
-def test_progress_is_a_line_every_few_seconds_where_there_is_no_terminal(
+def test_progress_is_a_line_every_few_seconds_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([100.0, 101.0, 105.0, 105.0, 109.9, 111.0, 111.0])

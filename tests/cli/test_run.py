@@ -1,4 +1,4 @@
-"""`mnemosyne run`: the right server, the right variables, and a client that does not notice us."""
+"""`mnemosyne run` finds or starts a server, sets variables, and is transparent to the client."""
 
 import json
 import os
@@ -61,8 +61,8 @@ def upstream() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """One for all, so that one database is made; it runs throughout, so that no command has to start and stop it."""
-    # Not pytest's own temporary folder: that one keeps what it holds for three runs, 40 MB each.
+    """The home of all tests, whose database runs throughout."""
+    # Not pytest's own temporary folder, which keeps its content for three runs, 40 MB each.
     with tempfile.TemporaryDirectory(prefix="mnemosyne-run-") as folder:
         home = Path(folder)
         with in_a_thread(partial(open_embedded, home / "data"), "the database for the commands"):
@@ -86,19 +86,15 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_a_server_is_started_serves_the_client_and_ends_with_it(
+def test_server_is_started_for_a_client_and_ends_with_it(
     environ: dict[str, str], upstream: Provider, home: Path
 ) -> None:
-    """And says nothing where nothing was recorded. A proxy that swallows everything stands in the environment, and
-    loopback is spared.
-    """
+    """Nothing is printed if nothing was recorded. The proxy in the environment is not used for loopback."""
     environ |= {"HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
     result = mnemosyne("run", *python(f"{SHOW}\n{ASK}"), environ=environ)
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
     variables, reply = result.stdout.splitlines()
-    assert reply == "{}"
-    assert upstream.asked[-1] == "GET /v1/x"
-    assert result.stderr == ""
+    assert (reply, upstream.asked[-1]) == ("{}", "GET /v1/x")
     url = json.loads(variables)["ANTHROPIC_BASE_URL"]
     assert url.startswith("http://127.0.0.1:")
     assert json.loads(variables)["OPENCODE_CONFIG_CONTENT"] is None
@@ -106,37 +102,24 @@ def test_a_server_is_started_serves_the_client_and_ends_with_it(
     assert "SIGTERM" in (home / "data/server.log").read_text()
 
 
-def test_opencode_gets_its_own_setting_too(joined: dict[str, str], tmp_path: Path) -> None:
-    program = tmp_path / "bin/opencode"
-    program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{SHOW}\n")
-    program.chmod(0o755)
-    path = {"PATH": f"{program.parent}:{joined['PATH']}"}
-    result = mnemosyne("run", "opencode", "run", "hello", environ=joined | path)
-    variables = json.loads(result.stdout)
-    config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
-    assert config["provider"]["anthropic"]["options"]["baseURL"] == f"{variables['ANTHROPIC_BASE_URL']}/v1"
-
-
-def test_a_running_server_with_the_same_settings_is_joined(joined: dict[str, str]) -> None:
+def test_running_server_is_joined_and_survives_the_client(joined: dict[str, str]) -> None:
     url = f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}"
-    result = mnemosyne("run", *python(SHOW), environ=joined)
+    result = mnemosyne("run", *python(f"{SHOW}\nraise SystemExit(7)"), environ=joined)
     assert json.loads(result.stdout)["ANTHROPIC_BASE_URL"] == url
-    assert answers(url), "a server that was joined goes on"
+    assert result.returncode == 7, "the client's exit code"
+    assert answers(url)
 
 
-@pytest.mark.parametrize("other", [pytest.param("tenant", marks=pytest.mark.soak), "upstream"])
-def test_a_running_server_that_serves_something_else_is_not_joined(other: str, joined: dict[str, str]) -> None:
+def test_server_with_another_upstream_is_not_joined(joined: dict[str, str]) -> None:
     with provider() as elsewhere:
-        options = ("--tenant", "other") if other == "tenant" else ("--upstream", elsewhere.url)
-        result = mnemosyne("run", *options, *python(SHOW), environ=joined)
+        result = mnemosyne("run", "--upstream", elsewhere.url, *python(SHOW), environ=joined)
     url = json.loads(result.stdout)["ANTHROPIC_BASE_URL"]
     assert url not in (None, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
 
 
 @contextmanager
 def listener(*, listens: bool) -> Iterator[str]:
-    """The URL of a port where connections are refused, or accepted and never answered."""
+    """The URL of a port that refuses connections, or never answers."""
     with socket() as held:
         held.bind(("127.0.0.1", 0))
         if listens:
@@ -144,7 +127,7 @@ def listener(*, listens: bool) -> Iterator[str]:
         yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_a_client_is_not_started_where_its_upstream_refuses_connections(environ: dict[str, str]) -> None:
+def test_client_is_not_started_if_its_upstream_refuses_connections(environ: dict[str, str]) -> None:
     with listener(listens=False) as url:
         result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
     assert (result.returncode, result.stdout) == (1, "")
@@ -152,25 +135,30 @@ def test_a_client_is_not_started_where_its_upstream_refuses_connections(environ:
     assert "was not started: check the network and --upstream." in result.stderr
 
 
-def test_a_client_is_started_with_a_warning_where_its_upstream_is_silent(environ: dict[str, str]) -> None:
+def test_client_is_started_with_a_warning_if_its_upstream_is_silent(environ: dict[str, str]) -> None:
     with listener(listens=True) as url:
         result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
     assert (result.returncode, result.stdout) == (0, "started\n")
     assert result.stderr == (f"mnemosyne: {url} has not answered within 3 s. {sys.executable} is started anyway.\n")
 
 
-def test_a_client_is_not_started_where_no_provider_takes_its_requests(
+def write_client(folder: Path, name: str) -> str:
+    """The path of a client that prints ``here``."""
+    program = folder / name
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_client_is_not_started_without_a_provider_for_its_dialect(
     environ: dict[str, str], tmp_path: Path, upstream: Provider
 ) -> None:
-    """Nothing leaves this machine: the proxy on the way to the provider refuses connections."""
-    program = tmp_path / "codex"
-    program.write_text("#!/bin/sh\necho started\n")
-    program.chmod(0o755)
     settings = tmp_path / "settings.toml"
     settings.write_text(f'[upstreams.local]\nurl = "{upstream.url}"\ndialects = ["chat"]\n')
     environ |= {"MNEMOSYNE_UPSTREAM": "https://api.anthropic.com", "MNEMOSYNE_CONFIG": str(settings)}
     with listener(listens=False) as proxy:
-        result = mnemosyne("run", "--", str(program), environ=environ | {"HTTPS_PROXY": proxy, "https_proxy": proxy})
+        environ |= {"HTTPS_PROXY": proxy, "https_proxy": proxy}
+        result = mnemosyne("run", "--", write_client(tmp_path, "codex"), environ=environ)
     assert (result.returncode, result.stdout) == (1, "")
     assert "its requests (responses) would go to https://api.anthropic.com, which does not accept them" in result.stderr
     assert "--upstreams, such as openai=https://api.openai.com" in result.stderr
@@ -186,11 +174,12 @@ for _ in sys.stdin:
             break
         except OSError:
             pass
+raise SystemExit(5)
 """
 
 
 @on_linux
-def test_a_server_that_is_killed_under_its_client_is_started_again_at_the_same_address(environ: dict[str, str]) -> None:
+def test_killed_server_is_restarted_at_the_same_address(environ: dict[str, str]) -> None:
     with started("run", *python(ASK_ON_EACH_LINE), environ=environ) as process:
         assert process.stdin is not None
         for number in (1, 2):
@@ -199,10 +188,10 @@ def test_a_server_that_is_killed_under_its_client_is_started_again_at_the_same_a
             assert line(process.stdout) == "{}"
             if number == 1:
                 os.kill(server_of(process), signal.SIGKILL)
-                told = "the server ended while its client was running (SIGKILL) and is restarted in 0.5 s."
-                assert told in line(process.stderr)
+                warning = "the server ended while its client was running (SIGKILL) and is restarted in 0.5 s."
+                assert warning in line(process.stderr)
         process.stdin.close()
-        assert process.wait(DEADLINE) == 0
+        assert process.wait(DEADLINE) == 5
 
 
 def status(**database: object) -> FoundServer:
@@ -246,7 +235,7 @@ def status(**database: object) -> FoundServer:
         ),
     ],
 )
-def test_the_end_names_what_was_not_recorded_since_the_client_began(
+def test_summary_names_what_was_not_recorded_since_the_client_began(
     before: FoundServer | None, after: FoundServer | None, sentences: list[str]
 ) -> None:
     assert list_unrecorded(before, after) == sentences
@@ -261,7 +250,7 @@ def test_the_end_names_what_was_not_recorded_since_the_client_began(
         ("observe", 4, 0, None),
     ],
 )
-def test_the_end_counts_the_turns_that_were_to_be_managed_and_were_not(
+def test_summary_counts_turns_that_should_have_been_managed(
     mode: str, turns: int, managed: int, words: str | None
 ) -> None:
     session = UUID(int=7)
@@ -272,32 +261,31 @@ def test_the_end_counts_the_turns_that_were_to_be_managed_and_were_not(
 
 
 def mode_of(url: str, home: Path) -> str:
-    """What a server was told to do where nobody asks for anything else."""
+    """The mode of a server."""
     token = (home / "data/token").read_text().strip()
     asking = urllib.request.Request(f"{url}/-/status", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asking, timeout=DEADLINE) as reply:
         return str(json.load(reply)["settings"]["mode"])
 
 
-def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home: Path) -> None:
-    """Managing that is off, and what a server that runs already does otherwise; and nothing where all is well."""
-    nobody = ("--", sys.executable, "-c", "")
+def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, str], home: Path) -> None:
+    client = ("--", sys.executable, "-c", "")
     with serving("--manage-window", "160000", environ=environ) as url:
         port = url.rpartition(":")[2]
-        assert mnemosyne("run", "--port", port, "--manage-window", "160000", *nobody, environ=environ).stderr == ""
+        assert mnemosyne("run", "--port", port, "--manage-window", "160000", *client, environ=environ).stderr == ""
         asked = ("--port", port, "--manage", "--manage-window", "45000")
-        assert mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines() == [
-            f"mnemosyne: this conversation will not be managed: {nobody[1]} cannot request it, and the server on "
+        assert mnemosyne("run", *asked, *client, environ=environ).stderr.splitlines() == [
+            f"mnemosyne: this conversation will not be managed: {client[1]} cannot request it, and the server on "
             f"{url} was started with mode observe. Use --port 0 to start a managing server.",
             f"mnemosyne: the server on {url} ignores --manage-window: it was started with 160000. "
             "Use --port 0 to start another.",
         ]
         try:
             assert invoked("off", environ=environ).exit_code == 0
-            told = mnemosyne("run", *asked, *nobody, environ=environ).stderr.splitlines()
-            assert told[0].startswith("mnemosyne: managing is off since 20")
-            assert len(told) == 3
-            assert mnemosyne("run", "--port", port, *nobody, environ=environ).stderr == ""
+            lines = mnemosyne("run", *asked, *client, environ=environ).stderr.splitlines()
+            assert lines[0].startswith("mnemosyne: managing is off since 20")
+            assert len(lines) == 3
+            assert mnemosyne("run", "--port", port, *client, environ=environ).stderr == ""
             checked = invoked("doctor", environ=environ).stdout
             assert "database: managing is off since 20" in checked
             with started("serve", "--manage", environ=environ) as server:
@@ -310,21 +298,26 @@ def test_what_is_asked_for_and_will_not_be_is_said(environ: dict[str, str], home
             assert invoked("off", "--undo", environ=environ).exit_code == 0
 
 
-def test_another_database_than_the_joined_servers_is_said_without_its_password(environ: dict[str, str]) -> None:
-    with serving(environ=environ) as url:
-        for dsn, shown in (
-            ("postgresql://me:hush-hush@127.0.0.1:1/db", "postgresql://me:***@127.0.0.1:1/db"),
-            ("host=127.0.0.1 port=1 password=hush-hush", "host=127.0.0.1 port=1 password=***"),
-        ):
-            asked = ("--port", url.rpartition(":")[2], "--dsn", dsn, "--", sys.executable, "-c", "")
-            told = mnemosyne("run", *asked, environ=environ).stderr
-            keeps = f"mnemosyne: the server on {url} ignores --dsn: it was started with embedded. Use --port 0"
-            assert told.startswith(keeps)
-            assert "hush" not in told
-            assert list_settings(load({"dsn": dsn}, {}))["dsn"] == shown
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://me:hush-hush@127.0.0.1:1/db", "postgresql://me:***@127.0.0.1:1/db"),
+        ("host=127.0.0.1 port=1 password=hush-hush", "host=127.0.0.1 port=1 password=***"),
+    ],
+)
+def test_other_database_than_the_joined_server_s_is_reported_without_its_password(
+    dsn: str, shown: str, joined: dict[str, str]
+) -> None:
+    errors = mnemosyne("run", "--dsn", dsn, *python(""), environ=joined).stderr
+    url = f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}"
+    assert errors.startswith(
+        f"mnemosyne: the server on {url} ignores --dsn: it was started with embedded. Use --port 0"
+    )
+    assert "hush" not in errors
+    assert list_settings(load({"dsn": dsn}, {}))["dsn"] == shown
 
 
-def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> None:
+def test_unrecorded_requests_are_named(environ: dict[str, str]) -> None:
     with serving(environ=environ) as url:
         for path in (
             "/v1/completions?a=b",
@@ -333,12 +326,12 @@ def test_requests_that_are_not_recorded_are_named(environ: dict[str, str]) -> No
             "/v1/messages/count_tokens",
         ):
             asking = urllib.request.Request(f"{url}{path}", b"{}", {"content-type": "application/json"})
-            with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider there knows no POST
+            with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider has no POST
                 urllib.request.urlopen(asking, timeout=DEADLINE)
         environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
-        told = "2 requests to /v1/completions were forwarded but not recorded."
-        assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == told
-        assert f"port: {told}" in invoked("doctor", environ=environ).stdout
+        sentence = "2 requests to /v1/completions were forwarded but not recorded."
+        assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == sentence
+        assert f"port: {sentence}" in invoked("doctor", environ=environ).stdout
 
 
 TURN = """
@@ -354,34 +347,31 @@ print(json.load(r.urlopen(asked))["usage"]["input_tokens"])
 RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Where?"}}
 
 
-def test_what_was_recorded_and_what_the_figures_of_a_client_lack_is_said_when_it_ends(home: Path) -> None:
-    """And nothing is said to lack for a client that could be told all."""
+def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(home: Path) -> None:
     with standin_in_a_thread() as standin:
         given = {"input_tokens": 1_000, "output_tokens": 1}
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
         standin.script = from_data({"rules": [{"replies": replies}]})
         environ = environ_for(home, MNEMOSYNE_UPSTREAM=standin.url, **PATIENT)
-        lacking = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
-        for agent, given_to_it, said in (
-            ("opencode/1.18.33", "1000", [f"mnemosyne: the client's cost display is {lacking}"]),
+        hidden = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
+        for agent, shown, sentences in (
+            ("opencode/1.18.33", "1000", [f"mnemosyne: the client's cost display is {hidden}"]),
             ("claude-cli/2.1.329", "3000", []),
         ):
             result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
             *before, recorded = result.stderr.splitlines()
-            assert (result.stdout.strip(), before) == (given_to_it, said)
+            assert (result.stdout.strip(), before) == (shown, sentences)
             price = r"\$0\.01\d\d"
-            told = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged: mnemosyne open [0-9a-f]{{8}}"
-            assert re.fullmatch(told, recorded)
+            summary = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged: mnemosyne open [0-9a-f]{{8}}"
+            assert re.fullmatch(summary, recorded)
         with serving(environ=environ) as url:
-            for _ in range(2):
-                asked = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
-                told, recorded = mnemosyne(*asked, environ=environ).stderr.splitlines()
-                assert told == f"mnemosyne: the cost displays of this server's clients are {lacking}"
-                assert "recorded 1 turn" in recorded
+            command = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
+            sentence, recorded = mnemosyne(*command, environ=environ).stderr.splitlines()
+            assert sentence == f"mnemosyne: the cost displays of this server's clients are {hidden}"
+            assert "recorded 1 turn" in recorded
 
 
-def test_the_end_of_a_client_waits_for_a_database_that_is_slower_than_its_turn(tmp_path: Path, dsn: str) -> None:
-    """It said nothing of what was recorded, as if there were nothing."""
+def test_summary_waits_for_a_slow_database(tmp_path: Path, dsn: str) -> None:
     with standin_in_a_thread() as standin:
         standin.script = from_data({"rules": [{"replies": [{"text": "There.", "usage": {"input_tokens": 9}}]}]})
         environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=standin.url, MNEMOSYNE_DSN=dsn)
@@ -394,10 +384,10 @@ def test_the_end_of_a_client_waits_for_a_database_that_is_slower_than_its_turn(t
                 assert "recorded 1 turn" in process.communicate(timeout=DEADLINE)[1]
 
 
-def test_a_directory_full_of_traps_is_not_imported_from_nor_a_stranger_on_the_port_joined_and_options_reach_the_server(
+def test_neither_modules_of_the_folder_nor_a_stranger_on_the_port_are_trusted(
     environ: dict[str, str], upstream: Provider, tmp_path: Path
 ) -> None:
-    """The agent works in directories that nobody vouches for; the server that is started for it starts there."""
+    """The server starts in the folder of the agent, which may contain anything."""
     del environ["MNEMOSYNE_UPSTREAM"]
     (tmp_path / "work").mkdir()
     for name in ("click", "trio", "quart", "mnemosyne"):
@@ -417,43 +407,22 @@ def test_a_directory_full_of_traps_is_not_imported_from_nor_a_stranger_on_the_po
 
 @pytest.fixture(scope="module")
 def joined(home: Path, upstream: Provider) -> Iterator[dict[str, str]]:
-    """An environment in which a server runs already, so that a test of signals waits for none."""
+    """An environment with a running server."""
     environ = environ_for(home, MNEMOSYNE_UPSTREAM=upstream.url)
     with serving(environ=environ) as url:
         yield environ | {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
 
 
-@pytest.mark.parametrize("code", [0, 7])
-def test_the_exit_code_is_the_client_s(code: int, joined: dict[str, str]) -> None:
-    assert mnemosyne("run", *python(f"raise SystemExit({code})"), environ=joined).returncode == code
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGKILL,
-        signal.SIGINT,
-        *(pytest.param(each, marks=pytest.mark.soak) for each in (signal.SIGTERM, signal.SIGSEGV)),
-    ],
-)
-def test_a_client_that_a_signal_ends_ends_us_by_the_same_signal(number: int, joined: dict[str, str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_signal_that_ends_the_client_ends_the_command(number: int, joined: dict[str, str]) -> None:
     code = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
     result = mnemosyne("run", *python(code), environ=joined)
-    assert result.returncode == -number
-    assert result.stderr == ""
+    assert (result.returncode, result.stderr) == (-number, "")
 
 
-def test_input_and_arguments_reach_the_client_untouched(joined: dict[str, str]) -> None:
-    arguments = [
-        "-c",
-        "import sys; print(sys.argv[1:], sys.stdin.read())",
-        "--port",
-        "3",
-        "-h",
-        "--",
-        "--config",
-        "x y",
-    ]
+def test_input_and_arguments_reach_the_client_unchanged(joined: dict[str, str]) -> None:
+    show = "import sys; print(sys.argv[1:], sys.stdin.read())"
+    arguments = ["-c", show, "--port", "3", "-h", "--", "--config", "x y"]
     with started("run", sys.executable, *arguments, environ=joined) as process:
         output, errors = process.communicate("hello", timeout=DEADLINE)
     assert output == "['--port', '3', '-h', '--', '--config', 'x y'] hello\n"
@@ -462,20 +431,20 @@ def test_input_and_arguments_reach_the_client_untouched(joined: dict[str, str]) 
 
 TRAP = """
 import os, signal
-def hear(number, frame):
+def report(number, frame):
     os.write(1, f"got {signal.Signals(number).name}\\n".encode())
     if number == signal.SIGUSR1:
         os._exit(3)
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
-    signal.signal(number, hear)
+    signal.signal(number, report)
 print("ready", flush=True)
 while True:
     signal.pause()
 """
 
 
-def test_each_signal_sent_to_us_reaches_the_client(joined: dict[str, str]) -> None:
-    """Also SIGINT, where no terminal could have sent it to both of us."""
+def test_signals_are_passed_to_the_client(joined: dict[str, str]) -> None:
+    """Also SIGINT, unless a terminal sent it to both."""
     with started("run", *python(TRAP), environ=joined) as process:
         assert line(process.stdout) == "ready"
         for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1"):
@@ -484,8 +453,8 @@ def test_each_signal_sent_to_us_reaches_the_client(joined: dict[str, str]) -> No
         assert process.wait(DEADLINE) == 3
 
 
-def test_a_key_that_interrupts_reaches_the_client_once(joined: dict[str, str]) -> None:
-    """At a terminal, Ctrl-C goes to the whole foreground group: passing it on would make two of one."""
+def test_ctrl_c_reaches_the_client_once(joined: dict[str, str]) -> None:
+    """A terminal sends it to the whole foreground group, so the command must not pass it on."""
     count = """
 import os, signal, sys
 interrupts, delivery = os.pipe()
@@ -524,7 +493,7 @@ except BlockingIOError:
             assert seen.count(b"interrupted") == 1
             assert process.wait(DEADLINE) == 0
         finally:
-            process.kill()  # or nobody would ever press a key again, and the test would wait
+            process.kill()
 
 
 def _read_until(screen: IO[bytes], wanted: bytes) -> bytes:
@@ -536,8 +505,8 @@ def _read_until(screen: IO[bytes], wanted: bytes) -> bytes:
     return seen
 
 
-def test_a_client_that_stops_stops_us_and_goes_on_with_us(joined: dict[str, str]) -> None:
-    """What an agent does when Ctrl-Z is pressed; the shell must see its job stopped, and `fg` must wake both."""
+def test_stopped_client_stops_the_command_and_continues_with_it(joined: dict[str, str]) -> None:
+    """As with Ctrl-Z: the shell must see its job stopped, and `fg` must wake both."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('awake', flush=True)"
     with started("run", *python(stop), environ=joined) as process:
         signal.alarm(DEADLINE)
@@ -549,8 +518,8 @@ def test_a_client_that_stops_stops_us_and_goes_on_with_us(joined: dict[str, str]
         assert process.wait(DEADLINE) == 0
 
 
-def test_signals_that_are_ignored_stay_ignored_in_the_client(joined: dict[str, str]) -> None:
-    """As under nohup. And those that Python ignores for itself do not."""
+def test_ignored_signals_stay_ignored_in_the_client(joined: dict[str, str]) -> None:
+    """As under nohup; but not those that only Python ignores."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         result = mnemosyne("run", "--", "sh", "-c", "kill -HUP $$; kill -PIPE $$; echo survived", environ=joined)
@@ -563,19 +532,7 @@ def test_signals_that_are_ignored_stay_ignored_in_the_client(joined: dict[str, s
 
 
 @on_linux
-def test_a_server_that_dies_is_reported_and_the_client_goes_on(environ: dict[str, str]) -> None:
-    with started(
-        "run", *python("print('ready', flush=True); input(); raise SystemExit(5)"), environ=environ
-    ) as process:
-        assert line(process.stdout) == "ready"
-        os.kill(server_of(process), signal.SIGKILL)
-        assert "the server ended while its client was running (SIGKILL)" in line(process.stderr)
-        process.communicate("\n", timeout=DEADLINE)
-        assert process.returncode == 5
-
-
-@on_linux
-def test_a_server_does_not_outlive_us_however_we_end(environ: dict[str, str]) -> None:
+def test_server_does_not_outlive_a_killed_command(environ: dict[str, str]) -> None:
     with started("run", *python("print('ready', flush=True); input()"), environ=environ) as process:
         assert line(process.stdout) == "ready"
         server = server_of(process)
@@ -583,7 +540,7 @@ def test_a_server_does_not_outlive_us_however_we_end(environ: dict[str, str]) ->
         assert ended(server)
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_server_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     (tmp_path / "data/token").mkdir(parents=True)
     result = mnemosyne("run", *python("print('never')"), environ=environ)
@@ -593,52 +550,31 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     assert result.returncode == 1
 
 
-def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_is_126(
+def test_missing_command_exits_with_127_and_an_unexecutable_one_with_126(
     joined: dict[str, str], tmp_path: Path
 ) -> None:
-    result = mnemosyne("run", "--", "no-such-agent", environ=environ_for(tmp_path))
-    assert result.returncode == 127
+    result = invoked("run", "--", "no-such-agent", environ=environ_for(tmp_path))
+    assert result.exit_code == 127
     assert "There is no command 'no-such-agent' on your PATH. Install it" in result.stderr
-    assert not (tmp_path / "data").exists(), "no server was started for nothing"
+    assert not (tmp_path / "data").exists(), "no server was started"
     assert mnemosyne("run", "/no/such/agent", environ=joined).returncode == 127
     plain = tmp_path / "plain"
     plain.touch()
-    result = mnemosyne("run", str(plain), environ=joined)
-    assert result.returncode == 126
-    assert result.stderr == f"Error: {plain} cannot be run: Permission denied.\n"
+    failed = mnemosyne("run", str(plain), environ=joined)
+    assert (failed.returncode, failed.stderr) == (126, f"Error: {plain} cannot be run: Permission denied.\n")
 
 
-def test_a_base_url_of_the_user_s_own_is_replaced_and_that_is_said(joined: dict[str, str], upstream: Provider) -> None:
-    other = joined | {"ANTHROPIC_BASE_URL": "https://gateway.example"}
-    result = mnemosyne("run", *python(SHOW), environ=other)
-    assert result.stderr.startswith("mnemosyne: ANTHROPIC_BASE_URL is replaced for this client; --upstream sets")
-    assert len(result.stderr.splitlines()) == 1
+def test_variables_that_would_bypass_the_proxy_are_reported(
+    joined: dict[str, str], upstream: Provider, tmp_path: Path
+) -> None:
+    others = {"ANTHROPIC_BASE_URL": "https://gateway.example", "CLAUDE_CODE_USE_VERTEX": "1"}
+    result = mnemosyne("run", write_client(tmp_path, "claude"), environ=joined | others)
+    assert result.stdout == "here\n"
+    replaced, obstacle = result.stderr.splitlines()
+    assert replaced.startswith("mnemosyne: ANTHROPIC_BASE_URL is replaced for this client; --upstream sets")
+    assert obstacle.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")
     for known in (upstream.url, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}/"):
         assert mnemosyne("run", *python(""), environ=joined | {"ANTHROPIC_BASE_URL": known}).stderr == ""
-
-
-def test_what_would_lead_the_client_past_us_is_said(joined: dict[str, str], tmp_path: Path) -> None:
-    program = tmp_path / "claude"
-    program.write_text("#!/bin/sh\necho here\n")
-    program.chmod(0o755)
-    result = mnemosyne("run", str(program), environ=joined | {"CLAUDE_CODE_USE_VERTEX": "1"})
-    assert result.stdout == "here\n"
-    assert result.stderr.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")
-
-
-def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_started(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    program = tmp_path / "claude"
-    program.write_text("#!/bin/sh\necho here\n")
-    program.chmod(0o755)
-    for option, code, sentence in (
-        ("--record-worktree", 1, "in no working tree of git"),
-        ("--with-files", 2, "--with-files needs --fork"),
-    ):
-        done = mnemosyne("run", option, "--", str(program), environ=environ, cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (code, "")
-        assert sentence in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -648,11 +584,20 @@ def test_files_that_cannot_be_kept_or_brought_back_are_said_before_anything_is_s
         (("--fork", "319a@th ree"), 2, "is neither a turn number"),
         (("--off",), 2, "--off works with Claude Code and opencode"),
         (("--off", "--manage"), 2, "mutually exclusive"),
+        (("--with-files",), 2, "--with-files needs --fork"),
+        (("--record-worktree",), 1, "in no working tree of git"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_anything_is_started(
-    environ: dict[str, str], options: tuple[str, ...], code: int, sentence: str
+def test_impossible_option_is_refused_before_anything_is_started(
+    options: tuple[str, ...],
+    code: int,
+    sentence: str,
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = invoked("run", *options, "--", "true", environ=environ)
+    monkeypatch.chdir(tmp_path)
+    client = write_client(tmp_path, "claude") if "--record-worktree" in options else "true"
+    done = invoked("run", *options, "--", client, environ=environ)
     assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in " ".join(done.stderr.split())

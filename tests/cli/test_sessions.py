@@ -1,41 +1,35 @@
-"""`mnemosyne sessions` lists what people look for: the last active first, by what their user typed."""
-
-import json
+"""``mnemosyne sessions`` lists the last active sessions first, with their titles and costs."""
 
 import pytest
 
 from mnemosyne.cli.sessions import age_text
-from tests.cli.running import run
-
-
-def test_a_session_is_listed_by_its_title_with_what_it_cost(conversation: str) -> None:
-    row = run("sessions").stdout.splitlines()[1]
-    assert row.startswith(conversation[:8])
-    assert "Mend the parser" in row
-    (told,) = json.loads(run("sessions", "--json").stdout)
-    assert told["title"].startswith("Mend the parser")
-    assert told["mode"] == "observe"
-    assert told["id"] == conversation
-
-
-def test_a_limit_says_how_many_more_there_are(read_files: str) -> None:
-    listed = run("sessions", "--limit", "1")
-    assert len(listed.stdout.splitlines()) == 2
-    assert "1 session more; --limit 2 lists all." in listed.stderr
-    assert len(json.loads(run("sessions", "--json").stdout)) == 2
-    assert len(json.loads(run("sessions", "--json", "--limit", "1").stdout)) == 1
+from tests.cli.running import run, run_json
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_the_list_fits_a_terminal(conversation: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_is_listed_by_its_title_in_the_width_of_the_terminal(
+    width: int, conversation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mnemosyne.cli.printing.terminal_width", lambda: width)
     lines = run("sessions").stdout.splitlines()
     assert max(map(len, lines)) <= width
     assert lines[1].startswith(conversation[:8])
+    assert "Mend the" in lines[1]
+    (row,) = run_json("sessions")
+    assert row["title"].startswith("Mend the parser")
+    assert (row["id"], row["mode"]) == (conversation, "observe")
+
+
+@pytest.mark.usefixtures("read_files")
+def test_limit_reports_the_number_of_omitted_sessions() -> None:
+    listed = run("sessions", "--limit", "1")
+    assert len(listed.stdout.splitlines()) == 2
+    assert "1 session more; --limit 2 lists all." in listed.stderr
+    assert [len(run_json("sessions", *options)) for options in ([], ["--limit", "1"])] == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-5, "now"), (59, "now"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d")]
 )
-def test_how_long_ago(seconds: int, text: str) -> None:
+def test_age_is_shown_in_its_largest_unit(seconds: int, text: str) -> None:
     assert age_text(seconds * 1_000_000) == text

@@ -1,4 +1,4 @@
-"""The file of settings: made once, changed one value at a time, and everything else in it stays."""
+"""``mnemosyne config`` creates the settings file, and changes one value without changing anything else."""
 
 import tomllib
 from pathlib import Path
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.cli import main
-from mnemosyne.cli.settings_file import set_value, write_template
+from mnemosyne.cli.settings_file import set_price, set_value, write_template
 from mnemosyne.config import SETTINGS, load
+from mnemosyne.domain.cost.catalogue import read_tables
 from mnemosyne.errors import BadConfiguration
 
 FILE = Path("/there/config.toml")
@@ -20,7 +21,7 @@ def config(*arguments: str, **variables: str) -> Result:
     return CliRunner().invoke(main, ["config", *arguments], env=variables, catch_exceptions=False)
 
 
-def test_a_new_file_names_every_setting_and_changes_none(tmp_path: Path) -> None:
+def test_new_file_lists_every_setting_and_changes_none(tmp_path: Path) -> None:
     result = config("init", "--data-dir", str(tmp_path / "new"))
     assert result.exit_code == 0, result.output
     file = tmp_path / "new/config.toml"
@@ -33,30 +34,27 @@ def test_a_new_file_names_every_setting_and_changes_none(tmp_path: Path) -> None
     assert load(options, {}) == load(options, {}, config_file=Path("/dev/null"))
 
 
-def test_each_default_in_it_holds_once_its_comment_sign_is_removed() -> None:
+def test_each_line_of_the_new_file_sets_the_default_once_uncommented() -> None:
     lines = [line for line in write_template().splitlines() if line.startswith("# ") and " = " in line]
-    named = [line.removeprefix("# ") for line in lines if line.split()[1] in {each.name for each in SETTINGS}]
-    told = tomllib.loads("\n".join(line for line in named if not line.endswith("…")))
-    defaults = {each.name: each.default for each in SETTINGS if each.default not in (None, ())}
-    assert told == defaults
+    named = [line.removeprefix("# ") for line in lines if line.split()[1] in {setting.name for setting in SETTINGS}]
+    values = tomllib.loads("\n".join(line for line in named if not line.endswith("…")))
+    defaults = {setting.name: setting.default for setting in SETTINGS if setting.default not in (None, ())}
+    assert values == defaults
 
 
-def test_a_file_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+def test_existing_or_unwritable_file_is_not_changed(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text("port = 1\n")
-    result = config("init", "--config", str(file))
-    assert (result.exit_code, result.output) == (1, f"Error: {file} already exists; nothing was changed.\n")
-    assert file.read_text() == "port = 1\n"
-
-
-def test_a_file_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
-    file = tmp_path / "no/config.toml"
-    for command in (["init"], ["set", "port", "1"]):
-        result = config(*command, "--config", str(file))
-        assert (result.exit_code, result.output) == (
-            1,
-            f"Error: {file} cannot be written: No such file or directory.\n",
-        )
+    file.write_text("port = \n")
+    for command, path, problem in (
+        (["init"], file, "already exists; nothing was changed.\n"),
+        (["init"], tmp_path / "no/config.toml", "cannot be written: No such file or directory.\n"),
+        (["set", "port", "1"], tmp_path / "no/config.toml", "cannot be written: No such file or directory.\n"),
+        (["set", "port", "1"], file, "is not TOML"),
+    ):
+        result = config(*command, "--config", str(path))
+        assert result.exit_code == 1
+        assert f"{path} {problem}" in result.output
+    assert file.read_text() == "port = \n"
 
 
 KEPT = """\
@@ -86,21 +84,17 @@ allowed_hosts = [  # by name
         ("mode", "manage", "# tail", '# tail\nmode = "manage"'),
     ],
 )
-def test_a_value_is_changed_and_comments_and_all_else_stay(key: str, value: object, line: str, instead: str) -> None:
+def test_value_is_changed_and_comments_stay(key: str, value: object, line: str, instead: str) -> None:
     assert set_value(KEPT, FILE, key, value) == KEPT.replace(line, instead)
 
 
-def test_a_character_that_ends_a_line_elsewhere_ends_none_here() -> None:
-    text = '# one\u2028two\x85three\ntenant = "a\u2028b"\n'
+def test_new_value_follows_its_commented_default_or_ends_the_file() -> None:
+    assert "# port = 8787\nport = 8800\n" in set_value(write_template(), FILE, "port", 8800)
+    text = '# one\u2028two\x85three\ntenant = "a\u2028b"\n'  # line separators, but not of TOML
     assert set_value(text, FILE, "port", 1) == f"{text}port = 1\n"
 
 
-def test_a_value_that_is_set_first_stands_behind_its_default() -> None:
-    text = set_value(write_template(), FILE, "port", 8800)
-    assert "# port = 8787\nport = 8800\n" in text
-
-
-def test_tables_at_the_end_stay_tables_and_what_stands_in_one_is_not_guessed_at() -> None:
+def test_value_is_added_before_tables_and_tables_are_not_edited() -> None:
     text = '[upstreams]\nlocal = "http://127.0.0.1:11434"\n'
     assert set_value(text, FILE, "port", 1) == f"port = 1\n{text}"
     with pytest.raises(BadConfiguration, match="edit the file"):
@@ -108,26 +102,24 @@ def test_tables_at_the_end_stay_tables_and_what_stands_in_one_is_not_guessed_at(
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
-def test_any_text_comes_back_as_it_was_set(value: str) -> None:
+def test_any_text_is_read_back_unchanged(value: str) -> None:
     assert tomllib.loads(set_value("port = 1\n", FILE, "tenant", value)) == {"port": 1, "tenant": value}
 
 
-def test_a_value_is_judged_as_when_settings_are_loaded_and_nothing_is_written(tmp_path: Path) -> None:
+def test_invalid_value_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("port = 1\n")
-    for arguments, code, why in (
+    for arguments, code, problem in (
         (("port", "many"), 2, "Error: port = 'many': a whole number is needed.\n"),
         (("prot", "1"), 2, "Error: There is no setting 'prot'; `mnemosyne config` lists all.\n"),
         (("host", "0.0.0.0"), 1, "Error: host = '0.0.0.0' can be reached from other machines"),
     ):
         result = config("set", *arguments, "--config", str(file))
-        assert (result.exit_code, result.output[: len(why)]) == (code, why)
+        assert (result.exit_code, result.output[: len(problem)]) == (code, problem)
         assert file.read_text() == "port = 1\n"
 
 
-def test_a_removed_setting_cannot_be_set_and_a_file_that_names_it_is_warned_of_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_removed_setting_cannot_be_set_and_gets_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mnemosyne.config.REMOVED_SETTINGS", {"goal_size": None})
     refused = config("set", "goal-size", "3", "--data-dir", str(tmp_path))
     assert (refused.exit_code, refused.output) == (
@@ -145,7 +137,7 @@ def test_a_removed_setting_cannot_be_set_and_a_file_that_names_it_is_warned_of_o
     assert tomllib.loads(file.read_text()) == {"goal_size": 3, "port": 1}
 
 
-def test_what_was_set_is_in_force_and_the_file_stays_as_private_as_it_was(tmp_path: Path) -> None:
+def test_set_value_is_effective_and_the_permissions_of_the_file_stay(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     result = config("set", "log-level", "debug", "--data-dir", str(tmp_path))
     assert result.output == f"log_level = debug was written to {file}; it applies to servers started from now on.\n"
@@ -157,7 +149,7 @@ def test_what_was_set_is_in_force_and_the_file_stays_as_private_as_it_was(tmp_pa
     assert (found.log_level, found.upstreams[0].name) == ("debug", "local")
 
 
-def test_a_password_is_not_shown_and_a_stronger_value_is_said(tmp_path: Path) -> None:
+def test_password_is_masked_and_an_overriding_source_is_reported(tmp_path: Path) -> None:
     result = config(
         "set",
         "dsn",
@@ -171,17 +163,52 @@ def test_a_password_is_not_shown_and_a_stronger_value_is_said(tmp_path: Path) ->
     assert load({"data_dir": str(tmp_path)}, {}).dsn == "postgresql://me:s3cret@host/db"
 
 
-def test_a_relative_path_starts_from_where_it_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_starts_at_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert config("set", "log_file", "my.log", "--data-dir", str(tmp_path)).exit_code == 0
     assert load({"data_dir": str(tmp_path)}, {}).log_file == tmp_path / "here/my.log"
 
 
-def test_a_file_that_is_not_toml_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "config.toml"
-    file.write_text("port = \n")
-    result = config("set", "port", "1", "--config", str(file))
-    assert result.exit_code == 1
-    assert "is not TOML" in result.output
-    assert file.read_text() == "port = \n"
+# The models file
+
+MODELS = Path("models.toml")
+
+
+def priced(text: str, model: str = "gpt-6.2-astra", given: str = "10") -> str:
+    return set_price(text, MODELS, model, given=given, output="50", read="1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# mine\n[models]\nqwen = { cache_minimum = 1 }\n",
+        "[prices] # dollars\nqwen = { input = 1, output = 2, read = 0 }\n\n[models]\nqwen = { cache_minimum = 1 }\n",
+    ],
+)
+def test_price_is_added_or_changed_and_the_rest_of_the_file_stays(text: str) -> None:
+    once = priced(text)
+    before = read_tables(text, "x")
+    prices = read_tables(once, "x")["prices"]
+    assert {key: str(value) for key, value in prices["gpt-6.2-astra"].items()} == {
+        "input": "10",
+        "output": "50",
+        "read": "1",
+    }
+    assert {**read_tables(once, "x"), "prices": before.get("prices")} == {**before, "prices": before.get("prices")}
+    assert set(text.splitlines()) <= set(once.splitlines())
+    twice = priced(once, given="7.5")
+    assert str(read_tables(twice, "x")["prices"]["gpt-6.2-astra"]["input"]) == "7.5"
+    assert len(twice.splitlines()) == len(once.splitlines())
+
+
+@pytest.mark.parametrize("given", ["much", "-1", "0", "1 }\n[models", ""])
+def test_invalid_price_is_refused(given: str) -> None:
+    with pytest.raises(BadConfiguration):
+        priced("", given=given)
+
+
+def test_file_that_cannot_be_changed_line_by_line_is_refused() -> None:
+    with pytest.raises(BadConfiguration, match="edit the file"):
+        priced("prices.qwen = { input = 1, output = 2, read = 0 }\n")

@@ -1,12 +1,10 @@
-"""`mnemosyne sql` prints what a query finds, as a table or as JSON; `sql-reader` is for a server of one's own."""
+"""`mnemosyne sql` prints the result of a query as a table or as JSON; `sql-reader` needs a server of one's own."""
 
 import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from mnemosyne.cli import main
 from tests.cli.running import run, words
 
 VALUES = (
@@ -16,17 +14,19 @@ VALUES = (
 )
 
 
-def test_a_table_shows_each_value_in_one_line_and_commands_no_terminal(golden: str) -> None:
+@pytest.mark.usefixtures("golden")
+def test_table_shows_every_value_in_one_line_without_control_characters() -> None:
     done = run("sql", VALUES)
     head, line = done.stdout.splitlines()
     assert head.split() == ["n", "d", "text", "is", "none", "list", "nan", "span", "at"]
     assert line.split("  ")[:2] == ["1", "2.50"]
     assert "a \N{REPLACEMENT CHARACTER}b" in line
-    assert all(each in line for each in ('["', "yes", "2026-11-23 12:00:00", "1 day"))
+    assert all(text in line for text in ('["', "yes", "2026-11-23 12:00:00", "1 day"))
     assert done.stderr == "1 row\n"
 
 
-def test_json_holds_what_json_can(golden: str) -> None:
+@pytest.mark.usefixtures("golden")
+def test_json_has_a_value_of_every_type() -> None:
     (row,) = json.loads(run("sql", VALUES, "--json").stdout)
     assert len(row.pop("list")[0]) == 36
     assert row == {
@@ -36,23 +36,21 @@ def test_json_holds_what_json_can(golden: str) -> None:
     assert "have the same name" in run("sql", "select 1 as a, 2 as a", "--json", code=2).stderr
 
 
-def test_read_models_are_brought_up_to_date_first(golden: str) -> None:
+@pytest.mark.usefixtures("golden")
+def test_statement_sees_current_read_models_and_may_come_from_stdin() -> None:
     assert words(run("sql", "select count(*) as turns from turns").stdout) == [["turns"], ["14"]]
+    assert words(run("sql", "-", stdin=b"select 7 as seven\n").stdout) == [["seven"], ["7"]]
 
 
-def test_a_statement_comes_from_stdin_too(golden: str) -> None:
-    done = CliRunner().invoke(main, ["sql", "-"], input="select 7 as seven\n")
-    assert words(done.stdout) == [["seven"], ["7"]]
-    assert "QUERY is empty" in run("sql", " ", code=2).stderr
-
-
-def test_what_the_database_refuses_is_said_in_its_words_with_the_exit_code_of_a_bad_command(golden: str) -> None:
+@pytest.mark.usefixtures("golden")
+def test_refused_statement_is_reported_in_the_words_of_the_database() -> None:
     assert run("sql", "select nope", code=2).stderr == (
         'Error: The database refuses the query: column "nope" does not exist.\n'
     )
     assert "took too long" in run("sql", "select pg_sleep(9)", "--seconds", "0.1", code=2).stderr
+    assert "QUERY is empty" in run("sql", " ", code=2).stderr
 
 
-def test_the_embedded_database_has_no_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_database_has_no_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mnemosyne.cli.reading.has_log", lambda config: True)
     assert "Only its owner can connect" in run("sql-reader", "ada", "--data-dir", str(tmp_path), code=1).stderr

@@ -1,4 +1,4 @@
-"""A model that is not in the table is named wherever its numbers could be taken for known ones."""
+"""A model without a known price is named wherever its numbers are shown."""
 
 from collections.abc import Iterator
 
@@ -8,18 +8,19 @@ from click.testing import CliRunner
 
 from mnemosyne.cli import main
 from mnemosyne.domain.cost.catalogue import in_force, use
+from tests.cli.running import run
 from tests.tables import other_tables
 
 
 @pytest.fixture(autouse=True)
-def nothing_known() -> Iterator[None]:
+def no_known_models() -> Iterator[None]:
     with other_tables({}):
         use(attrs.evolve(in_force(), prices={}, models={}))
         yield
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "sentence"),
     [
         ("sessions", "No price is known for claude-opus-5-5"),
         ("usage", "No price is known for claude-opus-5-5"),
@@ -27,7 +28,7 @@ def nothing_known() -> Iterator[None]:
         ("doctor", "no price is known for another-model, claude-opus-5-5"),
     ],
 )
-def test_an_unknown_model_is_named(command: str, said: str, conversation: str) -> None:
-    CliRunner().invoke(main, ["usage"], catch_exceptions=False)  # which brings the read model up to date
-    result = CliRunner().invoke(main, command.replace("SESSION", conversation).split(), catch_exceptions=False)
-    assert said in " ".join(result.output.split())
+def test_unknown_model_is_named(command: str, sentence: str, conversation: str) -> None:
+    run("usage")  # updates the read model
+    done = CliRunner().invoke(main, command.replace("SESSION", conversation).split(), catch_exceptions=False)
+    assert sentence in " ".join(done.output.split())

@@ -1,10 +1,7 @@
-"""A session of which an event's row is not what was written harms itself alone, and is well again once it is restored
-or forgotten.
-"""
+"""A damaged event or content affects only its own session, until it is restored or the session is forgotten."""
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -16,13 +13,12 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query
 from tests.cli.running import run
+from tests.fixtures import UseLog
 from tests.golden.sessions import LOGS, append_all, appends, stored
 from tests.projections.support import POSTGRES, open_world
 
-pytestmark = pytest.mark.release
-
 LOG = LOGS / "observed"
-"""Each session is a copy of the one in it."""
+"""Its only session is copied."""
 
 SOUND = "sound"
 
@@ -37,12 +33,12 @@ DAMAGES: dict[str, tuple[int, Callable[[bytes], Row]]] = {
     "a NUL": (2, lambda _: ("session.branch_opened.v1", b'{"data":{"at":1,"branch":"m\\u0000"},"correlation":"c"')),
     "another shape": (3, lambda _: ("session.turn_began.v2", b'{"data":[],"correlation":"c","causation":null}')),
 }
-"""Of each session the version of an event, and what becomes of its row."""
+"""For each session: the version of an event, and the change of its row."""
 
 
 @pytest.fixture
-def logs(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, UUID]:
-    """A database with some sessions, by what is to become of them."""
+def logs(dsn: str, use_log: UseLog) -> dict[str, UUID]:
+    """A database with a session for each kind of damage."""
 
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
@@ -52,12 +48,7 @@ def logs(dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str,
     taken = [each for each in appends(LOG) if each.stream == stored(LOG)[0].stream]
     found = {name: UUID(int=number << 96) for number, name in enumerate((SOUND, *DAMAGES), 1)}
     trio.run(fill)
-    for name, value in {
-        "DSN": dsn,
-        "DATA_DIR": str(tmp_path),
-        "TENANT": stored(LOG)[0].state["data"]["tenant"],
-    }.items():
-        monkeypatch.setenv(f"MNEMOSYNE_{name}", value)
+    use_log(dsn, stored(LOG)[0].state["data"]["tenant"])
     return found
 
 
@@ -83,7 +74,7 @@ def _read(dsn: str, stream: UUID, version: int) -> Row:
 
 
 def _damage(dsn: str, logs: dict[str, UUID]) -> dict[str, Row]:
-    """Damage them; their rows as they were."""
+    """Damage the sessions; returns the original rows."""
     before = {name: _read(dsn, logs[name], version) for name, (version, _) in DAMAGES.items()}
     for name, (version, change) in DAMAGES.items():
         _write(dsn, logs[name], version, change(before[name][1] or b""))
@@ -98,21 +89,19 @@ def _dumps() -> list[str]:
     return [run("projections", "dump", each.name).stdout for each in ALL]
 
 
-@pytest.mark.parametrize("when", ["before it was taken in", "after it was"])
-def test_damage_harms_its_own_session_and_no_other_and_forgetting_ends_it(
-    dsn: str, logs: dict[str, UUID], when: str
-) -> None:
+@pytest.mark.parametrize("when", ["before the session was read", "after it was"])
+def test_damage_affects_only_its_session_and_forgetting_ends_it(dsn: str, logs: dict[str, UUID], when: str) -> None:
     if when == "after it was":
         run("sessions")
     _damage(dsn, logs)
     if when == "after it was":
         run("rebuild")
     damaged = {str(logs[name]) for name in DAMAGES}
-    told = _listed()
-    assert {session for session, damage in told.items() if damage is not None} == damaged
-    assert told[str(logs[SOUND])] is None
-    named = run("sessions").stderr
-    assert all(f"Session {session} is damaged: event " in named for session in damaged)
+    listed = _listed()
+    assert {session for session, damage in listed.items() if damage is not None} == damaged
+    assert listed[str(logs[SOUND])] is None
+    warnings = run("sessions").stderr
+    assert all(f"Session {session} is damaged: event " in warnings for session in damaged)
     verdicts = {each["id"]: each["verdict"] for each in json.loads(run("verify", "--json", code=1).stdout)}
     assert verdicts == {str(stream): "ok" if name == SOUND else "unreadable" for name, stream in logs.items()}
     live = _dumps()
@@ -128,7 +117,7 @@ def test_damage_harms_its_own_session_and_no_other_and_forgetting_ends_it(
     assert _dumps() == live
 
 
-def test_once_its_row_is_restored_a_session_is_as_it_was(dsn: str, logs: dict[str, UUID]) -> None:
+def test_session_is_unchanged_once_its_row_is_restored(dsn: str, logs: dict[str, UUID]) -> None:
     run("sessions")
     expected, listed = _dumps(), run("sessions", "--json").stdout
     before = _damage(dsn, logs)
@@ -140,9 +129,7 @@ def test_once_its_row_is_restored_a_session_is_as_it_was(dsn: str, logs: dict[st
     assert _dumps() == expected
 
 
-def test_an_event_that_names_what_is_not_there_is_told_as_damage_of_its_session(
-    dsn: str, logs: dict[str, UUID]
-) -> None:
+def test_event_with_an_unknown_branch_is_reported_as_damage_of_its_session(dsn: str, logs: dict[str, UUID]) -> None:
     stream = logs[SOUND]
     topic, state = _read(dsn, stream, 3)
     _write(dsn, stream, 3, (topic, (state or b"").replace(b'"branch":"main"', b'"branch":"mbin"')))
@@ -168,7 +155,7 @@ CONTENTS = (
 )
 
 
-def test_a_damaged_content_harms_its_own_session_and_can_be_forgotten(dsn: str, logs: dict[str, UUID]) -> None:
+def test_damaged_content_affects_only_its_session_and_can_be_forgotten(dsn: str, logs: dict[str, UUID]) -> None:
     stream = logs[SOUND]
     rows = query(dsn, "select digest from mnemosyne.content where stream = %s order by size desc, digest", stream)
     for change, (digest,) in zip(CONTENTS, rows, strict=False):

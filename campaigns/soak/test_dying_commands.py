@@ -1,8 +1,7 @@
-"""What makes, moves or erases a log dies before any of its steps: the log is whole then, and the command called again
-ends.
+"""A command that creates, moves or erases a log may die before any of its steps: the log stays complete, and the same
+command succeeds when it is repeated.
 
-``make soak`` tries each step; elsewhere a few, drawn by a seed. Each has a copy of a database's files, which costs
-little beside the command and what looks at the log behind it.
+``make soak`` tries every step; `make ci` tries a few, chosen by a seed. Each try has a copy of a database.
 """
 
 import json
@@ -20,12 +19,16 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.adapters.log_support import query
+from tests.cli.logs import SMALL_LOG, put_golden
 from tests.cli.running import run
-from tests.fixtures import PostgresServer
+from tests.fixtures import PostgresServer, UseLog
+from tests.golden.sessions import stored
 
 KILLED = -9
 SEED, FEW, EARLY = 1, 3, 20
-"""Which steps are tried, how many of each command, and before which it has not ended, where not all are."""
+"""The choice of steps where not all are tried: its seed, the number for each command, and a bound that every command
+exceeds.
+"""
 
 CONTENT = "select stream, digest, size from mnemosyne.content where data is not null or encoding = 2 order by 1, 2"
 IN_FILES = "select count(*) from mnemosyne.content where encoding = 2"
@@ -39,25 +42,25 @@ Words = tuple[str, ...]
 
 @attrs.frozen
 class Commands:
-    """The process that runs them."""
+    """The process that runs the commands."""
 
     process: "subprocess.Popen[str]"
 
     def die(self, step: int, *words: str) -> bool:
-        """Whether a command died before that step; else it came to its end."""
+        """Run a command; return whether it died before that step, else it ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps([step, *words]) + "\n")
         self.process.stdin.flush()
-        ended = int(self.process.stdout.readline())
-        assert ended in (0, KILLED)
-        return ended == KILLED
+        code = int(self.process.stdout.readline())
+        assert code in (0, KILLED)
+        return code == KILLED
 
 
 @contextmanager
 def dying() -> Iterator[Commands]:
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.cli.dying_commands"],
+        [sys.executable, "-m", "campaigns.soak.dying_commands"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -70,7 +73,7 @@ def dying() -> Iterator[Commands]:
 
 @attrs.frozen
 class Log:
-    """A database with the log of one session, a backup of it, and the folder of a step."""
+    """A database with the log of one session, its backup, and a folder for files."""
 
     server: PostgresServer
     dsn: str
@@ -78,11 +81,11 @@ class Log:
     backup: Path
     folder: Path
     schema: str
-    """The name of a database with our tables and nothing in them."""
+    """The name of a database with an empty schema."""
 
     @contextmanager
     def copy(self, begins: str) -> Iterator[str]:
-        """The DSN of a database with ``nothing`` in it, with our ``tables``, or with the ``log``."""
+        """The DSN of a new database: with ``nothing``, with the empty ``tables``, or with the ``log``."""
         names = {"nothing": "template0", "tables": self.schema, "log": str(conninfo_to_dict(self.dsn)["dbname"])}
         with self.server.fresh_database(names[begins]) as copied:
             yield copied
@@ -94,15 +97,14 @@ class Log:
 
 @attrs.frozen
 class Case:
-    """A command that dies: how its database ``begins``, what was done ``before``, what is looked at ``between`` its
-    death and its next try, and ``behind`` that.
+    """A command that dies: how its database ``begins``, a command to run ``before``, the check ``between`` its death
+    and its repetition, which returns whether to repeat it, and the check ``after`` that.
     """
 
     begins: str
     words: Callable[[Log, Path], Words]
     between: Callable[[Log, str], bool]
-    """Whether it is to be tried again: a log that is all there is not made once more."""
-    behind: Callable[[Log, str], object]
+    after: Callable[[Log, str], object]
     before: Callable[[Log, Path], Words] | None = None
 
     def die(self, commands: Commands, log: Log, step: int) -> bool:
@@ -112,7 +114,7 @@ class Case:
             died = commands.die(step, *words)
             if self.between(log, there):
                 run(*words)
-            self.behind(log, there)
+            self.after(log, there)
         return died
 
     @contextmanager
@@ -124,7 +126,7 @@ class Case:
 
 
 def verdicts(dsn: str) -> list[str]:
-    return [each["verdict"] for each in json.loads(run("verify", "--json", "--dsn", dsn).stdout)]
+    return [row["verdict"] for row in json.loads(run("verify", "--json", "--dsn", dsn).stdout)]
 
 
 # Migration
@@ -134,7 +136,7 @@ def migrate(log: Log, folder: Path) -> Words:
     return ("projections",)
 
 
-def is_begun_or_not(log: Log, dsn: str) -> bool:
+def is_anything(log: Log, dsn: str) -> bool:
     return True
 
 
@@ -162,12 +164,12 @@ def is_whole(log: Log, dsn: str) -> bool:
     return True
 
 
-def lies_in_files(log: Log, dsn: str) -> None:
+def is_in_files(log: Log, dsn: str) -> None:
     assert is_whole(log, dsn)
     assert query(dsn, IN_FILES)[0][0] > 0
 
 
-def lies_in_the_database(log: Log, dsn: str) -> None:
+def is_in_the_database(log: Log, dsn: str) -> None:
     assert is_whole(log, dsn)
     assert query(dsn, IN_FILES) == [(0,)]
 
@@ -180,7 +182,7 @@ def restore(log: Log, folder: Path) -> Words:
 
 
 def is_empty_or_whole(log: Log, dsn: str) -> bool:
-    """It is restored again where nothing arrived; a part never does."""
+    """Whether nothing was restored, so that it is repeated; a part never is."""
     if query(dsn, HAS_LOG) == [(False,)] or query(dsn, EVENTS) == [(0,)]:
         return True
     return not is_whole(log, dsn)
@@ -207,9 +209,9 @@ def is_forgotten(log: Log, dsn: str) -> None:
 
 
 CASES = {
-    "migrate": Case("nothing", migrate, is_begun_or_not, is_migrated),
-    "archive": Case("log", archive_and_rewrite, is_whole, lies_in_files),
-    "unarchive": Case("log", unarchive, is_whole, lies_in_the_database, before=archive),
+    "migrate": Case("nothing", migrate, is_anything, is_migrated),
+    "archive": Case("log", archive_and_rewrite, is_whole, is_in_files),
+    "unarchive": Case("log", unarchive, is_whole, is_in_the_database, before=archive),
     "restore": Case("tables", restore, is_empty_or_whole, is_whole),
     "forget": Case("log", forget, is_whole_or_forgotten, is_forgotten),
     "collect": Case("log", collect, is_whole_or_forgotten, is_forgotten),
@@ -217,13 +219,15 @@ CASES = {
 
 
 @pytest.fixture
-def log(small_conversation: str, dsn: str, template: str, postgres_server: PostgresServer, tmp_path: Path) -> Log:
+def log(use_log: UseLog, dsn: str, template: str, postgres_server: PostgresServer, tmp_path: Path) -> Log:
+    put_golden(dsn, SMALL_LOG)
+    use_log(dsn, stored(SMALL_LOG)[0].state["data"]["tenant"])
     backup = tmp_path / "backup"
     run("backup", str(backup))
-    return Log(postgres_server, dsn, small_conversation, backup, tmp_path, template)
+    return Log(postgres_server, dsn, str(stored(SMALL_LOG)[0].stream), backup, tmp_path, template)
 
 
-def go_through(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]]) -> None:
+def try_steps(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]]) -> None:
     with dying() as commands:
         for name in names:
             case = CASES[name]
@@ -231,12 +235,12 @@ def go_through(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]
             assert len(died) > FEW, name
 
 
-def test_what_dies_at_a_few_of_its_steps_leaves_a_log_that_is_whole_and_gets_there_again(log: Log) -> None:
+def test_log_survives_a_command_that_dies_at_a_few_of_its_steps(log: Log) -> None:
     drawn = sorted(random.Random(SEED).sample(range(1, EARLY), FEW))
-    go_through(log, list(CASES), lambda: iter(drawn))
+    try_steps(log, list(CASES), lambda: iter(drawn))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", CASES)
-def test_what_dies_at_each_of_its_steps_leaves_a_log_that_is_whole_and_gets_there_again(log: Log, name: str) -> None:
-    go_through(log, [name], lambda: count(1))
+def test_log_survives_a_command_that_dies_at_any_of_its_steps(log: Log, name: str) -> None:
+    try_steps(log, [name], lambda: count(1))

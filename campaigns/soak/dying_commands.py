@@ -1,8 +1,8 @@
-"""``python -m tests.cli.dying_commands``: runs our commands, each of which dies by ``kill -9`` before one of its steps.
+"""``python -m campaigns.soak.dying_commands``: run commands, each of which dies by ``kill -9`` before one of its steps.
 
-A step is what reaches the database or a disk: a statement, a commit, a piece of a copy; a file that is made durable,
-renamed or deleted. Each line of the input is a JSON array, the step and the command's words; each line of the output
-says how that ended. A command is a fork of this process, which has read all modules already and never runs one itself.
+A step is a call that reaches the database or a disk: a statement, a commit, a part of a copy; a file that is made
+durable, renamed or deleted. Each input line is a JSON array of the step and the command's words; each output line is
+the exit code. Each command runs in a fork of this process, which has imported all modules.
 """
 
 import json
@@ -26,13 +26,11 @@ PLACES: tuple[tuple[Any, str], ...] = (
     (os, "unlink"),
     (Path, "unlink"),
 )
-"""What a step is a call of."""
+"""The functions whose calls are steps."""
 
 
 def run_until(step: int, words: Sequence[str]) -> int:
-    """How a command ended that dies before so many steps: its exit code, negative where a signal ended it. It never
-    comes to step 0.
-    """
+    """The exit code of a command that dies before this step (never, for 0); negative if a signal ended it."""
     child = os.fork()
     if child == 0:
         _die_before(step)
@@ -49,31 +47,31 @@ def run_until(step: int, words: Sequence[str]) -> int:
 
 
 def _die_before(step: int) -> None:
-    left = step
+    remaining = step
 
-    def passed() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+    def count() -> None:
+        nonlocal remaining
+        remaining -= 1
+        if remaining == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     for owner, name in PLACES:
-        setattr(owner, name, _watched(getattr(owner, name), passed))
+        setattr(owner, name, _counted(getattr(owner, name), count))
 
 
-def _watched(done: Callable[..., Any], passed: Callable[[], None]) -> Callable[..., Any]:
-    @wraps(done)
-    def do(*given: Any, **named: Any) -> Any:
-        passed()
-        return done(*given, **named)
+def _counted(function: Callable[..., Any], count: Callable[[], None]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        count()
+        return function(*given, **named)
 
-    return do
+    return call
 
 
 if __name__ == "__main__":
     for name in list(main.commands):
         main.get_command(None, name)  # type: ignore[arg-type]  # it needs no context
     for line in sys.stdin:
-        asked, *command = json.loads(line)
-        sys.stdout.write(f"{run_until(asked, command)}\n")
+        step, *command = json.loads(line)
+        sys.stdout.write(f"{run_until(step, command)}\n")
         sys.stdout.flush()

@@ -208,9 +208,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "tapes are read to be played",
         "replay/capture_tapes replay/messages replay/reading replay/session_tapes replay/tapes",
     ),
-    "replay/test_determinism.py": (
-        "a session played twice is the same log",
-        "cli/replay replay/export_tapes replay/logs replay/running",
+    "cli/test_replay.py": (
+        "a session played twice gives the same log",
+        "replay/export_tapes replay/logs replay/running",
     ),
 }
 """By the test module: the reason, and the modules, each without ``.py``."""

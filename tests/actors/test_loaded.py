@@ -121,10 +121,3 @@ async def test_continuing_the_end_matches_better_than_branching_off_before(log: 
     found = [await session.recognize(each) for each in (leaves, rewritten, goes_on)]
     assert found == sorted(found)
     assert [each.goes_on for each in found] == [False, False, True]
-
-
-async def test_invalid_unicode_in_a_name_is_stored_as_valid_text(log: StoppableLog) -> None:
-    named = attrs.evolve(arrived(LONG), headers=(*headers()[:1], ("X-Claude-Code-Session-Id", "a\udc80b")))
-    command, _ = await fresh(log).read_turn(named)
-    assert command.client_headers is not None
-    assert str(command.client_headers.external_id).encode()

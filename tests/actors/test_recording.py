@@ -194,19 +194,6 @@ async def test_refused_append_does_not_affect_later_turns(
     await rebuilt(log, log)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-async def test_turns_of_several_agents_in_flight_are_all_recorded(schedule: int) -> None:
-    log = StoppableLog()
-    async with open_process(log) as process, trio.open_nursery() as agents:
-        for agent in range(6):
-            agents.start_soon(converse, process, f"agent {agent}", str(agent))
-    events = await events_of(log)
-    assert sorted(turns(events)) == sorted(f"agent-{agent} {turn}" for agent in range(1, 7) for turn in (1, 2, 3))
-    assert sum(isinstance(event, TurnFinished) for event in events) == 18
-    assert [event.echo.value for event in events if isinstance(event, TurnBegan) and event.echo] == ["same"] * 12
-    await rebuilt(log, log)
-
-
 async def converse(process: Process, opening: str, agent: str | None) -> None:
     history = [opening]
     for turn in range(3):

@@ -26,21 +26,6 @@ from tests.actors.support import (
 )
 
 
-def test_a_session_has_one_stream_for_each_tenant_in_every_process() -> None:
-    assert stream_of("t", "s") == STREAM != stream_of("u", "s") != stream_of("t", "s2")
-    assert str(stream_of("local", "a")) == "6f3ae612-5400-5b9b-9882-b8130012f486"
-
-
-async def test_one_actor_serves_all_turns_of_a_session() -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        await process.turn("u1")
-        await process.turn("u1", "ok", "u2")
-        await process.turn("v1", session="other")
-        assert process.registry.awake == 2
-    assert turns(await events_of(log)) == ["main 1", "main 2"]
-
-
 async def test_idle_session_is_unloaded_and_reloaded_unchanged(autojump_clock: trio.testing.MockClock) -> None:
     log = StoppableLog()
     async with open_process(log) as process:

@@ -74,9 +74,9 @@ async def test_missing_tenant_row_is_logged_once_without_the_credential(caplog: 
 def test_rows_are_read_from_a_table_or_text(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'[tenant_keys]\n{SHA} = "red"\n')
-    read = load({}, {"HOME": str(tmp_path)}, config_file=file).tenant_keys
-    assert read == (TenantKey(SHA, "red"),)
-    assert load({"tenant_keys": render(read)}, {"HOME": str(tmp_path)}).tenant_keys == read
+    rows = load({}, {"HOME": str(tmp_path)}, config_file=file).tenant_keys
+    assert rows == (TenantKey(SHA, "red"),)
+    assert load({"tenant_keys": render(rows)}, {"HOME": str(tmp_path)}).tenant_keys == rows
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A turn in the relay: what is durable before which byte is sent, and the session it belongs to."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
@@ -8,13 +8,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors import unnamed
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import as_json, describe
-from mnemosyne.errors import UpstreamFailed
 from mnemosyne.http.client_reply import CHUNKS_IN_FLIGHT, RelayProgress
 from mnemosyne.http.relay import Relay
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
@@ -93,35 +91,6 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
     assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
 
 
-@pytest.mark.parametrize(
-    ("provider", "status", "reason"),
-    [
-        (Provider(FRAMES[:2]), 200, "the provider's stream ended before its last event"),
-        (Provider(FRAMES), 200, "the client left"),
-        (Provider(failure=UpstreamFailed("no connection")), None, "no connection"),
-    ],
-    ids=["cut by the provider", "cut by the client", "unreachable"],
-)
-async def test_turn_without_a_complete_reply_is_interrupted(
-    provider: Provider, status: int | None, reason: str
-) -> None:
-    log = StoppableLog()
-    async with open_process(log) as process:
-        relay = relay_of(process, provider)
-        if status is None:
-            with pytest.raises(UpstreamFailed):
-                await relay.client.head()
-        elif reason == "the client left":
-            await relay.client.head()
-            relay.client.abandon()
-        else:
-            assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(provider.frames)
-    interrupted = of_turns(await events_of(log))[-1]
-    assert isinstance(interrupted, TurnInterrupted)
-    assert (interrupted.status, interrupted.reason) == (status, reason)
-    assert (interrupted.reply is None) is (status is None)
-
-
 async def test_unread_reply_is_closed_with_its_exchange() -> None:
     """Otherwise it stays open until garbage collection."""
     provider = Provider(frames=(FRAMES[0], *[b"event: ping\ndata: {}\n\n"] * 2 * CHUNKS_IN_FLIGHT))
@@ -133,32 +102,6 @@ async def test_unread_reply_is_closed_with_its_exchange() -> None:
         relay.client.abandon()
         await wait_all_tasks_blocked()
         assert provider.closed
-
-
-async def test_unnamed_sessions_beyond_the_cache_are_found_in_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unnamed, "BYTES_HELD", HELD)
-    log = StoppableLog()
-    async with open_process(log) as process:
-        for history in conversations():
-            turn = process.opener.open_turn((("user-agent", "Anthropic/Python 2.11.0"),), request(*history), MESSAGES)
-            await turn.note_begun()
-    streams = await log.streams()
-    assert len(streams) == 4
-    for stream in streams:
-        events = await events_of(log, stream)
-        assert turns(events) == ["main 1", "main 2"]
-        assert isinstance(events[0], SessionStarted)
-        assert events[0].external_id.startswith("chain:main:")
-
-
-HELD = 300_000
-
-
-def conversations() -> Iterator[list[str]]:
-    """The first turns of more conversations than are remembered, then their second turns."""
-    for more in ([], ["a", "b"]):
-        for number in range(4):
-            yield [f"conversation {number}" + "." * (HELD // 3), *more]
 
 
 async def test_name_with_invalid_unicode_identifies_a_session() -> None:

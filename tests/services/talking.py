@@ -11,7 +11,6 @@ import trio
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish, Identity, Interrupt
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
@@ -20,6 +19,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
+from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.exporting import Importing
 
 TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]
@@ -29,27 +29,8 @@ CLAUDE = ("user-agent", "claude-cli/2.1.329 (external, sdk-cli)")
 Headers = tuple[tuple[str, str], ...]
 
 
-@attrs.define
-class Plain:
-    """An archive in memory."""
-
-    log: PlainLog
-
-    @property
-    def events(self) -> PlainLog:
-        return self.log
-
-    @property
-    def contents(self) -> PlainLog:
-        return self.log
-
-    @property
-    def journal(self) -> PlainLog:
-        return self.log
-
-    @property
-    def directory(self) -> PlainDirectory:
-        return PlainDirectory(self.log)
+Plain = MemoryArchive
+"""An archive in memory."""
 
 
 def plain() -> Plain:

@@ -25,14 +25,12 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.replay.reading import read_tapes
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.replay.tapes import Arrives, Tape, TapedReply
-from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne, serving
+from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
 from tests.replay.recordings import played, session, write_captures, write_lines
 from tests.waiting import DEADLINE, LOOKS
-
-pytestmark = pytest.mark.release
 
 
 def recordings(tmp_path: Path) -> list[Path]:
@@ -157,11 +155,6 @@ async def test_the_command_replays_a_managed_session_of_a_real_server(tmp_path: 
     assert {each["turn"] for each in differing["differences"]} == set(differing["turns"])
 
 
-@pytest.mark.parametrize("options", [["--window", "9", "a.jsonl"], ["--manage", "--from-log", "a"], ["--window", "9"]])
-def test_options_of_the_other_kind_of_replay_are_refused(tmp_path: Path, options: list[str]) -> None:
-    assert mnemosyne("replay", *options, environ=environ_for(tmp_path)).returncode == 2
-
-
 async def replay_session(home: Path, tape: Tape) -> int:
     """The exit code of a replay of the session that the server recorded from a tape."""
     code, said = await replay_output(home, tape)
@@ -229,17 +222,3 @@ async def open_server(home: Path, upstream: str, **variables: str) -> AsyncItera
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(server.__exit__, None, None, None)
-
-
-def test_invalid_input_is_reported_in_the_output_and_the_exit_code(tmp_path: Path) -> None:
-    files = recordings(tmp_path)
-    bad = tmp_path / "bad.jsonl"
-    bad.write_text("{}\n")
-    done = mnemosyne("replay", str(files[0]), str(bad), "--json", environ=environ_for(tmp_path))
-    found = json.loads(done.stdout)
-    assert done.returncode == 1
-    assert [each["external_id"] for each in found["sessions"]] == ["one", "two"]
-    assert found["problems"] == [
-        f"{bad}, line 1: it is no recorded session: a JSON object with a name, messages and turns."
-    ]
-    assert not found["ok"]

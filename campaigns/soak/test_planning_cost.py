@@ -1,4 +1,4 @@
-"""What planning does for a request is counted, not timed: it does not grow with the session."""
+"""The work of planning a request does not grow with the session; it is counted, not timed."""
 
 import json
 from collections.abc import Callable

@@ -8,8 +8,8 @@ import attrs
 import trio
 
 from campaigns.golden.archived import DatabaseLog, add, archive_of
-from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.patience import USUAL

@@ -5,8 +5,7 @@ from typing import Protocol
 
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.helper_calls import HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
 from mnemosyne.domain.recall.composing import ComposedAnswer, HelperQuestion, prompt_for, read_answer
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.summaries.helper_model import HelperModel

@@ -11,7 +11,7 @@ import trio
 from mnemosyne.actors.messages import CompleteDeferred, Identity, SummaryMade
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.summary_queue import SummaryRequest
+from mnemosyne.actors.summarizing import SummaryRequest
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer

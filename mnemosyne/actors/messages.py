@@ -1,7 +1,7 @@
 """The messages to a session's actor, and its answers.
 
 A question (``Prepare``, ``Recognize``, ``FindPassages``) changes nothing. Every other message is a command: it reports
-an event or a request that is being sent, and the actor records it unchanged. So the log holds what was sent, even if
+an event or a request that is being sent, and the actor records it unchanged. So the log holds the sent request, even if
 the answer is late or the caller has stopped waiting.
 """
 
@@ -182,7 +182,7 @@ class FindPassages:
 @attrs.frozen(kw_only=True)
 class AnswerCalls:
     """Answer the calls of a finished round in which the model called only memory tools. Answered by UpstreamPlan, with
-    the next round. A caller that stops waiting sets ``left`` and reports later what was ``sent`` instead: the
+    the next round. A caller that stops waiting sets ``left`` and reports the substitutes that were ``sent`` later: the
     ``tool_result`` block of each call by its id. ``helped`` are the helper model's answers by call.
     """
 

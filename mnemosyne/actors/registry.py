@@ -16,7 +16,7 @@ from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.pending_reports import PendingReports
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.summary_queue import SummaryQueue
+from mnemosyne.actors.summarizing import SummaryQueue
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
@@ -157,7 +157,7 @@ class SessionRegistry:
         return Mode.OBSERVE if conversation in awake.passthrough_conversations else None
 
     def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
-        """The window of a model that its provider stated in a session; None if there is none, or no actor is loaded."""
+        """The window that a provider stated for a model in a session; None if it is unknown, or no actor is loaded."""
         awake = self._awake.get(stream)
         return awake.actor.state.find_stated_window(model) if awake is not None and awake.actor.loaded else None
 

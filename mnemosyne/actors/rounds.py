@@ -270,15 +270,8 @@ class ManagedRounds:
         if not (prior.history.replies or epochs.may_drop_thinking(read)):
             return None  # the last reply is not recorded yet, and its thinking must be kept
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
-        return ManagedTurn(
-            read=read,
-            history=upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES),
-            mode=Mode.MANAGE,
-            hour=branch.wire.hour,
-            tool_budget=branch.tool_budget,
-            by_prefix=self._goes_by_prefix(branch, read),
-            prior=prior,
-        )
+        history = upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES)
+        return self._continue(branch, branch.wire.hour, read, history, prior)
 
     async def plan_continuation(self, opening: Opening) -> Planned | None:
         """A turn that continues the last upstream request without a plan; None if the request does not continue it."""
@@ -287,15 +280,7 @@ class ManagedRounds:
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
         history, restored = self._answer_rereads(opening, rounds.go_on(opening, prior.history, mode), ())
-        turn = ManagedTurn(
-            read=opening.read,
-            history=history,
-            mode=mode,
-            hour=opening.branch.wire.hour,
-            tool_budget=opening.branch.tool_budget,
-            by_prefix=self._goes_by_prefix(opening.branch, opening.read),
-            prior=prior,
-        )
+        turn = self._continue(opening.branch, opening.branch.wire.hour, opening.read, history, prior)
         asked = self._make_request(opening, prior.history)
         note = (
             self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
@@ -359,6 +344,20 @@ class ManagedRounds:
             window=self._settings.window,
             tariff=rounds.tariff_of(opening, self._settings),
             kept=opening.began.kept,
+        )
+
+    def _continue(
+        self, branch: Branch, hour: bool, read: Transcript, history: UpstreamHistory, prior: Prior
+    ) -> ManagedTurn:
+        """A turn that continues a managed branch with its own settings."""
+        return ManagedTurn(
+            read=read,
+            history=history,
+            mode=Mode.MANAGE,
+            hour=hour,
+            tool_budget=branch.tool_budget,
+            by_prefix=self._goes_by_prefix(branch, read),
+            prior=prior,
         )
 
     def _goes_by_prefix(self, branch: Branch, read: Transcript) -> bool:
@@ -495,16 +494,8 @@ class ManagedRounds:
         assert prior is not None
         read = (await read_in_thread(request, conversation=branch.conversation)).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
-        turn = ManagedTurn(
-            read=read,
-            history=prior.history,
-            prior=prior,
-            mode=branch.mode,
-            hour=branch.wire.hour,
-            tool_budget=branch.tool_budget,
-            by_prefix=self._goes_by_prefix(branch, read),
-            round=began,
-        )
+        turn = self._continue(branch, branch.wire.hour, read, prior.history, prior)
+        turn = attrs.evolve(turn, mode=branch.mode, round=began)
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
         if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)

@@ -50,7 +50,7 @@ from mnemosyne.actors.messages import (
     UpstreamPlan,
 )
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
-from mnemosyne.actors.summary_queue import SummaryQueue, SummaryRequest
+from mnemosyne.actors.summarizing import SummaryQueue, SummaryRequest
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue

@@ -1,4 +1,4 @@
-"""Finds the session of a request, and what is known about it without asking its actor."""
+"""Finds the session of a request, and its mode without asking its actor."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence

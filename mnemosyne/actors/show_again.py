@@ -38,8 +38,8 @@ class ShowAgain:
     async def restore(
         self, session: Session, began: TurnBegan, read: Transcript, history: UpstreamHistory, *, strict: bool
     ) -> ShownAgain:
-        """The history with the requested objects and their restores. Unchanged, without restores, if there are none,
-        the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
+        """The history with the requested objects and their restores. Unchanged, without restores, if no object is
+        requested, the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
         """
         unchanged = ShownAgain(history=history)
         branch = session.branches[began.branch]

@@ -4,20 +4,21 @@ The model's answer is data: it is checked (``renditions.accept``) before it is u
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
+from uuid import UUID
 
 import attrs
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.helper_calls import HelperCalls, charge_on_failure
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls, charge_on_failure
 from mnemosyne.actors.messages import Identity, SummaryMade
-from mnemosyne.actors.summary_queue import SummaryRequest
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import NOT_CHECKED
 from mnemosyne.domain.objects.work import DeferredSummary
-from mnemosyne.domain.ports import ContentStore
+from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
 from mnemosyne.domain.summaries.helper_model import HelperModel
 from mnemosyne.domain.summaries.renditions import (
@@ -33,7 +34,7 @@ from mnemosyne.domain.summaries.spot_check import is_checked, spot_check
 from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
-from mnemosyne.errors import MnemosyneError
+from mnemosyne.errors import LogFailed, MnemosyneError
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,44 @@ ANSWER_SECONDS = 60.0
 
 PAUSES = (1.0, 4.0)
 """Seconds before the second and the third attempt."""
+
+
+MOST_WAITING = 1_024
+"""Maximum number of waiting requests; beyond that, the oldest one is dropped."""
+
+
+@attrs.frozen
+class SummaryRequest:
+    """A summary that a session wants."""
+
+    identity: Identity
+    deferred: DeferredSummary
+
+
+class SummaryQueue:
+    """The requests of one process. Losing a request only loses the summary: the next rewrite requests it again."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[UUID, str], tuple[SummaryRequest, Ticket]] = OrderedDict()
+        self._some = trio.Event()
+
+    def put(self, request: SummaryRequest, ticket: Ticket) -> None:
+        """Add a request. The ``ticket`` promises that the summary's source becomes durable."""
+        self._waiting[request.identity.stream, request.deferred.object] = request, ticket
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+        self._some.set()
+
+    async def take(self) -> SummaryRequest:
+        """Wait for a request whose contents are durable, and remove it."""
+        while True:
+            while not self._waiting:
+                self._some = trio.Event()
+                await self._some.wait()
+            _, (request, ticket) = self._waiting.popitem(last=False)
+            with suppress(LogFailed):
+                await ticket.durable()
+                return request
 
 
 class WaitingSummaries(Protocol):

@@ -1,7 +1,7 @@
-"""One turn, as the relay drives it: what may be sent for it, what was sent, and what came back.
+"""One turn, as the relay drives it: its upstream requests and its reply.
 
 A turn of an observed conversation waits for nothing: its request is passed through and recorded in the background. For
-any other turn, the session's actor decides what is sent upstream, and that is recorded first. On any failure the client
+any other turn, the session's actor decides the upstream request, which is recorded first. On any failure the client
 still gets its reply, and the turn is reported afterwards.
 """
 
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from itertools import chain, islice
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -403,26 +404,17 @@ class Turn:
         done: trio.Event,
     ) -> None:
         with self._registry.reports.report((await self.identity()).stream, self._report):
-            await self._report_rounds(ended, body, ticket, earlier)
+            with self._report.withholding():
+                await self._begun.wait()
+                await earlier.wait()
+                recorded = ticket is not None and self._address is not None and await _is_durable(ticket)
+            if self._address is not None:
+                recorded = recorded or await self._report_safely(ended(self._address), "the end of a round")
+                if recorded and body is not None:
+                    recorded = await self._report_safely(self._next_round(self._address, body), "a round")
+                if not recorded:
+                    self._note_gap((await self.identity()).stream, "a round that the client does not see")
         done.set()
-
-    async def _report_rounds(
-        self,
-        ended: Callable[[Address], AnswerCalls | Refused],
-        body: bytes | None,
-        ticket: Ticket | None,
-        earlier: trio.Event,
-    ) -> None:
-        with self._report.withholding():
-            await self._begun.wait()
-            await earlier.wait()
-            told = ticket is not None and self._address is not None and await _is_durable(ticket)
-        if self._address is not None:
-            told = told or await self._report_safely(ended(self._address), "the end of a round")
-            if told and body is not None:
-                told = await self._report_safely(self._next_round(self._address, body), "a round")
-            if not told:
-                self._note_gap((await self.identity()).stream, "a round that the client does not see")
 
     def _prepare_proposal(self, proposal: Proposal) -> Prepared:
         self._last = proposal
@@ -558,27 +550,16 @@ class Turn:
         return Prepared(body)
 
     def _next_round(self, address: Address, body: bytes) -> NextRound:
-        return NextRound(
-            at=self._opener.now(),
-            address=address,
-            body=body,
-            request=self._request.raw,
-            correlation_id=self._request.correlation_id,
-        )
+        return NextRound(address=address, body=body, request=self._request.raw, **self._stamp())
 
     def _answer_calls(self, end: RoundEnd, address: Address, sent: Mapping[str, bytes] | None = None) -> AnswerCalls:
-        at, id_ = self._opener.now(), self._request.correlation_id
-        return AnswerCalls(at=at, address=address, round=end, correlation_id=id_, sent=sent)
+        return AnswerCalls(address=address, round=end, sent=sent, **self._stamp())
 
     def _make_refused(self, kind: Refusal, reply: Reply, address: Address) -> Refused:
-        return Refused(
-            at=self._opener.now(),
-            address=address,
-            refusal=kind,
-            reply=reply,
-            request=self._request.raw,
-            correlation_id=self._request.correlation_id,
-        )
+        return Refused(address=address, refusal=kind, reply=reply, request=self._request.raw, **self._stamp())
+
+    def _stamp(self) -> dict[str, Any]:
+        return {"at": self._opener.now(), "correlation_id": self._request.correlation_id}
 
     async def _upstream(self, message: Message) -> UpstreamPlan:
         """The actor's plan, which may not be durable yet."""
@@ -608,36 +589,21 @@ class Turn:
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
-        at = self._opener.now()
+        stamp, limits = self._stamp(), limits_of(head.headers)
         reply = await self._without_keys(reply, head.status)
         await self._record_end(
-            lambda address: Finish(
-                at=at,
-                address=address,
-                status=head.status,
-                reply=reply,
-                correlation_id=self._request.correlation_id,
-                last=last,
-                limits=limits_of(head.headers),
-            )
+            lambda address: Finish(address=address, status=head.status, reply=reply, last=last, limits=limits, **stamp)
         )
 
     async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no complete reply, and there will be none."""
-        at = self._opener.now()
-        status = head.status if head else None
+        stamp = self._stamp()
+        status, limits = (head.status, limits_of(head.headers)) if head else (None, {})
         if reply is not None:
             reply = await self._without_keys(reply, status)
+        why = echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers))
         await self._record_end(
-            lambda address: Interrupt(
-                at=at,
-                address=address,
-                status=status,
-                reply=reply,
-                reason=echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers)),
-                correlation_id=self._request.correlation_id,
-                limits=limits_of(head.headers) if head else {},
-            )
+            lambda address: Interrupt(address=address, status=status, reply=reply, reason=why, limits=limits, **stamp)
         )
 
     async def _without_keys(self, reply: Reply, status: int | None) -> Reply:

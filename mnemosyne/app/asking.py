@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.object_index import fill_index

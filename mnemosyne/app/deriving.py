@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore

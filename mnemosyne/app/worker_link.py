@@ -15,8 +15,7 @@ import trio
 
 from mnemosyne.actors.composing import WaitingQuestions
 from mnemosyne.actors.messages import Identity, SummaryMade
-from mnemosyne.actors.summarizing import WaitingSummaries
-from mnemosyne.actors.summary_queue import SummaryRequest
+from mnemosyne.actors.summarizing import SummaryRequest, WaitingSummaries
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.ports import Envelope

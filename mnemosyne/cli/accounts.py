@@ -9,9 +9,9 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
-from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.savings import Balance
 from mnemosyne.services.unstructuring import members
+from mnemosyne.services.usage import QuotaWindow
 
 
 def render_saving(balance: Balance) -> str:

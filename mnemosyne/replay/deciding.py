@@ -5,7 +5,7 @@ answers, and results that came too late do so again. So one difference does not 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import attrs
@@ -85,8 +85,9 @@ from mnemosyne.replay.recorded_services import CollectingJournal, RecordedServic
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive, events_of
 
-OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
+Kind = TypeVar("Kind")
 
+OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
 
 REMOVED = "feature removed: goals and prefetch, which took part in it, are no longer there."
 
@@ -236,7 +237,8 @@ class _Judge:
         )
         self._begun = None
         request = await self._request(version, began, decision)
-        gap = _gap(decision)
+        lost = _first(decision, GapRecorded)
+        gap = None if lost is None else Gap(since=lost.since, turns=lost.turns, reason=lost.reason)
         _, reading = await self._memory.apart().read_turn(request, gap)
         read = reading.transcript
         address = began.address
@@ -276,16 +278,16 @@ class _Judge:
             raise LogFailed(f"its body {rebuilt.difference}.")
         taken = self._find_settings(decision)
         credential = version.to_bytes(8)  # only the kind of a credential is recorded
-        opened = next((event for event in _events(decision) if isinstance(event, BranchOpened)), None)
+        opened = _first(decision, BranchOpened)
         if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
             self._callers.note(self._stream, opened.parent, credential)
-        noted = next((event for event in _events(decision) if isinstance(event, GroundsNoted)), None)
+        inputs = _first(decision, GroundsNoted)
         return ArrivedRequest(
             at=began.at,
             headers=replay.headers_of(self._speaker(version)),
             raw=rebuilt.body,
             correlation_id="",
-            wanted=noted.wanted if noted is not None else None,
+            wanted=inputs.wanted if inputs is not None else None,
             default=taken.mode if taken is not None else Mode.OBSERVE,
             credential=credential,
             dialect=self._history.dialect_of(began.branch),
@@ -307,7 +309,7 @@ class _Judge:
         began = next(event for event in events if isinstance(event, TurnBegan))
         opened = evolve_all(self._memory.state, [event for event in events if isinstance(event, _OPENING)])
         mode = opened.branches[began.branch].mode
-        decided = next((event for event in events if isinstance(event, BranchModeSet)), None)
+        decided = _first(decision, BranchModeSet)
         late, left = _find_inputs(decision).late, sent or fallback
         if Awaited.LEAVING in late:
             return NothingSent()
@@ -352,7 +354,8 @@ class _Judge:
 
     async def _round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         """Replay a round that another one followed, or could have followed."""
-        finished = next(event for event in _events(decision) if isinstance(event, RoundFinished))
+        finished = _first(decision, RoundFinished)
+        assert finished is not None
         address, journal = _address(finished), CollectingJournal()
         under_way = self._turn(decision, address)
         actor = self._actor(decision, journal)
@@ -384,7 +387,7 @@ class _Judge:
         assert isinstance(event, TurnFinished)
         address, journal = _address(event), CollectingJournal()
         last: RoundEnd | None = None
-        finished = next((each for each in _events(decision) if isinstance(each, RoundFinished)), None)
+        finished = _first(decision, RoundFinished)
         actor = self._actor(decision, journal)
         if finished is not None:
             last = await self._end_of_round(finished, self._turn(decision, address))
@@ -479,7 +482,7 @@ class _Judge:
             journal=journal,
             new_salt=bytes,
             settings=settings,
-            outside=RecordedServices(_find_inputs(decision), _find_knowledge(decision)),
+            outside=RecordedServices(_find_inputs(decision), _first(decision, KnowledgeTold)),
             memory=memory,
         )
         for address, each in self._under_way.items():
@@ -555,13 +558,6 @@ async def _say(actor: SessionActor, message: Message) -> None:
         return
 
 
-def _gap(decision: ReplayedDecision) -> Gap | None:
-    for event in _events(decision):
-        if isinstance(event, GapRecorded):
-            return Gap(since=event.since, turns=event.turns, reason=event.reason)
-    return None
-
-
 def _involves_removed_feature(decision: ReplayedDecision) -> bool:
     """Whether goals or prefetch affected a decision. At the start of a turn, only prefetch searched the index."""
     events = [*_events(decision)]
@@ -572,16 +568,16 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
     return begins and (bool(grounds.found) or Awaited.GOAL in grounds.late)
 
 
-def _find_knowledge(decision: ReplayedDecision) -> KnowledgeTold | None:
-    """The recorded cross-session knowledge: an input of the session, not one of its decisions."""
-    return next((event for event in _events(decision) if isinstance(event, KnowledgeTold)), None)
-
-
 def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
-    for event in _events(decision):
-        if isinstance(event, GroundsNoted):
-            return InputsSoFar(**{name: getattr(event, name) for name in attrs.fields_dict(InputsSoFar)})
-    return InputsSoFar()
+    recorded = _first(decision, GroundsNoted)
+    if recorded is None:
+        return InputsSoFar()
+    return InputsSoFar(**{name: getattr(recorded, name) for name in attrs.fields_dict(InputsSoFar)})
+
+
+def _first(decision: ReplayedDecision, kind: type[Kind]) -> Kind | None:
+    """The first event of a kind."""
+    return next((event for event in _events(decision) if isinstance(event, kind)), None)
 
 
 def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dict[str, HelperAnswer]:

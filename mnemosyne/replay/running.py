@@ -68,7 +68,7 @@ class RunOutcome:
 
     @property
     def good(self) -> bool:
-        """Whether every input was played and every turn rebuilds to what was sent."""
+        """Whether every input was played and every turn rebuilds to the sent bytes."""
         return not self.problems
 
 

@@ -45,8 +45,8 @@ class MapTurn:
 
 @attrs.frozen(kw_only=True)
 class MapObject:
-    """An object that entered the window with the request of ``turn``. ``tokens`` is its full size, ``version`` that of
-    the event that made it.
+    """An object that entered the window with the request of ``turn``. ``tokens`` is its full size, ``version`` its
+    event's.
     """
 
     id: str

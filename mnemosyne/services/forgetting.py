@@ -45,7 +45,7 @@ async def describe(archive: Archive, wanted: str) -> tuple[UUID, str]:
 
 async def forget(archive: Archive, stream: UUID, now: Callable[[], int], correlation_id: str) -> Forgotten:
     """Erase a session's content and the words in its events, and record that in its stream. Repeating it is harmless,
-    and completes what a crash interrupted.
+    and completes an interrupted deletion.
 
     The words are erased first: were the event first, a crash in between would leave a log with a false claim. The event
     is appended only if nothing was written since the erasing; so everything before it is erased, and everything that a

@@ -88,7 +88,7 @@ class KnowledgeService:
         return places_of(self.tenant, self.project, self.folder)
 
     def place_of(self, scope: Scope) -> Place:
-        """The place of a scope. Raises BadEntry if there is none here."""
+        """The place of a scope. Raises BadEntry without one here."""
         found = next((each for each in self.places if each.scope is scope), None)
         if found is None:
             raise BadEntry(f"There is no {scope.value} here: name the folder that it is about.")
@@ -159,7 +159,7 @@ class KnowledgeService:
 
     async def erase(self, matching: str, stamp: WriteStamp) -> int:
         """Erase from the log the words of every entry, current or not, with this id or these words; return their
-        number. Raises NotFound if there is none.
+        number. Raises NotFound if no entry matches.
         """
         erased = 0
         sought = matching.casefold().strip()

@@ -134,7 +134,7 @@ def _find_departures(session: Session, each: MemoryObject, history: Sequence[Obj
 
 
 async def read_text(archive: Archive, session: str, object_id: str, fidelity: Fidelity) -> str | None:
-    """An object's whole text at a fidelity; None if there is none. Raises NotFound, LogFailed."""
+    """An object's whole text at a fidelity; None if it has no such text. Raises NotFound, LogFailed."""
     found = await memories.find(archive, object_id, session)
     texts, _ = await memories.read_texts(archive, found)
     return texts.get(fidelity.label)

@@ -25,8 +25,8 @@ from mnemosyne.services.unstructuring import members
 
 @attrs.frozen(kw_only=True)
 class Observed:
-    """Observations of a branch up to its last ``turn``: the current ``plan``, None if there is none, and repeated
-    calls. ``checkpoints`` are those of all branches.
+    """Observations of a branch up to its last ``turn``: the current ``plan``, if any, and repeated
+    calls. ``checkpoints`` are the checkpoints of all branches.
     """
 
     turn: int = 0
@@ -46,7 +46,7 @@ LATELY = 2
 
 
 def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
-    """A plan as a JSON object; null if there is none."""
+    """A plan as a JSON object; null without a plan."""
     if plan is None:
         return None
     items = [members(each, "name text state") for each in plan.items]
@@ -149,6 +149,6 @@ def _ends(history: History, branch: str) -> Iterator[Attempt]:
     if line.opened.kind is BranchKind.SUCCESSOR:
         yield from before
     elif line.opened.inherits:
-        yield from before[:-1]  # its own history includes what it shares with its parent
+        yield from before[:-1]  # its own history includes its parent's part
     if line.last:
         yield history.turn(branch, line.last)[-1]

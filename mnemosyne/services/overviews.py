@@ -34,7 +34,7 @@ Openings = MutableMapping[UUID, SessionOpening]
 
 @attrs.frozen(kw_only=True)
 class SessionOverview:
-    """A session in an overview. ``turns`` are those of all branches; ``mode`` is the main branch's. ``context`` is the
+    """A session in an overview. ``turns`` counts all branches; ``mode`` is the main branch's. ``context`` is the
     provider's token count of its last prompt, None if it reported none. ``cost`` and ``saved`` are in nanodollars, None
     if no turn has a known price; ``unknown`` names the models (and terms) without one. ``damage`` says which part
     cannot be read, None if there is no known damage.

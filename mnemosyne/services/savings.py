@@ -16,9 +16,15 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import plural, printable
-from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
-from mnemosyne.services.usage import columns_of_terms, name_missing_price, price_tokens
+from mnemosyne.services.usage import (
+    LIMITS_SEEN,
+    QuotaWindow,
+    columns_of_terms,
+    name_missing_price,
+    price_tokens,
+    windows_of,
+)
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")

@@ -38,8 +38,8 @@ class SessionBranch:
 @attrs.frozen(kw_only=True)
 class SessionTurn:
     """A turn's last attempt. ``tokens`` is the size of its last prompt and ``read`` its part from the cache, both by
-    the provider's count; ``missed`` counts the requests for objects that it did not show. ``version`` is that of its
-    first event; None if not recorded.
+    the provider's count; ``missed`` counts the requests for objects that it did not show. ``version`` is its first
+    event's; None if not recorded.
     """
 
     turn: int

@@ -36,7 +36,7 @@ async def find(archive: Archive, wanted: str) -> UUID:
     """The session that a person means: by its id, by the client's name for it or for a branch of it, or by the
     beginning of its id or name. A branch's name is logged.
 
-    Raises NotFound if there is none, or more than one.
+    Raises NotFound unless exactly one matches.
     """
     exact: list[tuple[UUID, str]] = []
     beginning: list[tuple[UUID, str]] = []

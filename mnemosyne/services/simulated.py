@@ -14,7 +14,7 @@ LAYERS = (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.STUB)
 
 @attrs.frozen(kw_only=True)
 class SimulatedTurn:
-    """``held`` are the history's tokens by fidelity, as in ``LAYERS``; ``fixed`` those of system prompt and tools.
+    """``held`` are the history's tokens by fidelity, as in ``LAYERS``; ``fixed`` the tokens of system prompt and tools.
     ``is_rewritten``: its history was rewritten before it was sent.
     """
 

@@ -9,10 +9,10 @@ from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.services import savings
 from mnemosyne.services.observing import Observations, observe
-from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.savings import Balance
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, windows_of
 
 
 @attrs.frozen(kw_only=True)

@@ -79,7 +79,7 @@ class Changed:
 @attrs.frozen(kw_only=True)
 class TurnView:
     """A turn. ``rounds`` is the number of its upstream requests; ``round`` is the shown one, None for the client's own.
-    ``changed`` is the difference between the client's request and the upstream one, None if there is none. ``absent``
+    ``changed`` is the difference between the client's request and the upstream one, None if they are equal. ``absent``
     are the objects not shown in full. ``epoch`` is the reason for a rewrite before it.
     """
 

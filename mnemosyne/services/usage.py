@@ -3,18 +3,61 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar
+from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
-from mnemosyne.services.quota import LIMITS_SEEN, QuotaWindow, windows_of
+from mnemosyne.domain.wire.limits import PARTS
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.times import utc
 
 Group = TypeVar("Group", bound=Hashable)
 
 Grouping = Literal["session", "day", "model"]
+
+LIMITS_SEEN = Question("usage", "limits_seen")
+
+
+@attrs.frozen(kw_only=True)
+class QuotaWindow:
+    """A subscription's five-hour or seven-day window in its last report, ``at`` µs of UTC: the used share, its reset
+    time, and the provider's status word. ``taken`` is its increase with the replies of each session, including others'
+    use in the meantime.
+    """
+
+    span: str
+    at: int
+    used: float
+    reset: int | None
+    status: str | None
+    taken: Mapping[UUID, float]
+
+
+def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
+    """The reported windows, the shortest first, from the answer to LIMITS_SEEN. Use before the first reply of a window
+    is assigned to no session.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    taken: dict[str, dict[UUID, int]] = {}
+    for row in rows:
+        before = last.get(row["span"])
+        if before is not None and before["reset"] == row["reset"] and row["used"] > before["used"]:
+            by = taken.setdefault(row["span"], {})
+            by[row["stream"]] = by.get(row["stream"], 0) + row["used"] - before["used"]
+        last[row["span"]] = row
+    return [
+        QuotaWindow(
+            span=span,
+            at=row["at"],
+            used=row["used"] / PARTS,
+            reset=row["reset"],
+            status=row["status"],
+            taken={stream: parts / PARTS for stream, parts in taken.get(span, {}).items()},
+        )
+        for span, row in sorted(last.items())
+    ]
 
 
 @attrs.frozen(kw_only=True)
@@ -63,7 +106,7 @@ class Usage:
 
 
 async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> Usage:
-    """The usage, in the order in which groups first appear. Days are those of ``zone``; None: this machine's."""
+    """The usage, in the order in which groups first appear. Days are in ``zone``; None: this machine's."""
     rows, sessions, seen = await models.answers(Question("usage", "used"), EVERY_SESSION, LIMITS_SEEN)
     names: Mapping[Any, str] = names_in(sessions)
     return Usage(by, add_up(rows, _grouping(by, zone)), names, windows_of(seen))

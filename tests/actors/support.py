@@ -229,7 +229,7 @@ async def open_process(
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
 ) -> AsyncIterator[Process]:
-    """A server process; at the end it writes what is queued, as far as the log permits."""
+    """A server process; at the end it writes its queue, as far as the log permits."""
     journal = journal or GroupJournal(log, CODEC, SOON)
     clock = clock or iter(range(1, 1_000_000))
     async with trio.open_nursery() as storage:

@@ -60,7 +60,7 @@ async def test_a_body_is_read_from_the_log_once(log: StoppableLog) -> None:
     assert body.recipe == main.body, "what is built on is what the log holds"
 
 
-async def test_a_copy_leaves_the_original_caches_unchanged(log: StoppableLog) -> None:
+async def test_a_copy_does_not_change_the_original_caches(log: StoppableLog) -> None:
     loaded = await session(log)
     apart = loaded.bodies.apart()
     apart.known.add(b"new")

@@ -4,7 +4,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.actors.budget import HelperBudget
+from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.domain.objects.events import Losses, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
@@ -56,8 +56,7 @@ def budget(log: StoppableLog, a_day: int = 1_000_000, share: float = 0.05) -> He
     return HelperBudget(LoggedSpending(log), Budget(a_day, share), lambda: TODAY)
 
 
-async def test_budget_is_a_share_of_the_day_s_turns_up_to_a_daily_limit() -> None:
-    log = StoppableLog()
+async def test_budget_is_a_share_of_the_day_s_turns_up_to_a_daily_limit(log: StoppableLog) -> None:
     assert not await budget(log).reserve(1)
     await append(log, turn(TODAY, 100), turn(TODAY - 1, 10**6), turn(TODAY + DAY, 10**6))
     assert not await budget(log).reserve(20_001)
@@ -67,8 +66,7 @@ async def test_budget_is_a_share_of_the_day_s_turns_up_to_a_daily_limit() -> Non
     assert await budget(log, a_day=0).reserve(0)
 
 
-async def test_recorded_spending_of_every_process_counts_for_its_day() -> None:
-    log = StoppableLog()
+async def test_recorded_spending_of_every_process_counts_for_its_day(log: StoppableLog) -> None:
     await append(log, turn(TODAY, 100), summary(TODAY - 1, 10**9), summary(TODAY, 5_000))
     mine = budget(log)
     assert not await mine.reserve(15_001)
@@ -107,8 +105,7 @@ def test_spending_never_exceeds_the_budget(requests: list[tuple[int, int, str]])
     trio.run(main)
 
 
-async def test_concurrent_reservations_do_not_share_the_same_money() -> None:
-    log = StoppableLog()
+async def test_concurrent_reservations_do_not_share_the_same_money(log: StoppableLog) -> None:
     await append(log, turn(TODAY, 100))
     mine = budget(log)
     results: list[bool] = []
@@ -122,8 +119,7 @@ async def test_concurrent_reservations_do_not_share_the_same_money() -> None:
     assert sorted(results) == [False, True]
 
 
-async def test_spending_recorded_during_a_read_is_not_reserved_again() -> None:
-    log = StoppableLog()
+async def test_spending_recorded_during_a_read_is_not_reserved_again(log: StoppableLog) -> None:
     await append(log, turn(TODAY, 100))
     mine = budget(log)
     assert await mine.reserve(15_000)
@@ -141,8 +137,7 @@ async def test_spending_recorded_during_a_read_is_not_reserved_again() -> None:
     assert not await mine.reserve(15_000)
 
 
-async def test_recorded_and_unrecorded_spending_counts_for_its_day_only() -> None:
-    log = StoppableLog()
+async def test_recorded_and_unrecorded_spending_counts_for_its_day_only(log: StoppableLog) -> None:
     await append(log, turn(TODAY, 100), summary(TODAY, 5_000), turn(TODAY + DAY, 100))
     now = [TODAY]
     mine = HelperBudget(LoggedSpending(log), Budget(1_000_000, 0.05), lambda: now[0])

@@ -7,9 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import AT_ONCE, Composer
-from mnemosyne.actors.helper_calls import FAILURES
+from mnemosyne.actors.helper_calls import FAILURES, HelperBudget
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.decision_inputs import HelperAnswer

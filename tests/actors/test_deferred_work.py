@@ -41,8 +41,7 @@ async def complete_deferred(teller: Teller) -> None:
     await teller.actor.mailbox.post(CompleteDeferred()).wait()
 
 
-async def test_finished_turn_is_accounted_with_the_provider_s_usage() -> None:
-    log = PlainLog(CODEC)
+async def test_finished_turn_is_accounted_with_the_provider_s_usage(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.tell(answered(await teller.begin("one " * 100), USAGE | {"cache_creation_input_tokens": 300}))
         await complete_deferred(teller)
@@ -69,8 +68,7 @@ async def test_only_the_last_request_of_a_growing_conversation_is_cached() -> No
         assert teller.actor.bytes_held < last + len(long) * 7  # the side call's
 
 
-async def test_only_billed_replies_of_conversations_are_accounted() -> None:
-    log = PlainLog(CODEC)
+async def test_only_billed_replies_of_conversations_are_accounted(log: StoppableLog) -> None:
     part = Reply(b"{}", False, "msg", "m", None, {"input_tokens": 250, "output_tokens": 1}, None)
     title = recorded.dumps({"model": "m", "messages": [{"role": "user", "content": "A title?"}]})
     async with open_actor(log) as teller:
@@ -85,8 +83,7 @@ async def test_only_billed_replies_of_conversations_are_accounted() -> None:
     assert (event.branch, event.attempt, event.actual.input) == ("main-2", 1, 250)
 
 
-async def test_ledger_continues_after_a_restart() -> None:
-    log = PlainLog(CODEC)
+async def test_ledger_continues_after_a_restart(log: StoppableLog) -> None:
     texts = [f"{number} " + "words " * 2_000 for number in range(5)]
     for turn in (1, 2, 3):
         async with open_actor(log) as teller:
@@ -128,8 +125,7 @@ def assessed(actor: SessionActor) -> int:
     return actor.state.memory.view_of("main").measure.turn
 
 
-async def test_deferred_work_starts_after_the_awaited_record_is_durable() -> None:
-    log = StoppableLog()
+async def test_deferred_work_starts_after_the_awaited_record_is_durable(log: StoppableLog) -> None:
     async with open_process(log) as process:
         log.hang()
         turn = process.open("one " * 100)
@@ -142,8 +138,7 @@ async def test_deferred_work_starts_after_the_awaited_record_is_durable() -> Non
         assert assessed(actor) == 1
 
 
-async def test_deferred_work_runs_before_a_message_that_awaits_no_record() -> None:
-    log = StoppableLog()
+async def test_deferred_work_runs_before_a_message_that_awaits_no_record(log: StoppableLog) -> None:
     async with open_process(log) as process:
         log.hang()
         process.open("one " * 100)

@@ -19,7 +19,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.steps import Steps
-from tests.actors.support import CODEC, STREAM, open_actor
+from tests.actors.support import CODEC, STREAM, StoppableLog, open_actor
 from tests.domain.recorded import requests
 from tests.domain.talks import on_topics
 
@@ -73,8 +73,7 @@ async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
     return content
 
 
-async def test_an_episode_is_found_by_its_topic_and_asked_by_its_parts() -> None:
-    log = PlainLog(CODEC)
+async def test_an_episode_is_found_by_its_topic_and_asked_by_its_parts(log: StoppableLog) -> None:
     state = await talked(log)
     parser, billing = episodes(state)
     result = await ask(log, state, "memory_search", query="episode about billing_helper", kind="conversation_phase")

@@ -8,8 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperCalls, HelperReply
+from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperBudget, HelperCalls, HelperReply
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt

@@ -95,7 +95,7 @@ async def test_request_continues_the_branch_of_its_own_conversation(log: Stoppab
     assert command.base == "agent-1"
 
 
-async def test_reading_a_request_and_changing_a_copy_leave_the_session_unchanged(log: StoppableLog) -> None:
+async def test_reading_a_request_or_changing_a_copy_does_not_change_the_session(log: StoppableLog) -> None:
     session = await loaded(log)
     before, known = session.state, set(session.known)
     await session.read_turn(arrived(LONG, "one", "u2", "two", LONG + "more"))

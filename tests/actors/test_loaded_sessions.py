@@ -46,8 +46,7 @@ def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> Summ
     return SummaryMade(command=command, data=text, correlation_id="c")
 
 
-async def test_reported_summary_is_recorded_once() -> None:
-    log = StoppableLog()
+async def test_reported_summary_is_recorded_once(log: StoppableLog) -> None:
     async with talked(log) as (process, sessions):
         summary = made(await one_deferred(process))
         assert await sessions.tell(IDENTITY, summary)
@@ -56,8 +55,7 @@ async def test_reported_summary_is_recorded_once() -> None:
         assert len(await summaries(log)) == 1
 
 
-async def test_actor_that_conflicts_with_the_log_is_replaced() -> None:
-    log = StoppableLog()
+async def test_actor_that_conflicts_with_the_log_is_replaced(log: StoppableLog) -> None:
     async with talked(log) as (process, sessions), open_process(log) as other:
         deferred = await one_deferred(process)
         await other.turn(long_text("alpha"), "ok", "u2")

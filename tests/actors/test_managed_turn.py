@@ -36,7 +36,7 @@ def tools(body: bytes) -> list[str]:
     return [each["name"] for each in json.loads(body)["tools"]]
 
 
-def said(body: bytes) -> list[Any]:
+def messages_of(body: bytes) -> list[Any]:
     return [json.loads(each) for each in map(dumps, json.loads(body)["messages"])]
 
 
@@ -47,25 +47,25 @@ def test_a_managed_turn_has_the_clients_tools_and_ours(turn: ManagedTurn) -> Non
 def test_round_contains_the_replies_and_results_of_its_own_attempt(turn: ManagedTurn) -> None:
     replied = turn.add_reply(1, REPLY, RESULTS)
     assert replied.results(1) == RESULTS
-    assert [each["role"] for each in said(replied.next.body(1))] == ["user", "assistant", "user"]
-    assert "There." in str(said(replied.next.body(1))[-1])
-    assert said(replied.body(2)) == said(turn.body(2)), "another attempt had no such round"
+    assert [each["role"] for each in messages_of(replied.next.body(1))] == ["user", "assistant", "user"]
+    assert "There." in str(messages_of(replied.next.body(1))[-1])
+    assert messages_of(replied.body(2)) == messages_of(turn.body(2)), "another attempt had no such round"
 
 
 def test_round_without_thinking_has_the_same_texts(turn: ManagedTurn) -> None:
     messages = ({"role": "user", "content": LONG}, {"role": "assistant", "content": [THOUGHT, CALL]})
     held = attrs.evolve(turn, history=upstream_history.verbatim([dumps(each) for each in messages], MESSAGES))
-    assert "signed" in str(said(held.body(1)))
+    assert "signed" in str(messages_of(held.body(1)))
     stripped = held.without(Refusal.THINKING)
     assert stripped.round == turn.round + 1
-    assert [each["role"] for each in said(stripped.body(1))] == ["user", "assistant"]
-    assert said(stripped.body(1))[-1]["content"] == [CALL]
+    assert [each["role"] for each in messages_of(stripped.body(1))] == ["user", "assistant"]
+    assert messages_of(stripped.body(1))[-1]["content"] == [CALL]
 
 
 def test_round_without_tools_is_the_client_s_request_in_a_new_epoch(turn: ManagedTurn) -> None:
     bare = turn.add_reply(1, REPLY, RESULTS).without(Refusal.TOOLS)
     assert tools(bare.body(1)) == ["n"]
-    assert said(bare.body(1)) == said(request(LONG))
+    assert messages_of(bare.body(1)) == messages_of(request(LONG))
     assert bare == attrs.evolve(bare, mode=Mode.BYPASS, hour=False, tool_budget=None, round=2, history=bare.history)
     assert bare.history.epoch == turn.history.epoch + 1
     assert not bare.history.replies

@@ -82,7 +82,7 @@ async def post(process: Process, message: Message) -> Answer:
 
 
 async def begun(process: Process, asking: ArrivedRequest) -> Address:
-    """A turn for which the actor decides what is sent."""
+    """A turn whose upstream request the actor decides."""
     proposed = await post(process, Prepare(request=asking))
     assert isinstance(proposed, UpstreamPlan)
     assert proposed.proposal is not None
@@ -92,7 +92,7 @@ async def begun(process: Process, asking: ArrivedRequest) -> Address:
 
 
 async def assert_rebuilt(log: StoppableLog) -> None:
-    """Every recorded round is rebuilt to what was sent."""
+    """Check that every recorded round is rebuilt to the sent bytes."""
     recorded = await log.read(STREAM)
     history = time_travel.history_of("s", recorded)
     for each in recorded:
@@ -150,8 +150,7 @@ async def test_refused_turn_is_dropped() -> None:
         assert actor.rounds.under_way(address) is None
 
 
-async def test_late_end_of_a_turn_does_not_change_the_next_turn_s_reply() -> None:
-    log = StoppableLog()
+async def test_late_end_of_a_turn_does_not_change_the_next_turn_s_reply(log: StoppableLog) -> None:
     texts = (LONG, "an answer", "and more")
     async with open_process(log) as process:
         first = await begun(process, arrived(LONG))
@@ -171,8 +170,7 @@ async def proposed_for(process: Process, *texts: str) -> bytes:
     return answer.proposal.body
 
 
-async def test_end_of_a_managed_turn_is_recorded_after_another_process_wrote() -> None:
-    log = StoppableLog()
+async def test_end_of_a_managed_turn_is_recorded_after_another_process_wrote(log: StoppableLog) -> None:
     async with open_process(log) as process, open_process(log) as other:
         turn = managed(process)
         await turn.prepare()
@@ -211,9 +209,8 @@ async def test_abandoned_round_is_not_recorded_as_sent(
 
 
 async def test_title_request_does_not_make_a_managed_conversation_observed(
-    autojump_clock: MockClock,
+    log: StoppableLog, autojump_clock: MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log) as process:
         await managed(process).prepare()
         titled = {"output_config": {"format": {"type": "json_schema", "schema": {}}}}

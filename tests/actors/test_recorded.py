@@ -104,8 +104,7 @@ def structure(events: Iterable[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("session", runs() or [pytest.param("", marks=pytest.mark.skip("no recorded inputs here"))])
-async def test_captured_session_has_the_expected_branches(session: str) -> None:
-    log = StoppableLog()
+async def test_captured_session_has_the_expected_branches(log: StoppableLog, session: str) -> None:
     sent = []
     async with open_process(log) as process:
         for path in runs()[session]:

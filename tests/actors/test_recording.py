@@ -34,8 +34,7 @@ SCHEDULES = [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in
 """Each seed is another order in which trio schedules concurrent tasks."""
 
 
-async def test_request_is_recorded_only_once_it_is_sent_or_its_turn_ends() -> None:
-    log = StoppableLog()
+async def test_request_is_recorded_only_once_it_is_sent_or_its_turn_ends(log: StoppableLog) -> None:
     async with open_process(log) as process:
         turn = process.opener.open_turn((("x-mnemosyne-session", "s"),), b"{}", MESSAGES)
         await trio.testing.wait_all_tasks_blocked()
@@ -47,9 +46,8 @@ async def test_request_is_recorded_only_once_it_is_sent_or_its_turn_ends() -> No
 
 
 async def test_a_turn_waits_a_quarter_of_a_second_and_is_durable_later(
-    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    log: StoppableLog, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = StoppableLog()
     async with open_process(log, patience=USUAL) as process:
         log.hang()
         turn = process.open("u1")
@@ -71,9 +69,8 @@ async def test_a_turn_waits_a_quarter_of_a_second_and_is_durable_later(
 
 
 async def test_unloadable_session_delays_no_turn_and_loses_nothing(
-    autojump_clock: trio.testing.MockClock,
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log, patience=USUAL) as process:
         log.away = True
         turn = process.open("u1")
@@ -86,9 +83,8 @@ async def test_unloadable_session_delays_no_turn_and_loses_nothing(
 
 
 async def test_turn_beyond_the_queue_is_a_gap_in_the_next_turn(
-    autojump_clock: trio.testing.MockClock,
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log, GroupJournal(log, CODEC, JournalLimits(pending_bytes=5000))) as process:
         log.hang()
         await process.turn("u1", answer="a1")
@@ -108,8 +104,7 @@ async def test_turn_beyond_the_queue_is_a_gap_in_the_next_turn(
     await rebuilt(log, log)
 
 
-async def test_gap_survives_a_full_mailbox(autojump_clock: trio.testing.MockClock) -> None:
-    log = StoppableLog()
+async def test_gap_survives_a_full_mailbox(log: StoppableLog, autojump_clock: trio.testing.MockClock) -> None:
     async with open_process(log) as process:
         log.away = True
         for number in range(66):
@@ -124,8 +119,9 @@ async def test_gap_survives_a_full_mailbox(autojump_clock: trio.testing.MockCloc
     assert [gap.turns for gap in gaps] == [3]
 
 
-async def test_turn_that_crashes_the_actor_is_a_gap_and_the_session_continues(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = StoppableLog()
+async def test_turn_that_crashes_the_actor_is_a_gap_and_the_session_continues(
+    log: StoppableLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin = SessionActor._begin
 
     async def poisoned(actor: SessionActor, message: Any) -> Any:
@@ -143,8 +139,7 @@ async def test_turn_that_crashes_the_actor_is_a_gap_and_the_session_continues(mo
     assert [event.turns for event in events if isinstance(event, GapRecorded)] == [1]
 
 
-async def test_a_bug_in_recording_never_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = StoppableLog()
+async def test_a_bug_in_recording_never_reaches_the_server(log: StoppableLog, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_process(log) as process:
         turn = process.open("u1")
         await turn.note_begun()
@@ -203,9 +198,8 @@ async def converse(process: Process, opening: str, agent: str | None) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 async def test_two_processes_that_share_a_session_lose_nothing_and_record_no_gap(
-    schedule: int, autojump_clock: trio.testing.MockClock
+    log: StoppableLog, schedule: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log) as one, open_process(log) as two:
         history = ["u1"]
         for turn in range(6):
@@ -227,9 +221,8 @@ async def test_two_processes_that_share_a_session_lose_nothing_and_record_no_gap
 
 
 async def test_endless_conflict_is_a_gap(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+    log: StoppableLog, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log) as process:
         original = SessionActor._load
 
@@ -248,8 +241,9 @@ async def test_endless_conflict_is_a_gap(
     assert turns(events) == ["main 1", "main 2"]
 
 
-async def test_end_of_an_unrecorded_turn_is_not_awaited(autojump_clock: trio.testing.MockClock) -> None:
-    log = StoppableLog()
+async def test_end_of_an_unrecorded_turn_is_not_awaited(
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
+) -> None:
     async with open_process(log) as process:
         await process.journal.close(within=0)
         turn = process.open("u1")

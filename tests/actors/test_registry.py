@@ -26,8 +26,9 @@ from tests.actors.support import (
 )
 
 
-async def test_idle_session_is_unloaded_and_reloaded_unchanged(autojump_clock: trio.testing.MockClock) -> None:
-    log = StoppableLog()
+async def test_idle_session_is_unloaded_and_reloaded_unchanged(
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
+) -> None:
     async with open_process(log) as process:
         await process.turn("u1")
         under_way = process.open("u1", "ok", "u2")
@@ -102,8 +103,7 @@ async def test_unloaded_session_frees_its_bodies_at_once(autojump_clock: trio.te
 NAMES = ("long 0", "long 1", "long 2", "under way", "short")
 
 
-async def test_a_failed_actor_is_replaced_and_others_live_on() -> None:
-    log = StoppableLog()
+async def test_a_failed_actor_is_replaced_and_others_live_on(log: StoppableLog) -> None:
     other = Identity(stream=stream_of("t", "other"), tenant="t", external_id="other")
     async with open_process(log) as process:
         untouched, asked = process.registry.ask(other, begin("v1"))

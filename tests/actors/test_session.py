@@ -58,11 +58,11 @@ async def test_prepared_request_is_parsed_once_when_passed_through(
     read: list[ArrivedRequest] = []
     reading = Loaded.read_turn
 
-    async def noted(self: Loaded, request: ArrivedRequest, gap: Gap | None = None) -> Any:
+    async def record(self: Loaded, request: ArrivedRequest, gap: Gap | None = None) -> Any:
         read.append(request)
         return await reading(self, request, gap)
 
-    monkeypatch.setattr(Loaded, "read_turn", noted)
+    monkeypatch.setattr(Loaded, "read_turn", record)
     log = PlainLog(CODEC)
     async with open_actor(log) as teller:
         await teller.begin("u1")  # observed, so its branch stays so
@@ -77,8 +77,7 @@ async def test_prepared_request_is_parsed_once_when_passed_through(
     assert turns(await events_of(log)) == ["main 1", "main 2", "main 2.2"]
 
 
-async def test_turns_are_placed_recorded_and_rebuilt() -> None:
-    log = PlainLog(CODEC)
+async def test_turns_are_placed_recorded_and_rebuilt(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         first = await teller.begin("u1")
         await teller.finish(first, "a1")
@@ -89,8 +88,7 @@ async def test_turns_are_placed_recorded_and_rebuilt() -> None:
     assert (await rebuilt(log, log))[Address("main", 2, 1)] == request("u1", "a1", "u2")
 
 
-async def test_next_actor_continues_the_session() -> None:
-    log = PlainLog(CODEC)
+async def test_next_actor_continues_the_session(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.finish(await teller.begin("u1"), "the answer")
         before = teller.actor.state
@@ -105,8 +103,7 @@ async def test_next_actor_continues_the_session() -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_the_attempt_that_the_next_request_echoes_is_found(restart: bool) -> None:
-    log = PlainLog(CODEC)
+async def test_the_attempt_that_the_next_request_echoes_is_found(log: StoppableLog, restart: bool) -> None:
     async with open_actor(log) as teller:
         attempts = [await teller.begin("u1") for _ in range(3)]
         await teller.finish(attempts[1], "second")
@@ -121,8 +118,7 @@ async def test_the_attempt_that_the_next_request_echoes_is_found(restart: bool) 
     assert (began.echo, began.echoed_attempt) == (Echo.SAME, 2)
 
 
-async def test_late_reply_to_an_earlier_turn_is_not_assigned_to_the_last() -> None:
-    log = PlainLog(CODEC)
+async def test_late_reply_to_an_earlier_turn_is_not_assigned_to_the_last(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         early = await teller.begin("u1")
         last = await teller.begin("u1", "a1", "u2")
@@ -134,8 +130,7 @@ async def test_late_reply_to_an_earlier_turn_is_not_assigned_to_the_last() -> No
     assert last_began(await events_of(log)).echo is Echo.SAME
 
 
-async def test_request_that_does_not_continue_a_turn_is_compared_with_no_reply() -> None:
-    log = PlainLog(CODEC)
+async def test_request_that_does_not_continue_a_turn_is_compared_with_no_reply(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.finish(await teller.begin("u1"), "a1")
         await teller.finish(await teller.begin("u1"), "a1 again")
@@ -147,8 +142,7 @@ async def test_request_that_does_not_continue_a_turn_is_compared_with_no_reply()
     assert not any(event.echo for event in events if isinstance(event, TurnBegan))
 
 
-async def test_agent_begun_during_its_parent_s_first_reply_is_a_fork() -> None:
-    log = PlainLog(CODEC)
+async def test_agent_begun_during_its_parent_s_first_reply_is_a_fork(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         first = await teller.begin("u1")
         await teller.begin("u1", "a1", "u2", agent="x")
@@ -158,8 +152,7 @@ async def test_agent_begun_during_its_parent_s_first_reply_is_a_fork() -> None:
     assert turns(await events_of(log)) == ["main 1", "fork-1 2", "fork-1 3", "main 2"]
 
 
-async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo() -> None:
-    log = PlainLog(CODEC)
+async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.finish(await teller.begin("u1"), LONG)
         before = await log.sizes(STREAM)
@@ -171,8 +164,7 @@ async def test_a_long_text_of_a_reply_is_stored_once_and_shared_with_its_echo() 
     assert await reply_text(log, finished.reply) == LONG
 
 
-async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_without_them() -> None:
-    log = PlainLog(CODEC)
+async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_without_them(log: StoppableLog) -> None:
     servers = [{"url": "u", "authorization_token": SECRET}]
     async with open_actor(log) as teller:
         await teller.begin("u1", mcp_servers=servers)
@@ -189,8 +181,7 @@ async def test_credentials_are_in_no_event_and_no_content_and_turns_are_rebuilt_
 
 
 @pytest.mark.parametrize("marked", [True, False])
-async def test_request_after_deletion_is_stored_in_full(marked: bool) -> None:
-    log = PlainLog(CODEC)
+async def test_request_after_deletion_is_stored_in_full(log: StoppableLog, marked: bool) -> None:
     async with open_actor(log) as teller:
         await teller.finish(await teller.begin(LONG), "a1")
         forgotten = decide(ForgetSession(at=5), teller.actor.state)
@@ -209,8 +200,7 @@ async def test_request_after_deletion_is_stored_in_full(marked: bool) -> None:
         assert await assembled(log, body) == request(LONG, "a1", "something new")
 
 
-async def test_turn_ends_only_once() -> None:
-    log = PlainLog(CODEC)
+async def test_turn_ends_only_once(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         address = await teller.begin("u1")
         assert await teller.tell(interrupt(address, reply("half")))
@@ -222,8 +212,9 @@ async def test_turn_ends_only_once() -> None:
     assert await reply_text(log, interrupted.reply) == "half"
 
 
-async def test_a_session_is_loaded_as_soon_as_the_database_is_back(autojump_clock: trio.testing.MockClock) -> None:
-    log = StoppableLog()
+async def test_a_session_is_loaded_as_soon_as_the_database_is_back(
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
+) -> None:
     log.away = True
     async with open_actor(log) as teller, trio.open_nursery() as nursery:
         nursery.start_soon(teller.begin, "u1")
@@ -233,8 +224,7 @@ async def test_a_session_is_loaded_as_soon_as_the_database_is_back(autojump_cloc
     assert turns(await events_of(log)) == ["main 1"]
 
 
-async def test_bodies_that_cannot_be_fetched_are_not_built_on() -> None:
-    log = StoppableLog()
+async def test_bodies_that_cannot_be_fetched_are_not_built_on(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.begin("u1")
     async with open_actor(log) as teller:
@@ -247,8 +237,7 @@ async def test_bodies_that_cannot_be_fetched_are_not_built_on() -> None:
     await rebuilt(log, log)
 
 
-async def test_actor_stops_after_a_conflicting_append() -> None:
-    log = PlainLog(CODEC)
+async def test_actor_stops_after_a_conflicting_append(log: StoppableLog) -> None:
     async with open_actor(log) as stale:
         first = await stale.begin("u1")
         async with open_actor(log) as other:
@@ -271,9 +260,8 @@ async def test_actor_stops_after_a_conflicting_append() -> None:
     ],
 )
 async def test_unreadable_log_stops_only_the_actor_and_gives_waiters_the_reason(
-    error: Exception, reason: str, caplog: pytest.LogCaptureFixture
+    log: StoppableLog, error: Exception, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = StoppableLog()
     log.poisoned = error
     async with open_actor(log) as teller:
         with pytest.raises(MnemosyneError, match=reason):
@@ -283,8 +271,7 @@ async def test_unreadable_log_stops_only_the_actor_and_gives_waiters_the_reason(
     assert "failed; the next request starts another" in caplog.text or "cannot be read" in caplog.text
 
 
-async def test_bug_refuses_its_message_and_lets_others_ask_the_next_actor() -> None:
-    log = StoppableLog()
+async def test_bug_refuses_its_message_and_lets_others_ask_the_next_actor(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         address = await teller.begin("u1")
         log.poisoned = ZeroDivisionError("a bug")
@@ -296,8 +283,7 @@ async def test_bug_refuses_its_message_and_lets_others_ask_the_next_actor() -> N
             await asked[1].wait()
 
 
-async def test_full_queue_is_reported_and_leaves_the_session_unchanged() -> None:
-    log = StoppableLog()
+async def test_full_queue_is_reported_and_does_not_change_the_session(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.begin("u1")
         before = teller.actor.state

@@ -35,8 +35,7 @@ from tests.domain.recorded import dumps
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_nested_sub_agents_are_branches_of_the_root_session(restart: bool) -> None:
-    log = StoppableLog()
+async def test_nested_sub_agents_are_branches_of_the_root_session(log: StoppableLog, restart: bool) -> None:
     async with AsyncExitStack() as stack:
         for own, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
             if restart or own == "root":
@@ -87,8 +86,7 @@ async def test_history_under_another_name_belongs_to_its_managed_session() -> No
         assert (await named(process, "other", "Something else.", "No.", "go on")).external_id == "other"
 
 
-async def test_origin_stays_undecided_while_the_candidates_do_not_answer() -> None:
-    log = StoppableLog()
+async def test_origin_stays_undecided_while_the_candidates_do_not_answer(log: StoppableLog) -> None:
     async with open_process(log, patience=attrs.evolve(PATIENT, database=0.0, loading=0.0)) as process:
         log.away = True
         assert not (await named(process, "fork", LONG, "Yes.", "go on")).is_known

@@ -4,22 +4,26 @@ import json
 
 import attrs
 import pytest
+import trio
 
-from mnemosyne.actors.budget import HelperBudget
-from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.actors import summarizing
+from mnemosyne.actors.helper_calls import HelperBudget
+from mnemosyne.actors.summarizing import Summarizer, SummaryQueue, SummaryRequest
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.work import DeferredSummary
+from mnemosyne.domain.objects.work import DeferredSummary, missing_of
 from mnemosyne.domain.summaries.forms import Written
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.text.parts import PartRole, TextPart
+from mnemosyne.errors import LogUnavailable
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY, long_text
-from tests.actors.support import CODEC
+from tests.actors.support import CODEC, IDENTITY
 from tests.actors.test_helper_calls import COST, Model
+from tests.domain.objects.test_work import created, fold
 
 SOURCE = long_text("alpha")
 PARTS = (TextPart(PartRole.ASSISTANT, SOURCE),)
@@ -114,3 +118,52 @@ async def test_blank_text_has_no_summary_and_costs_nothing() -> None:
     made, budget = await written(summary(GOOD), deferred(" \n" * 2_000), (TextPart(PartRole.RESULT, " \n" * 2_000),))
     assert made is None
     assert await budget.reserve(ENOUGH_MONEY.a_day)
+
+
+# The queue of requests
+
+
+def request(name: str) -> SummaryRequest:
+    state = fold(created(name))
+    owed = missing_of(state.objects[name], state)
+    assert owed is not None
+    return SummaryRequest(IDENTITY, owed)
+
+
+@attrs.frozen
+class Settled:
+    """A ticket whose outcome is known (domain.ports.Ticket)."""
+
+    error: LogUnavailable | None = None
+    version: int = 1
+    settled: bool = True
+
+    async def durable(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return self.version
+
+
+async def test_requests_are_taken_in_order_and_an_object_is_requested_once() -> None:
+    queue = SummaryQueue()
+    for name in ("a", "b", "a"):
+        queue.put(request(name), Settled())
+    assert [(await queue.take()).deferred.object for _ in range(2)] == ["a", "b"]
+    with trio.move_on_after(0) as scope:
+        await queue.take()
+    assert scope.cancelled_caught
+
+
+async def test_a_request_whose_contents_were_not_recorded_is_dropped() -> None:
+    queue = SummaryQueue()
+    queue.put(request("a"), Settled(LogUnavailable("away")))
+    queue.put(request("b"), Settled())
+    assert (await queue.take()).deferred.object == "b"
+
+
+async def test_beyond_its_length_the_queue_drops_the_oldest_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summarizing, "MOST_WAITING", 2)
+    queue = SummaryQueue()
+    for name in ("a", "b", "c"):
+        queue.put(request(name), Settled())
+    assert [(await queue.take()).deferred.object for _ in range(2)] == ["b", "c"]

@@ -59,8 +59,9 @@ def test_a_request_reaches_no_session_but_those_of_its_key_s_tenant(asked: list[
     trio.run(ask)
 
 
-async def test_missing_tenant_row_is_logged_once_without_the_credential(caplog: pytest.LogCaptureFixture) -> None:
-    log = StoppableLog()
+async def test_missing_tenant_row_is_logged_once_without_the_credential(
+    log: StoppableLog, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_process(log) as process:
         for opener, times in ((process.opener, 0), (opener_of(log, process.opener), 1)):
             with caplog.at_level(logging.DEBUG):
@@ -90,8 +91,7 @@ def test_invalid_rows_are_refused_without_showing_them(rows: str, tmp_path: Path
         assert SHA not in str(refused.value).lower()
 
 
-async def test_named_tenant_takes_precedence_over_the_key_s() -> None:
-    log = StoppableLog()
+async def test_named_tenant_takes_precedence_over_the_key_s(log: StoppableLog) -> None:
     async with open_process(log) as process:
         opener = opener_of(log, process.opener)
         for of_tenant, tenant in ((opener.of_keys[digest("key-of-blue")], "blue"), (None, "red")):

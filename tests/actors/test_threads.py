@@ -101,11 +101,11 @@ async def test_first_request_of_a_session_is_parsed_once(
 ) -> None:
     read_it, read = transcript.read, list[bytes]()
 
-    def noted(raw: bytes, *more: Any, **options: Any) -> TranscriptReading:
+    def record(raw: bytes, *more: Any, **options: Any) -> TranscriptReading:
         read.append(raw)
         return read_it(raw, *more, **options)
 
-    monkeypatch.setattr(transcript, "read", noted)
+    monkeypatch.setattr(transcript, "read", record)
     begun = request("words " * 20_000, "an answer", "and more")
     async with open_process(StoppableLog()) as process:
         await turn(process, begun, *(headers() if named else ()), mode=mode)

@@ -110,8 +110,12 @@ async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     return found
 
 
-async def test_query_is_answered_verbatim_with_a_correct_location() -> None:
-    ask = await asked()
+@pytest.fixture
+async def ask() -> Asked:
+    return await asked()
+
+
+async def test_query_is_answered_verbatim_with_a_correct_location(ask: Asked) -> None:
     text, failed, events = await ask("memory_query", question=PORT_QUESTION)
     assert not failed
     assert "port: 8443" in text
@@ -129,8 +133,7 @@ async def test_query_is_answered_verbatim_with_a_correct_location() -> None:
     assert events == ()
 
 
-async def test_an_object_is_restored_in_full_once() -> None:
-    ask = await asked()
+async def test_an_object_is_restored_in_full_once(ask: Asked) -> None:
     wanted = ask.id_of("login.py")
     text, failed, events = await ask("memory_restore", object_id=f"#{wanted}", reason="to edit it")
     assert not failed
@@ -144,8 +147,7 @@ async def test_an_object_is_restored_in_full_once() -> None:
     assert events == ()
 
 
-async def test_calls_of_one_round_see_each_other_s_effects() -> None:
-    ask = await asked()
+async def test_calls_of_one_round_see_each_other_s_effects(ask: Asked) -> None:
     given = json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})
     calls = [HiddenCall(name, "memory_restore", given) for name in ("a", "b")]
     answers = await ask.answering.answer(ask.state, ask.address, calls, 5, ask.spent)
@@ -186,8 +188,7 @@ async def test_release_is_recorded() -> None:
     assert [event.object for event in events if isinstance(event, ObjectReleased)] == [ask.id_of("login.py")]
 
 
-async def test_unreadable_content_is_reported_without_failing() -> None:
-    ask = await asked()
+async def test_unreadable_content_is_reported_without_failing(ask: Asked) -> None:
     ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
@@ -252,8 +253,7 @@ async def test_irrelevant_hit_is_no_answer_but_is_named_by_a_search() -> None:
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
 
 
-async def test_every_answer_counts_unindexed_objects() -> None:
-    ask = await asked()
+async def test_every_answer_counts_unindexed_objects(ask: Asked) -> None:
     outside = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     each = ask.state.memory.objects[ask.id_of("login.py")]
     objects = {**ask.state.memory.objects, each.id: attrs.evolve(each, admission=outside)}
@@ -330,8 +330,7 @@ class Reads:
         return await self._contents.fetch(stream, digests)
 
 
-async def test_compared_objects_are_read_in_one_query() -> None:
-    ask = await asked()
+async def test_compared_objects_are_read_in_one_query(ask: Asked) -> None:
     reads = Reads(ask.log)
     ask.answering = FromMemory(Bodies(STREAM, reads, ask.log), ActorServices())
     text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
@@ -365,8 +364,7 @@ async def test_comparison_without_the_index_is_bounded() -> None:
     assert "port: 8443" in text
 
 
-async def test_unreadable_object_does_not_prevent_quotes_of_others() -> None:
-    ask = await asked()
+async def test_unreadable_object_does_not_prevent_quotes_of_others(ask: Asked) -> None:
     memory = ask.state.memory
     nowhere = recipe.encode(recipe.BodyChange(0, 0, (bytes(32),), ((0, 10),)))
     lost = attrs.evolve(memory.objects[ask.id_of("login.py")], content=nowhere)
@@ -378,8 +376,7 @@ async def test_unreadable_object_does_not_prevent_quotes_of_others() -> None:
     assert "port: 8443" in text
 
 
-async def test_restore_is_refused_without_room_in_the_window() -> None:
-    ask = await asked()
+async def test_restore_is_refused_without_room_in_the_window(ask: Asked) -> None:
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
         answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices())

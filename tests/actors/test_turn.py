@@ -1,4 +1,4 @@
-"""A turn in the relay: what is durable before which byte is sent, and the session it belongs to."""
+"""A turn in the relay: the order of durable records and sent bytes, and the turn's session."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -63,8 +63,9 @@ def relay_of(process: Process, provider: Provider) -> Relay:
     return relay
 
 
-async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before_the_last_frame() -> None:
-    log = StoppableLog()
+async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before_the_last_frame(
+    log: StoppableLog,
+) -> None:
     async with open_process(log) as process:
         relay = relay_of(process, Provider())
         await relay.client.head()
@@ -79,9 +80,8 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
 
 
 async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
-    autojump_clock: trio.testing.MockClock,
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
 ) -> None:
-    log = StoppableLog()
     async with open_process(log, patience=USUAL) as process:
         log.hang()
         relay = relay_of(process, Provider())
@@ -104,8 +104,7 @@ async def test_unread_reply_is_closed_with_its_exchange() -> None:
         assert provider.closed
 
 
-async def test_name_with_invalid_unicode_identifies_a_session() -> None:
-    log = StoppableLog()
+async def test_name_with_invalid_unicode_identifies_a_session(log: StoppableLog) -> None:
     raw = b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"\\\\ud800\\"}"}}'
     async with open_process(log) as process:
         turn = process.opener.open_turn((), raw, MESSAGES)

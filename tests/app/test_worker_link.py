@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from mnemosyne.actors.messages import Identity, SummaryMade
-from mnemosyne.actors.summary_queue import SummaryRequest
+from mnemosyne.actors.summarizing import SummaryRequest
 from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.decide import Summarize

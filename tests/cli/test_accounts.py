@@ -10,7 +10,7 @@ import pytest
 from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.services.quota import QuotaWindow
+from mnemosyne.services.usage import QuotaWindow
 from tests.domain.session_events import accounted
 
 

@@ -10,8 +10,8 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.budget import HelperBudget
 from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.questions import HelperQuestions

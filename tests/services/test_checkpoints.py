@@ -1,4 +1,4 @@
-"""A checkpoint's name stands for its turn in every service that takes a turn."""
+"""Every service that takes a turn accepts a checkpoint's name."""
 
 import pytest
 

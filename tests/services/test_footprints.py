@@ -3,11 +3,10 @@
 from mnemosyne.domain.ports import StreamSizes
 from mnemosyne.services.footprints import Footprint, measure
 from tests.services.answers import Answers
-from tests.services.talking import plain, rich_session, talking
+from tests.services.talking import Plain, rich_session, talking
 
 
-async def test_footprints_add_up() -> None:
-    archive = plain()
+async def test_footprints_add_up(archive: Plain) -> None:
     for name in ("one", "other"):
         async with talking(archive, name) as talk:
             await rich_session(talk)

@@ -25,7 +25,7 @@ def _now() -> int:
     return 99
 
 
-async def test_deletion_leaves_no_content_and_a_valid_log() -> None:
+async def test_deletion_removes_all_content_and_keeps_a_valid_log() -> None:
     async with talking() as talk:
         await rich_session(talk)
         before = (await verify(talk.archive, talk.stream)).attempts
@@ -167,8 +167,7 @@ async def test_deletion_is_recorded_while_a_server_writes() -> None:
     assert sum(isinstance(event, GapRecorded) for event in events) == 3
 
 
-async def test_later_content_is_verified_and_earlier_content_stays_deleted() -> None:
-    archive = plain()
+async def test_later_content_is_verified_and_earlier_content_stays_deleted(archive: Plain) -> None:
     first = [user("One, and only once. " * 30)]
     async with talking(archive) as talk:
         await talk.ask(body(first), reply="This was the reply. " * 20)
@@ -198,7 +197,7 @@ async def test_deleted_sessions_are_active_again_only_after_a_new_turn() -> None
 
 
 class Counting(PlainLog):
-    """A log that counts what is read of it, by stream."""
+    """A log that notes the streams that are read."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -24,7 +24,7 @@ from mnemosyne.services.knowledge import (
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
 from tests.projections.support import KINDS, POSTGRES, open_world
-from tests.services.talking import body, plain, talking, user
+from tests.services.talking import Plain, body, talking, user
 
 
 def knowledge(log: PlainLog | None = None, tenant: str = "local", project: str | None = "app") -> KnowledgeService:
@@ -161,8 +161,7 @@ async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
         await here.recall(" ", FIRST)
 
 
-async def test_entries_learned_in_a_session_are_listed_until_they_are_erased() -> None:
-    archive = plain()
+async def test_entries_learned_in_a_session_are_listed_until_they_are_erased(archive: Plain) -> None:
     async with talking(archive) as talk:
         await talk.ask(body([user("Let's use PostgreSQL for the event log of the app.")]))
         here = knowledge(archive.log)

@@ -12,7 +12,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.provenance import find_provenance, find_words
 from tests.domain.knowledge.support import FIRST, draft
-from tests.services.talking import Plain, assistant, body, plain, talking, user
+from tests.services.talking import Plain, assistant, body, talking, user
 from tests.services.test_knowledge import knowledge, stamp
 
 SAID = 'Keep it short. Never log the "raw" header, not even in prod.'
@@ -36,8 +36,7 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
         return [each.entry for each in await here.list_entries(FIRST * 2)]
 
 
-async def test_the_words_of_an_entry_are_found_in_its_turn_s_request() -> None:
-    archive = plain()
+async def test_the_words_of_an_entry_are_found_in_its_turn_s_request(archive: Plain) -> None:
     rule, fact = await learned(archive, SAID, REMEMBERED)
     for entry, words in ((rule, 'Never log the \\"raw\\" header, not even in prod.'), (fact, "the staging database")):
         source = entry.provenance
@@ -49,8 +48,7 @@ async def test_the_words_of_an_entry_are_found_in_its_turn_s_request() -> None:
         assert words.encode() in found.replace(b"\\u00fc", "ü".encode()), entry.content
 
 
-async def test_words_that_are_not_in_the_source_have_no_place() -> None:
-    archive = plain()
+async def test_words_that_are_not_in_the_source_have_no_place(archive: Plain) -> None:
     (entry, _) = await learned(archive, SAID, REMEMBERED)
     source = entry.provenance
     assert source is not None
@@ -65,8 +63,7 @@ async def test_words_that_are_not_in_the_source_have_no_place() -> None:
         assert await find_words(archive, changed) is None
 
 
-async def test_a_caller_s_turn_is_the_last_one_unless_it_is_named() -> None:
-    archive = plain()
+async def test_a_caller_s_turn_is_the_last_one_unless_it_is_named(archive: Plain) -> None:
     (entry, _) = await learned(archive, SAID, REMEMBERED)
     assert entry.provenance is not None
     session = str(entry.provenance.session)

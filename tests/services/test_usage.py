@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.services.usage import Consumption, Grouping, read_usage
+from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, read_usage, windows_of
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -62,3 +62,24 @@ async def test_a_group_without_a_price_has_no_cost() -> None:
     groups = (await read_usage(MODELS, "model", UTC)).groups
     prices = {group: use.price for group, use in groups.items()}
     assert prices == {"claude-opus-5-5": 44_000, "nobody's": None, None: None}
+
+
+# The windows of a subscription
+
+
+def report(stream: UUID, at: int, used: int, reset: int = 100, span: str = "5h") -> dict[str, Any]:
+    return {"stream": stream, "span": span, "at": at, "used": used, "reset": reset, "status": "allowed"}
+
+
+def test_a_session_used_the_increase_of_a_window_with_its_replies() -> None:
+    rows = [report(ONE, 1, 400_000), report(OTHER, 2, 430_000), report(ONE, 3, 450_000), report(ONE, 4, 450_000)]
+    (found,) = windows_of(rows)
+    assert found == QuotaWindow(span="5h", at=4, used=0.45, reset=100, status="allowed", taken={OTHER: 0.03, ONE: 0.02})
+
+
+def test_a_reset_window_starts_from_its_first_report() -> None:
+    rows = [report(ONE, 1, 900_000), report(ONE, 2, 20_000, reset=200), report(ONE, 3, 30_000, reset=200)]
+    rows += [report(ONE, 3, 7_000, span="7d")]
+    five, seven = windows_of(rows)
+    assert (five.used, five.taken) == (0.03, {ONE: 0.01})
+    assert (seven.span, seven.used, seven.taken) == ("7d", 0.007, {})

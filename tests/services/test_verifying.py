@@ -17,7 +17,7 @@ from mnemosyne.errors import ContentMissing, LogDamaged
 from mnemosyne.services import verifying
 from mnemosyne.services.verifying import verify
 from tests.domain.recorded import requests, sessions
-from tests.services.talking import Plain, assistant, body, plain, rich_session, talking, user
+from tests.services.talking import Plain, assistant, body, rich_session, talking, user
 
 
 @attrs.define
@@ -98,7 +98,7 @@ async def test_a_session_with_every_kind_of_branch_is_verified(tasks: int, monke
 
 
 async def test_verification_fetches_each_content_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "WINDOW_TASKS", 4)  # what is fetched for one is at hand for all of a window
+    monkeypatch.setattr(verifying, "WINDOW_TASKS", 4)  # a window's contents are fetched once
     session = max(sessions(), key=lambda each: len(each["turns"]))
     async with talking() as talk:
         for raw in requests(session, 120):
@@ -160,8 +160,7 @@ async def test_a_reply_with_another_message_id_differs() -> None:
     assert [difference.what for difference in report.differences] == ["the reply is not the message msg_other"]
 
 
-async def test_unreadable_session_does_not_stop_verification_of_others() -> None:
-    archive = plain()
+async def test_unreadable_session_does_not_stop_verification_of_others(archive: Plain) -> None:
     for name in ("torn", "whole"):
         async with talking(archive, name) as talk:
             await rich_session(talk)
@@ -173,8 +172,7 @@ async def test_unreadable_session_does_not_stop_verification_of_others() -> None
     assert [each.unreadable for each in found if not each.is_sound] == ["a page of its files is torn"]
 
 
-async def test_one_or_all_sessions_are_verified_each_with_a_progress_bar() -> None:
-    archive = plain()
+async def test_one_or_all_sessions_are_verified_each_with_a_progress_bar(archive: Plain) -> None:
     for name in ("one", "other"):
         async with talking(archive, name) as talk:
             await rich_session(talk)

@@ -74,7 +74,7 @@ async def test_preview_after_a_break_is_the_managed_session_s_rewrite() -> None:
     assert isinstance(planned_rewrite, PlannedRewrite)
     assert (planned_rewrite.began.reason, planned_rewrite.began.turn) == (began.reason, began.turn)
     assert (planned_rewrite.began.price, planned_rewrite.began.hour) == (began.price, began.hour)
-    # What the next request will hold is not known: its last round keeps one object more from leaving.
+    # The next request is unknown: its last round protects one more object from eviction.
     expected = observed.sources(planned_rewrite.changes)
     assert len(expected) == len(planned_rewrite.changes) > 2
     assert expected <= managed.sources(managed.degraded(began))
@@ -87,7 +87,7 @@ async def test_preview_of_an_overflow_is_at_the_managed_session_s_turn() -> None
     began = managed.epochs()[0]
     found = [await observed.planned_rewrite(0, turn, SMALL) for turn in range(1, 12)]
     first = next(each for each in found if isinstance(each, PlannedRewrite))
-    assert first.began.turn in (began.turn, began.turn + 1)  # it is foreseen without what the next request adds
+    assert first.began.turn in (began.turn, began.turn + 1)  # the preview lacks the next request's new content
     assert first.began.reason == began.reason == "the window overflows"
 
 

@@ -1,0 +1,11 @@
+"""Fixtures of the actors' tests."""
+
+import pytest
+
+from tests.actors.support import StoppableLog
+
+
+@pytest.fixture
+def log() -> StoppableLog:
+    """An empty log."""
+    return StoppableLog()

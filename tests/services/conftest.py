@@ -1,0 +1,11 @@
+"""Fixtures of the services' tests."""
+
+import pytest
+
+from tests.services.talking import Plain, plain
+
+
+@pytest.fixture
+def archive() -> Plain:
+    """An empty archive."""
+    return plain()

@@ -232,11 +232,11 @@ class ResponsesTexts:
     )
 
     def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
+        if kind != "response.content_part.added":
+            return self.find_added(kind, event)  # some servers announce no parts
         part = event.get("part")
-        is_begun = (
-            kind == "response.content_part.added" and isinstance(part, dict) and part.get("type") == "output_text"
-        )
-        return (_place_of(event), text_or_none(part.get("text")) or "") if is_begun and isinstance(part, dict) else None
+        is_text = isinstance(part, dict) and part.get("type") == "output_text"
+        return (_place_of(event), text_or_none(part.get("text")) or "") if is_text and isinstance(part, dict) else None
 
     def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
         is_added = kind == "response.output_text.delta"

@@ -77,7 +77,7 @@ console.log(JSON.stringify({ config, told, compacting }))
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
 def test_opencode_plugin_does_no_harm_if_mnemosyne_is_absent_or_fails(tmp_path: Path) -> None:
-    """The case of a working program is tested with the real client (`tests/clients/test_plugins.py`)."""
+    """The case of a working program is tested with the real client (`campaigns/clients/test_plugins.py`)."""
     script = tmp_path / "program.mjs"
     script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
     for command in (str(tmp_path / "nowhere"), "false"):

@@ -101,7 +101,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "adapters/postgres/directory",
     ),
     "actors/test_session_finder.py": ("where sessions are found in a log", "adapters/plain/directory"),
-    "http/test_show_again.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
+    "http/test_rereads.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
     "adapters/postgres/test_object_index.py": (
@@ -120,7 +120,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",
-        "http/app http/passing_on http/turn_log",
+        "http/app http/turn_log",
     ),
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
@@ -128,13 +128,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
-        "http/inspector/object_pages http/inspector/search_pages http/inspector/server_pages"
-        " http/inspector/session_pages http/inspector/what_if_pages http/inspector/decisions"
+        "http/inspector/object_pages http/inspector/log_pages"
+        " http/inspector/session_pages http/inspector/what_if_pages"
         " http/inspector/page_context",
-    ),
-    "http/inspector/test_session_report.py": (
-        "a file has its looks inside",
-        "http/inspector/styles",
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from campaigns.clients.long_work import recorded
+from campaigns.clients.test_forks_of_agents import command, prompt_of
 from campaigns.clients.test_long_work import WINDOW
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne_lab.provider.reading import Json
 from mnemosyne_lab.provider.server import HttpExchange
 from tests.clients.agents import CLAUDE_CODE
 from tests.clients.provider import standin_in_a_thread
-from tests.clients.test_forks_of_agents import command, prompt_of
 from tests.clients.test_managed_agents import MANAGE, thinking
 from tests.clients.workspace import MNEMOSYNE, Workspace, finished, open_workspace, serving
 

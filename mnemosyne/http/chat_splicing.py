@@ -61,7 +61,7 @@ def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool)
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """Return what the client has of an unfinished reply."""
+    """Return the client's part of an unfinished reply."""
     begun = [completion for completion in rounds if completion] or [{}]
     if not any(map(message_of, begun)):
         return describe(begun[-1], complete=False)

@@ -49,7 +49,7 @@ def splice_message(rounds: Sequence[Message], hidden: Hidden, itemized: bool) ->
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """Return what the client has of an unfinished reply; it has a stop reason only if it is a single round's."""
+    """Return the client's part of an unfinished reply; it has a stop reason only if it is a single round's."""
     begun = [message for message in rounds if message] or [{}]
     reason = begun[-1].get("stop_reason") if len(begun) == 1 else None
     used = splice_usage([_usage(message) for message in begun], itemized=itemized)

@@ -1,11 +1,16 @@
-"""Select the reader of a reply by its content type and encoding."""
+"""Read a copy of a reply, by its content type and encoding, while it passes to the client unchanged."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Protocol
+
+import trio
 
 from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.errors import ReplyCut
+from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.splicing import EndOfReply, Output, ToClient
@@ -25,6 +30,34 @@ class ReplyReading(Protocol):
     def feed(self, data: bytes) -> Iterator[list[Output]]: ...
 
     def close(self) -> list[Output]: ...
+
+
+async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyReading, head: ReplyHead, client: ClientReply) -> None:
+    """Pass a reply with this head to the client and record its end. Raises ReplyCut if it is cut off."""
+    client.watch(reading.reply.result)
+    client.begin(head)
+    async with aclosing(_outputs(chunks, reading)) as outputs:
+        async for output in outputs:
+            if isinstance(output, EndOfReply):
+                await client.record(lambda: client.turn.note_finished(head, reading.reply.result()))
+            await client.hand_over(output.raw)
+
+
+async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncGenerator[Output, None]:
+    cut: ReplyCut | None = None
+    try:
+        async for chunk in chunks:
+            for outputs in reading.feed(chunk):
+                await trio.lowlevel.checkpoint()
+                for output in outputs:
+                    yield output
+    except ReplyCut as error:
+        cut = error
+    for output in reading.close():
+        # A reply that is cut off has no end: send the held bytes as ordinary ones, then break the connection.
+        yield ToClient(output.raw) if cut else output
+    if cut is not None:
+        raise cut
 
 
 def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:

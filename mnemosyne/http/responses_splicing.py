@@ -37,7 +37,7 @@ def splice_response(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -
 
 
 def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Reply:
-    """Return what the client has of an unfinished reply."""
+    """Return the client's part of an unfinished reply."""
     begun = [response for response in rounds if response] or [{}]
     response = {**without_tools(begun[0], hidden), "output": splice_items(begun, hidden)}
     return describe(response, as_json(response), complete=False)

@@ -1,54 +1,20 @@
 """Select the rewriter of a managed turn's reply by dialect and streaming."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
-from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.wire.chat import CHAT
-from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.http.chat_rewriter import ChatRewriter
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
 from mnemosyne.http.spliced_stream import SplicedStream
-from mnemosyne.http.splicing import Hidden, Output, Rules
+from mnemosyne.http.splicing import Hidden, Rules
 from mnemosyne.http.stream_rewriter import StreamRewriter
 from mnemosyne.http.whole_reply import WholeReply
 
-
-class Rewriter(Protocol):
-    """Rewrites one reply, round by round; see ``SplicedStream``."""
-
-    @property
-    def reply(self) -> ReplyReader: ...
-
-    @property
-    def shows_round(self) -> bool: ...
-
-    @property
-    def failed(self) -> bool: ...
-
-    def feed(self, data: bytes) -> list[Output]: ...
-
-    def close(self) -> list[Output]: ...
-
-    def cut(self) -> list[Output]:
-        """Handle a broken connection in this round: return what can still be sent, without an end."""
-        ...
-
-    def next_round(self) -> None: ...
-
-    def end_now(self) -> list[Output]: ...
-
-    def fail(self, error: bytes) -> list[Output]: ...
-
-    def ping(self) -> bytes: ...
-
-    def visible(self) -> Reply: ...
-
-    def list_hidden_usage(self) -> list[Tokens]: ...
-
+Rewriter = SplicedStream | WholeReply
+"""Rewrites one reply, round by round."""
 
 _STREAMS: Mapping[str, type[SplicedStream]] = {
     MESSAGES.name: StreamRewriter,

@@ -16,8 +16,7 @@ from mnemosyne.errors import BadConfiguration, MnemosyneError
 from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Receive, Scope, Send
-from mnemosyne.http.joined_chunks import join_chunks
-from mnemosyne.http.plain_http import speak_plain_http
+from mnemosyne.http.plain_http import join_chunks, speak_plain_http
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Splice several rounds with the provider into one reply: what the client sees of each, and what follows a round.
+"""Splice several rounds with the provider into one reply: the visible part of each, and what follows a round.
 
 A *hidden call* is the model's call of a memory tool: the proxy added the tool to the request and answers the call, and
 the client sees neither hidden calls nor cleanup blocks. The ``Rules`` of a dialect implement this for streams and whole
@@ -38,7 +38,7 @@ class Rules:
     ``complete`` adds fields that the server omitted and later rounds need. ``is_reply`` tests whether a body is a reply
     at all, ``has_client_call`` whether it has a call for the client, and ``is_shown_whole`` whether nothing of it is
     hidden. ``splice`` makes one message of finished rounds, for an itemized client or not (``messages_splicing``);
-    ``cut_short`` returns what the client has of an unfinished reply. ``list_hidden_usage`` returns the input of each
+    ``cut_short`` returns the client's part of an unfinished reply. ``list_hidden_usage`` returns the input of each
     hidden round. ``describe`` converts a message to a Reply. ``without_tools`` and ``cut_tools`` remove the memory
     tools from a reply that repeats its request's tools.
     """
@@ -69,7 +69,7 @@ class Next(Enum):
 class EndOfRound:
     """The end of a round.
 
-    ``reply`` is what the provider sent, including hidden content: part of the wire history. ``calls`` must be answered,
+    ``reply`` is the provider's message, including hidden content: part of the wire history. ``calls`` must be answered,
     for either value of ``next``; a hidden call of ``reply`` that is not in ``calls`` was dropped.
     """
 
@@ -109,10 +109,10 @@ Output = ToClient | EndOfRound | EndOfReply | FailedBeforeOutput
 """Every output has ``raw``, the bytes to send."""
 
 
-def read_round(reply: Reply, said: Message, rules: Rules, hidden: Hidden) -> tuple[Message, EndOfRound]:
-    """Return a finished round's message, completed, and its end. ``said`` is the message of ``reply``."""
-    message = rules.complete(said, hidden)
-    recorded = reply if message is said else attrs.evolve(reply, body=as_json(message))
+def read_round(reply: Reply, original: Message, rules: Rules, hidden: Hidden) -> tuple[Message, EndOfRound]:
+    """Return a finished round's message, completed, and its end. ``original`` is the message of ``reply``."""
+    message = rules.complete(original, hidden)
+    recorded = reply if message is original else attrs.evolve(reply, body=as_json(message))
     return message, end_of_round(recorded, message, rules, hidden)
 
 

@@ -102,13 +102,13 @@ class TagHiding:
         """Return the remaining frames at the end of the round, regular or not."""
         return self._close()
 
-    def _add(self, tags: TagFilter, frame: Frame, event: Message, said: str | None) -> list[Taken]:
-        """Add a frame while a text is open; ``said`` is the added text, None if the frame does not belong to it."""
-        text = said or ""
+    def _add(self, tags: TagFilter, frame: Frame, event: Message, added: str | None) -> list[Taken]:
+        """Add a frame while a text is open; ``added`` is its text, None if the frame does not belong to it."""
+        text = added or ""
         pieces = tags.feed(text)
         if self._begun and not self._waiting and _measure_shown(pieces) == len(text):
             return [(frame, event)]
-        waiting = _Waiting(frame, event, said is not None, text, len(text))
+        waiting = _Waiting(frame, event, added is not None, text, len(text))
         self._waiting.append(waiting)
         if text:
             self._undecided.append(waiting)
@@ -274,9 +274,9 @@ def _place_of(event: Message) -> Place:
     return event.get("output_index"), event.get("content_index")
 
 
-def _text_of(said: object) -> str:
+def _text_of(part: object) -> str:
     """Return the text in a text block's start or delta, as ``ReplyBuilder`` reads it."""
-    text = said.get("text") if isinstance(said, dict) and said.get("type") in ("text", "text_delta") else None
+    text = part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "text_delta") else None
     return text if isinstance(text, str) else ""
 
 

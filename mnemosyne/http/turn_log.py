@@ -1,4 +1,4 @@
-"""The relay's interface to a turn: it records the turn and decides what is sent upstream."""
+"""The relay's interface to a turn: it records the turn and decides which request is sent upstream."""
 
 import logging
 from collections.abc import Awaitable
@@ -22,8 +22,8 @@ class Outgoing(Protocol):
 
 
 class TurnLog(Protocol):
-    """Records a turn and decides what is sent upstream. A method returns when its record is durable, or when waiting
-    longer would be wrong.
+    """Records a turn and decides which request is sent upstream. A method returns when its record is durable, or when
+    waiting longer would be wrong.
     """
 
     async def prepare(self) -> Outgoing:

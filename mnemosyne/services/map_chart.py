@@ -50,6 +50,22 @@ class _Band:
     count: int = 1
 
 
+KEY = {
+    "L0": "L0 full",
+    "L1": "L1 detailed",
+    "L2": "L2 compact",
+    "L3": "L3 one line",
+    "fixed": "system prompt and tools",
+    "rest": "everything else, such as memory notes",
+    "line cut": "compaction",
+    "line limit": "usable tokens",
+    "missed": "needed again",
+    "hit": "cached",
+    "miss": "not cached",
+}
+"""What the elements of the map show, by their classes: for the key next to the map and for the elements' own titles."""
+
+
 def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence[ContextMap] = ()) -> str:
     """The SVG element of consecutive windows, with a sentence instead if there is nothing to draw. It uses the scales
     of the windows ``beside`` it, if they are larger.
@@ -160,7 +176,8 @@ def _rectangle(plane: Plane, band: _Band) -> str:
     x, end = plane.x(band.first), plane.x(band.last + 1)
     top, base = plane.y(band.below + band.tokens), plane.y(band.below)
     what = band.kind.replace("_", " ") if band.count == 1 else f"{band.count} small objects"
-    told = f"{what}, {band.fidelity.label}, {count_text(band.tokens)} tokens, turns {band.first} to {band.last}"
+    level, size = KEY.get(band.fidelity.label, band.fidelity.label), count_text(band.tokens)
+    told = f"{what}, {level}, {size} tokens, turns {band.first} to {band.last}"
     mark = f' data-object="{escape(band.object)}"' if band.object is not None else ""
     return (
         f'<rect class="{band.fidelity.label}"{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
@@ -211,14 +228,14 @@ def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
     if not shown:
         return ""
     points = points_text(simplify([(plane.x(each.turn + 0.5), plane.y(each.fixed + each.usable)) for each in shown]))
-    return f'<polyline class="limit" points="{points}"><title>usable tokens</title></polyline>'
+    return f'<polyline class="limit" points="{points}"><title>{KEY["line limit"]}</title></polyline>'
 
 
 def _cuts(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for each in turns:
         if each.epoch:
             x = px(plane.x(each.turn))
-            told = f"history rewritten before turn {each.turn}"
+            told = f"{KEY['line cut']} before turn {each.turn}"
             yield f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
 
 
@@ -226,7 +243,7 @@ def _misses(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for each in turns:
         if each.missed:
             x, y = px(plane.x(each.turn + 0.5)), px(plane.y(each.tokens) - 5)
-            told = f"turn {each.turn}: missed {each.missed}"
+            told = f"turn {each.turn}: {each.missed} {KEY['missed']}"
             yield f'<circle class="missed" cx="{x}" cy="{y}" r="4"><title>{told}</title></circle>'
 
 
@@ -236,7 +253,7 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for state, group in groupby(turns, _find_hits):
         run = list(group)
         x, end = plane.x(run[0].turn), plane.x(run[-1].turn + 1)
-        told = f"turns {run[0].turn} to {run[-1].turn}: {_CACHE_WORDS[state]}"
+        told = f"turns {run[0].turn} to {run[-1].turn}: {KEY.get(state, 'cache use unknown')}"
         yield (
             f'<rect class="cache {state}" x="{px(x)}" y="{top}" width="{px(end - x)}" height="{height}">'
             f"<title>{told}</title></rect>"
@@ -245,12 +262,6 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
 
 MOSTLY = 0.5
 """Share of a prompt read from the cache above which a turn counts as a hit."""
-
-_CACHE_WORDS = {
-    "hit": "most of the prompt came out of the cache",
-    "miss": "most of the prompt was written anew",
-    "unknown": "the provider did not tell what was cached",
-}
 
 
 def _find_hits(turn: MapTurn) -> str:

@@ -15,7 +15,7 @@ from string import Template
 from typing import Any
 
 from mnemosyne.figures import printable
-from mnemosyne.http.inspector.styles import read_styles
+from mnemosyne.http.inspector.session_report import read_styles
 from mnemosyne.services.charts import count_text
 from mnemosyne_lab.evaluation.report_charts import distance_chart, frontier_chart
 from mnemosyne_lab.evaluation.report_figures import (

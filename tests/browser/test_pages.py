@@ -38,7 +38,7 @@ def first_object(page: Page, shown: Shown) -> str:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "{link}/object/"])
-def test_every_page_is_accessible_and_leaves_the_console_empty(tab: Tab, shown: Shown, path: str) -> None:
+def test_every_page_is_accessible_and_logs_no_console_message(tab: Tab, shown: Shown, path: str) -> None:
     page = path.format(link=shown.link)
     tab.page.goto(page + (first_object(tab.page, shown) if page.endswith("object/") else ""))
     expect(tab.page.locator("h1")).to_be_visible()

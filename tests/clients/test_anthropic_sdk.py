@@ -1,31 +1,42 @@
-"""The vendor's own library through a running server: it notices no difference, and the log records its requests."""
+"""The vendor's own library through a running server, managed and observed: it notices no difference."""
 
+import json
 from typing import cast
 
 import anthropic
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam
 
+from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
+from tests.clients.managing import assert_managed
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.workspace import Server, Visit, serving, visit
 
 MODEL = "claude-opus-5-5"
 TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
 
+
+RECALL: Json = {"type": "tool_use", "name": "memory_query", "input": {"question": "what was it?"}}
+LOOK: Json = {"type": "tool_use", "name": "Look", "input": {"at": "it — über alles", "n": 1.0}}
+
+
+def think(text: str) -> Json:
+    return {"type": "thinking", "thinking": text}
+
+
 LOOP: list[Json] = [
-    *(
-        {
-            "content": [
-                {"type": "thinking", "thinking": f"I look for the {number}. time."},
-                {"type": "text", "text": "Let me look."},
-                {"type": "tool_use", "name": "Look", "input": {"at": "the long way round — über alles", "n": number}},
-            ]
-        }
-        for number in range(5)
-    ),
-    {"text": "It is there."},
+    {"content": [think("Where?"), {"type": "text", "text": "Let me see."}, RECALL]},
+    {"content": [think("There."), LOOK, RECALL, LOOK]},
+    {"content": [RECALL, RECALL]},
+    {"content": [RECALL, think("So."), LOOK]},
+    {"content": [LOOK]},
+    {"content": [think("Done."), {"type": "text", "text": "It is there."}]},
 ]
+OWN_LOOP = [LOOP[0] | {"content": [*LOOP[0]["content"][:2], LOOK]}, *LOOP[4:]]
+"""The replies without memory tools."""
+
+MANAGE = {"x-mnemosyne-mode": "manage"}
 
 
 @pytest.fixture
@@ -57,56 +68,54 @@ def last_words(message: Message) -> str:
     return message.content[-1].text
 
 
-def assert_whole_loop(at: Visit) -> None:
-    conversation = at.conversation()
-    assert conversation.client.startswith("anthropic-sdk 2.")
-    assert conversation.branches == {"main": 6}
-    assert conversation.on("main")[-1].text == "It is there."
-
-
 def synchronous(at: Visit, *, max_retries: int = anthropic.DEFAULT_MAX_RETRIES) -> anthropic.Anthropic:
     return anthropic.Anthropic(base_url=at.server.url, api_key="k", max_retries=max_retries)
 
 
-def test_tool_loop_without_streaming(at: Visit) -> None:
-    at.script({"replies": LOOP})
-    said = typed("where is it, all at once?")
-    with synchronous(at) as client:
-        message = client.messages.create(model=MODEL, max_tokens=99, messages=said, tools=TOOLS)
-        while message.stop_reason == "tool_use":
-            said += answered(message)
-            message = client.messages.create(model=MODEL, max_tokens=99, messages=said, tools=TOOLS)
+def assert_unseen(said: list[MessageParam], message: Message) -> None:
     assert last_words(message) == "It is there."
-    assert_whole_loop(at)
+    shown = json.dumps(said) + message.to_json()
+    assert not [name for name in NAMES if name in shown]
 
 
-def test_streamed_tool_loop(at: Visit) -> None:
-    at.script({"replies": LOOP})
-    said = typed("where is it, bit by bit?")
-    with synchronous(at) as client:
+@pytest.mark.parametrize(
+    ("managed", "stream"), [(False, True), (True, True), (True, False)], ids=["observed", "streamed", "whole"]
+)
+def test_tool_loop_of_the_synchronous_client(managed: bool, stream: bool, at: Visit) -> None:
+    at.script({"replies": LOOP if managed else OWN_LOOP})
+    said = typed(f"where is it? ({managed} {stream})")
+    message: Message
+    with anthropic.Anthropic(base_url=at.server.url, api_key="k", default_headers=MANAGE if managed else {}) as client:
         while True:
-            with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as stream:
-                message = stream.get_final_message()
+            if stream:
+                with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as reply:
+                    message = reply.get_final_message()
+            else:
+                message = client.messages.create(model=MODEL, max_tokens=99, messages=said, tools=TOOLS)
             if message.stop_reason != "tool_use":
                 break
             said += answered(message)
-    assert last_words(message) == "It is there."
-    assert_whole_loop(at)
+    assert_unseen(said, message)
+    if managed:
+        assert_managed(at)
+    else:
+        conversation = at.conversation()
+        assert conversation.client.startswith("anthropic-sdk 2.")
+        assert conversation.branches == {"main": len(OWN_LOOP)}
 
 
-async def test_streamed_tool_loop_with_the_asynchronous_client(at: Visit) -> None:
+async def test_tool_loop_of_the_asynchronous_client(at: Visit) -> None:
     at.script({"replies": LOOP})
     said = typed("where is it, meanwhile?")
-    async with anthropic.AsyncAnthropic(base_url=at.server.url, api_key="k") as client:
+    async with anthropic.AsyncAnthropic(base_url=at.server.url, api_key="k", default_headers=MANAGE) as client:
         while True:
-            async with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as stream:
-                message = await stream.get_final_message()
+            async with client.messages.stream(model=MODEL, max_tokens=99, messages=said, tools=TOOLS) as reply:
+                message = await reply.get_final_message()
             if message.stop_reason != "tool_use":
                 break
             said += answered(message)
-    assert last_words(message) == "It is there."
-    assert at.standin.violations == []
-    assert [exchange.status for exchange in at.standin.messages] == [200] * 6
+    assert_unseen(said, message)
+    assert_managed(at)
 
 
 def test_stream_events_arrive_one_by_one(at: Visit) -> None:

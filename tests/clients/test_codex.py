@@ -80,6 +80,7 @@ def test_tool_loop_and_its_resumption_are_one_recorded_conversation(
     assert [found.history.dialect_of(branch).name for branch in found.history.lines] == ["responses"]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("model", ["gpt-5.5", None])
 @pytest.mark.parametrize("provider", ["OpenAI", "another"])
 def test_compacted_window_is_followed_by_a_window_of_its_own(

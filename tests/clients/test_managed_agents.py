@@ -63,6 +63,7 @@ def test_agent_finishes_its_work_and_never_sees_a_memory_tool(workspace: Workspa
         assert not [name for name in NAMES if name.encode() in data], file
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_sub_agent_is_managed_as_a_conversation_of_its_own(workspace: Workspace) -> None:
     workspace.script(

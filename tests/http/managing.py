@@ -1,4 +1,4 @@
-"""A client that talks to a complete managing proxy, and the checks on what the proxy sent and recorded."""
+"""A client that talks to a complete managing proxy, and checks of the sent and recorded requests."""
 
 import itertools
 import json
@@ -146,22 +146,6 @@ class Client:
         return message
 
 
-class Marking(Client):
-    """A client that marks its last two messages, as opencode does, and writes a text without a marker as a string."""
-
-    def marked(self) -> list[Json]:
-        last = [_marked(message) for message in self.history[-2:]]
-        return [*map(_as_string, self.history[:-2]), *last]
-
-
-def _as_string(message: Json) -> Json:
-    match message["content"]:
-        case [{"type": "text", "text": words, **rest}] if not rest:
-            return {**message, "content": words}
-        case _:
-            return message
-
-
 def results(message: Json) -> list[Json]:
     calls = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
     return [{"type": "tool_result", "tool_use_id": call, "content": f"seen by {call}"} for call in calls]
@@ -254,6 +238,17 @@ class Stage:
             rebuilt.append(body)
         assert rebuilt == sent or (at_once and sorted(rebuilt) == sorted(sent))
         return [each.envelope.event for each in began if isinstance(each.envelope.event, RoundBegan)]
+
+    async def check(self, *clients: Client, grows: bool = False) -> None:
+        """The provider found no violation, every round is rebuilt to the bytes that it received, and the clients saw
+        no memory tool. If the prompt only ``grows``, each request begins with all of the previous one.
+        """
+        assert [str(each) for each in self.standin.violations] == []
+        if grows:
+            assert_prefixes(self.upstream)
+        for client in clients:
+            assert_nothing_of_ours(client)
+        await self.rounds()
 
 
 @asynccontextmanager

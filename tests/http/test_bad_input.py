@@ -1,20 +1,28 @@
-"""Requests that make no sense in their dialect: the proxy forwards them unchanged for the provider to judge, and
-nothing breaks.
+"""Requests and replies that make no sense in their dialect or as JSON: the proxy forwards them unchanged for the
+provider to judge, nothing breaks, and a managed conversation is still rewritten.
 """
 
 import itertools
 import json
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
-from mnemosyne.domain.session.events import TurnBegan
-from mnemosyne.domain.session.round_events import Mode, WindowFilled
-from mnemosyne_lab.provider.server import open_standin
+from mnemosyne.domain.objects.events import ObjectCreated
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowFilled
+from mnemosyne.domain.window.epochs import SHARED_ID
+from mnemosyne.domain.wire import json_values
+from mnemosyne_lab.provider.server import Standin, open_standin
+from tests.actors.support import StoppableLog, open_process
 from tests.damaged import chances, damage, damage_bytes
-from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, ModelReply, Written, bodies
+from tests.domain.wire.dialects import TALK, WRITTEN, Call, Exchange, ModelReply, Written, bodies
 from tests.http.managing import Stage, open_stage
+from tests.http.playback import open_playback
+from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, exchange
 from tests.http.test_dialects import CLIENTS, EACH, PATHS
 
@@ -134,3 +142,222 @@ async def test_window_below_the_minimum_is_reported_and_never_rewritten(written:
             assert reply.status == 200
         assert len(stage.standin.messages) == 3
         assert {each.window for each in await stage.events_until(WindowFilled)} == {1_000}
+
+
+ODD = {
+    "half a surrogate pair": "\ud83d",
+    "the other half": "\ude00",
+    "bytes that are not UTF-8": "\udcff\udcc3",
+    "surrogates as bytes": "\udced\udca0\udcbd",
+    "NUL": "\0",
+}
+_ESCAPED_BYTE = re.compile(rb"\\{1,2}udc([89a-f][0-9a-f])")
+
+
+def raw_of(body: Json) -> bytes:
+    """The JSON of a body in which escaped bytes are replaced by the bytes themselves, in call arguments too."""
+    return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 16)]), json.dumps(body).encode())
+
+
+@asynccontextmanager
+async def open_lenient(written: Written) -> AsyncIterator[tuple[Callable[[], list[bytes]], Stage]]:
+    """A managing proxy in front of a provider that accepts everything; yields the bodies that it received."""
+    reply = "application/json", json.dumps(written.whole(ModelReply("Seen."))).encode()
+    log = StoppableLog()
+    async with (
+        open_playback([reply] * 9) as provider,
+        open_process(log, window=4_000) as process,
+        open_proxy(provider.url, process.opener, mode=Mode.MANAGE) as proxy,
+    ):
+        stage = Stage(cast("Standin", provider), proxy, log, process)
+        yield lambda: [body for *_, body in provider.requests], stage
+
+
+def talk(turns: int, strange: str) -> Sequence[Exchange]:
+    """Turns with calls that fill a small window, the first with the unusual part, and the start of another."""
+
+    def exchange(number: int) -> Exchange:
+        odd = strange if number == 0 else ""
+        arguments = {"command": f"cat {odd}{number}", f"key{odd}": [f"{odd} {number}"], "file_path": f"/src/{odd}.py"}
+        calls = [
+            Call(f"call_{odd}{number}", "bash", arguments, f"{odd} line {number}\n" * 150),
+            Call(f"call_b{odd}{number}", f"edit{odd}", arguments, f"{odd} fine"),
+        ]
+        return Exchange(
+            f"Number {number}{odd}. I always use tabs{odd}.", [ModelReply("Look.", calls=calls), ModelReply("Seen.")]
+        )
+
+    return [*map(exchange, range(turns)), Exchange(exchange(turns).asked, ())]
+
+
+@EACH
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+async def test_conversation_with_an_odd_character_is_managed(
+    written: Written, odd: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(written) as (sent, stage):
+        for turns in range(6):
+            assert (await send(stage, written, raw_of(request(written, talk(turns, odd))))).status == 200
+        await stage.events_until(TurnBegan, 6)
+        assert await stage.events_until(EpochBegan)
+        assert await stage.events_until(ObjectCreated, 5)
+        for body in sent():
+            assert json_values.is_valid(body)
+            assert json_values.read(body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+[MESSAGES] = [each for each in WRITTEN if each.dialect.name == "messages"]
+NUMBERS: dict[str, Any] = {"NaN": b"NaN", "minus infinity": b"-Infinity", "1e400": b"1e400", "huge": b"9" * 5000}
+
+
+@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
+async def test_conversation_with_a_number_out_of_range_stays_managed(
+    number: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(MESSAGES) as (sent, stage):
+        for turns in range(6):
+            raw = json.dumps(request(MESSAGES, talk(turns, "@"))).encode().replace(b'"/src/@.py"', number)
+            assert (await send(stage, MESSAGES, raw)).status == 200
+        assert await stage.events_until(EpochBegan)
+        for body in sent():
+            assert json_values.is_valid(body)
+            assert json_values.read(body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@EACH
+@pytest.mark.parametrize("value", [b"[" * 5000 + b"]" * 5000, b"tru", b"'x'"], ids=["deep", "no literal", "no string"])
+async def test_unreadable_message_is_sent_unchanged_for_the_provider_to_judge(
+    written: Written, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the middle of a managed conversation, where the proxy once answered with an error of its own."""
+    async with open_lenient(written) as (sent, stage):
+        assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
+        body = request(written, talk(0, ""))
+        body[written.dialect.array].append({"role": "assistant", "content": "@"})
+        raw = json.dumps(body).encode().replace(b'"@"', value)
+        await send(stage, written, raw)
+        assert sent()[-1] == raw
+        *_, began = await stage.events_until(TurnBegan, 2)
+        assert str(began.opaque).startswith("a message")
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@EACH
+@pytest.mark.parametrize(("block", "role"), [('"words"', "user"), ("null", "assistant"), ('["words"]', "assistant")])
+async def test_content_block_that_is_no_object_is_sent_unchanged_for_the_provider_to_judge(
+    written: Written, block: str, role: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_lenient(written) as (sent, stage):
+        assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
+        body = request(written, talk(0, ""))
+        body[written.dialect.array].append({"role": role, "content": ["@", {"type": "text", "text": "more"}]})
+        raw = json.dumps(body).encode().replace(b'"@"', block.encode())
+        await send(stage, written, raw)
+        assert sent()[-1] == raw
+        *_, began = await stage.events_until(TurnBegan, 2)
+        assert str(began.opaque) == "a message with a content block that is not an object"
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+MARK = "\ue000"
+
+
+def in_text(odd: str) -> ModelReply:
+    return ModelReply(f"Look {odd} here.")
+
+
+def in_thinking(odd: str) -> ModelReply:
+    return ModelReply("Look.", f"Hm {odd} so.")
+
+
+def in_a_call(odd: str) -> ModelReply:
+    return ModelReply("Look.", "", [Call(f"call_{odd}", f"bash{odd}", {f"command{odd}": f"cat {odd}"}, "done " * 200)])
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("half", "where", "streamed"),
+    [
+        ("\\ud83d", in_text, True),
+        ("\\ude00", in_thinking, False),
+        ("\\ude00\\ud83d", in_a_call, True),
+        ("\\ud83d", in_a_call, False),
+    ],
+)
+async def test_unpaired_surrogate_in_a_reply_reaches_the_client_and_is_sent_back(
+    written: Written,
+    half: str,
+    where: Callable[[str], ModelReply],
+    streamed: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def odd(raw: bytes) -> bytes:
+        escaped = half.encode()
+        return raw.replace(MARK.encode(), escaped).replace(b"\\\\ue000", b"\\" + escaped).replace(b"\\ue000", escaped)
+
+    said = where(MARK)
+    if streamed:
+        reply = "text/event-stream", odd(written.stream(said))
+    else:
+        reply = "application/json", odd(json.dumps(written.whole(said)).encode())
+    log = StoppableLog()
+    async with (
+        open_playback([reply] * 3) as provider,
+        open_process(log, window=4_000) as process,
+        open_proxy(provider.url, process.opener, mode=Mode.MANAGE) as proxy,
+    ):
+        stage = Stage(cast("Standin", provider), proxy, log, process)
+        history: list[Exchange] = []
+        for turn in range(3):
+            raw = odd(json.dumps({**request(written, [*history, Exchange(f"Number {turn}.", ())])}).encode())
+            body = raw.replace(b'"stream": false', b'"stream": true') if streamed else raw
+            answer = await send(stage, written, body)
+            assert answer.status == 200
+            assert half.encode() in answer.body
+            history.append(Exchange(f"Number {turn}.", [said]))
+        assert len([each for each in await stage.events_until(TurnFinished, 3) if each.status == 200]) == 3
+        assert all(each.opaque is None for each in await stage.events_until(TurnBegan, 3))
+        assert await stage.events_until(ObjectCreated)
+        for *_, sent in provider.requests:
+            assert json_values.is_valid(sent)
+        assert (half.encode() in provider.requests[-1][-1]) is (half.encode() in body)
+    assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+@EACH
+@pytest.mark.parametrize(
+    "name",
+    [lambda number: "call", lambda number: f"call_{number % 2}", lambda number: f"call_{number if number != 2 else 0}"],
+    ids=["one for all", "two in turn", "one repeated"],
+)
+async def test_conversation_with_repeated_call_ids_is_rewritten(written: Written, name: Callable[[int], str]) -> None:
+    def exchange(number: int) -> Exchange:
+        call = Call(name(number), "bash", {"command": f"cat {number}"}, f"line of {number}\n" * 250)
+        return Exchange(f"Number {number}.", [ModelReply("Look.", calls=[call]), ModelReply("Seen.")])
+
+    async with open_lenient(written) as (sent, stage):
+        for turns in range(7):
+            talk = [*map(exchange, range(turns)), Exchange(f"Number {turns}.", ())]
+            raw = json.dumps(request(written, talk)).encode()
+            assert (await send(stage, written, raw)).status == 200
+        assert await stage.events_until(EpochBegan)
+        assert len(sent()[-1]) < len(raw) / 2
+        last = sent()[-1].decode()
+        assert last.count("line of 5") > 200  # the newest result is visible, whatever its id
+        assert last.count("line of 0") < 5
+
+
+async def test_calls_of_one_reply_with_the_same_id_are_recorded_as_reason_for_no_rewrite() -> None:
+    def exchange(number: int) -> Exchange:
+        calls = [Call("call", "bash", {"command": f"cat {each}"}, f"line of {each}\n" * 250) for each in "ab"]
+        return Exchange(f"Number {number}.", [ModelReply("Look.", calls=calls), ModelReply("Seen.")])
+
+    async with open_lenient(MESSAGES) as (sent, stage):
+        for turns in range(5):
+            talk = [*map(exchange, range(turns)), Exchange(f"Number {turns}.", ())]
+            assert (await send(stage, MESSAGES, json.dumps(request(MESSAGES, talk)).encode())).status == 200
+        *_, filled = await stage.events_until(WindowFilled)
+        assert filled.why == SHARED_ID
+        assert sent()[-1].decode().count("line of a") > 900

@@ -6,23 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.domain.wire.history import Round
-from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.chat_rewriter import ChatRewriter
-from mnemosyne.http.chat_splicing import RULES, splice_completion
+from mnemosyne.http.chat_splicing import splice_completion
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
-from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
+from mnemosyne.http.splicing import EndOfRound, FailedBeforeOutput
 from mnemosyne.http.sse import FrameReader, event_of
-from mnemosyne.http.whole_reply import WholeReply
 from tests.domain.wire.dialects import WRITTEN, Call, ModelReply
 from tests.http.rounds import play
-from tests.http.streams import cut
 
 Json = dict[str, Any]
 
@@ -32,7 +27,6 @@ RUN_TOO = Call("call_too", "bash", {"command": "pwd"})
 ASK = Call("call_ask", QUERY, {"question": "what?"})
 TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
 
-PLAIN = CHAT.stream(ModelReply("I look there.", "Hm, let me see.", [RUN, RUN_TOO]))
 SPLICED = [
     CHAT.stream(ModelReply("Let me recall. ", "What was it?", [ASK])),
     CHAT.stream(ModelReply("Now I know.", "", [RUN, ASK, RUN_TOO])),
@@ -55,52 +49,6 @@ def read(raw: bytes) -> Json:
 def message_of(completion: Json) -> Json:
     message: Json = completion["choices"][0]["message"]
     return message
-
-
-@given(st.lists(st.integers(0, len(PLAIN))))
-def test_stream_without_memory_calls_passes_byte_for_byte_at_every_cut(places: list[int]) -> None:
-    played = play(ChatRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
-    assert played.raw == PLAIN
-    assert isinstance(played.outputs[-1], EndOfReply)
-
-
-@given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_unchanged(garbage: bytes) -> None:
-    rewriter = ChatRewriter(NAMES)
-    assert b"".join(each.raw for each in [*rewriter.feed(garbage), *rewriter.close()]) == garbage
-
-
-@given(st.integers(0, len(PLAIN)))
-def test_broken_stream_passes_up_to_its_last_byte(place: int) -> None:
-    rewriter = ChatRewriter(NAMES)
-    assert b"".join(each.raw for each in [*rewriter.feed(PLAIN[:place]), *rewriter.close()]) == PLAIN[:place]
-
-
-@pytest.mark.parametrize("rounds", [SPLICED, [TAGGED]], ids=["hidden calls", "a cleanup block"])
-@given(places=st.lists(st.integers(0, max(map(len, SPLICED)))))
-def test_message_of_several_rounds_does_not_depend_on_the_cuts(rounds: list[bytes], places: list[int]) -> None:
-    played = play(ChatRewriter(NAMES), rounds, lambda raw: cut(raw, places))
-    assert played.raw == play(ChatRewriter(NAMES), rounds).raw
-
-
-def test_several_rounds_are_one_message_without_memory_calls() -> None:
-    played = play(ChatRewriter(NAMES), SPLICED)
-    completion = read(played.raw)
-    assert b"memory_" not in played.raw
-    assert message_of(completion)["content"] == "Let me recall. Now I know."
-    assert message_of(completion)["reasoning_content"] == "What was it?"
-    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run", "call_too"]
-    assert completion["choices"][0]["finish_reason"] == "tool_calls"
-    assert [(end.next, [call.id for call in end.calls]) for end in played.ends] == [
-        (Next.CONTINUE, ["call_ask"]),
-        (Next.END, ["call_ask"]),
-    ]
-    assert json.loads(played.ends[0].calls[0].input_json) == {"question": "what?"}
-
-
-def test_usage_has_the_prompt_of_the_last_round_and_the_output_of_all() -> None:
-    used = read(play(ChatRewriter(NAMES), SPLICED).raw)["usage"]
-    assert (used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]) == (112, 18, 130)
 
 
 def read_message(text: str) -> Json:
@@ -153,22 +101,6 @@ def test_whole_reply_keeps_log_probabilities_of_visible_texts_only() -> None:
     assert (ended["logprobs"], "function_call" in ended["message"]) == (None, False)
     assert splice_completion([tagged], NAMES, itemized=False)["choices"][0]["logprobs"] is None
     assert splice_completion([done], NAMES, itemized=False) == done
-
-
-def test_cleanup_block_is_removed_from_a_text() -> None:
-    completion = read(play(ChatRewriter(NAMES), [TAGGED]).raw)
-    assert message_of(completion)["content"] == "Done.\nAnd more."
-    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
-
-
-def test_reply_of_hidden_calls_alone_says_so_when_it_is_ended() -> None:
-    rewriter = ChatRewriter(NAMES)
-    raw = b"".join(each.raw for each in [*rewriter.feed(SPLICED[0]), *rewriter.close(), *rewriter.end_now()])
-    assert read(raw)["choices"][0]["finish_reason"] == "stop"
-    rewriter = ChatRewriter(NAMES)
-    asked = CHAT.stream(ModelReply("", "", [ASK]))
-    raw = b"".join(each.raw for each in [*rewriter.feed(asked), *rewriter.close(), *rewriter.end_now()])
-    assert message_of(read(raw))["content"] == NO_CONTENT
 
 
 def test_error_before_any_output_is_plain_and_after_output_a_chunk() -> None:
@@ -236,30 +168,6 @@ def test_hidden_call_without_a_type_is_answered_as_a_function(streamed: bool) ->
     [message, result] = follow_up(played.ends[0])
     assert message["tool_calls"] == [asked(id="call_1", type="function")]
     assert result == {"role": "tool", "tool_call_id": "call_1", "content": "found"}
-
-
-def test_whole_completion_passes_unchanged_or_joins_its_rounds() -> None:
-    plain = whole(ModelReply("I look there.", "Hm.", [RUN]))
-    assert play(WholeReply(RULES, NAMES), [plain]).raw == plain
-    played = play(
-        WholeReply(RULES, NAMES),
-        [whole(ModelReply("Let me recall. ", "", [ASK])), whole(ModelReply("Now.", "", [RUN, ASK]))],
-    )
-    completion = json.loads(played.raw)
-    assert message_of(completion)["content"] == "Let me recall. Now."
-    assert [call["id"] for call in message_of(completion)["tool_calls"]] == ["call_run"]
-    assert (completion["usage"]["prompt_tokens"], completion["usage"]["completion_tokens"]) == (112, 18)
-
-
-def test_first_reply_that_is_no_completion_passes_and_a_later_one_is_an_error() -> None:
-    assert play(WholeReply(RULES, NAMES), [b"nonsense"]).raw == b"nonsense"
-    rewriter = WholeReply(RULES, NAMES)
-    rewriter.feed(whole(ModelReply("", "", [ASK])))
-    rewriter.close()
-    rewriter.next_round()
-    rewriter.feed(b"nonsense")
-    [failed] = rewriter.close()
-    assert isinstance(failed, FailedBeforeOutput)
 
 
 @STREAMED

@@ -19,7 +19,7 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall import cleanup_effects
 from mnemosyne.domain.session.events import BranchOpened, TurnBegan
-from mnemosyne.domain.session.round_events import Mode, RoundFinished
+from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
@@ -39,7 +39,6 @@ from tests.http.managing import (
     open_stage,
     recall,
     results,
-    script,
     text,
     think,
 )
@@ -135,7 +134,7 @@ async def test_restarted_server_recognizes_the_echo_of_a_hidden_block() -> None:
         await stage.rounds()
 
 
-@pytest.mark.parametrize("place", range(2, 12))
+@pytest.mark.parametrize("place", [2, 4, 6, 8, 10])
 async def test_cut_stream_shows_no_block_and_the_conversation_continues_from_the_kept_part(place: int) -> None:
     cut = model_says(think("Hm."), text(f"Well.\n{TAG}{TAG}Done."), faults=[{"kind": "cut", "at": place}])
     async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
@@ -153,38 +152,7 @@ async def test_cut_stream_shows_no_block_and_the_conversation_continues_from_the
         await stage.rounds()
 
 
-async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        sent = len(stage.upstream)
-        del client.history[3:]
-        await client.work("No, where was it?")
-        assert stage.standin.violations == []
-        assert texts_of(stage.upstream[sent]["messages"]) == [BETWEEN]
-        assert_unseen(client)
-        await stage.rounds()
-
-
-async def test_texts_that_the_client_rewrote_are_sent_as_rewritten() -> None:
-    async with open_stage({"reply": model_says(think("Hm."), text(BETWEEN))}) as stage:
-        client = Client(stage.url)
-        await client.turn(text("Where is it?"))
-        client.history[-1]["content"] = [text("I said something else.")]
-        await client.turn(text("Go on."))
-        assert texts_of(stage.upstream[-1]["messages"]) == ["I said something else."]
-        assert stage.standin.violations == []
-
-
 # Without managing
-
-
-async def test_block_in_an_observed_session_is_ordinary_text() -> None:
-    async with open_stage({"reply": model_says(text(BETWEEN))}, mode=Mode.OBSERVE) as stage:
-        client = Client(stage.url)
-        assert (await client.turn(text("one")))["content"] == [text(BETWEEN)]
-        assert (await client.turn(text("two")))["content"] == [text(BETWEEN)]
-        assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
 async def test_bypassed_client_sees_the_block_and_its_echo_is_recognized() -> None:
@@ -199,19 +167,6 @@ async def test_bypassed_client_sees_the_block_and_its_echo_is_recognized() -> No
         assert_prefixes(bypassed)
         assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
         await stage.rounds()
-
-
-async def test_bypassed_client_answers_a_call_with_a_cleanup_name_itself() -> None:
-    replies = {"replies": [model_says(think("Hm."), text("Let me see."), recall()), model_says(text("Yes."))]}
-    async with open_stage({"reply": model_says(text("Yes.")), "times": 1}, replies) as stage:
-        client = Client(stage.url)
-        await client.turn(text("one"))
-        client.headers = {"x-mnemosyne-mode": "off"}
-        message = await client.work("two")
-        assert message["content"] == [text("Yes.")]
-        last = stage.upstream[-1]["messages"][-1]["content"]
-        assert [each["type"] for each in last] == ["tool_result"]
-        assert [each.violation.rule for each in stage.standin.violations if each.violation.rule != "R10"] == []
 
 
 # Effects
@@ -234,12 +189,10 @@ async def done(stage: Stage) -> list[ObjectEvent]:
     return [event for event in await stage.events() if isinstance(event, kinds)]
 
 
-@STREAMED
-async def test_released_objects_are_evicted_first_and_pinned_ones_stay(stream: bool) -> None:
+async def test_released_objects_are_evicted_first_and_pinned_ones_stay() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
-        client.stream = stream
         (first, second, *_), message = await things_read(stage, client)
         answer(stage, [text("On.\n" + block(f"drop: #{first}", f'anchor: #{second} "the plan"'))])
         message = await client.turn(*results_of(message))
@@ -253,8 +206,7 @@ async def test_released_objects_are_evicted_first_and_pinned_ones_stay(stream: b
         await reads(client, stage, message, 2, first=10)
         degraded = {each.object: each.cause for each in await stage.events_until(ObjectDegraded)}
         assert degraded[first] is Cause.RELEASE
-        assert stage.standin.violations == []
-        await stage.rounds()
+        await stage.check()
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["last round", "hidden round"])
@@ -278,18 +230,6 @@ async def test_release_is_recorded_with_its_reply_even_if_the_actor_ends_before_
         assert any(isinstance(event, RoundFinished) for event in events[released - 3 : released])
 
 
-async def test_directives_of_a_hidden_round_are_applied_like_any_other() -> None:
-    async with open_stage() as stage:
-        client = client_of(stage)
-        (first, *_), message = await things_read(stage, client)
-        answer(stage, [text(block(f"drop: #{first}")), recall()], [text("Found.")])
-        message = await client.turn(*results_of(message))
-        assert message["content"] == [text("Found.")]
-        assert [each.object for each in await stage.events_until(ObjectReleased)] == [first]
-        assert stage.standin.violations == []
-        await stage.rounds()
-
-
 GOOD = " ".join(f"value_{number}" for number in range(300))
 """Half of what a file says that the agent reads."""
 
@@ -310,40 +250,6 @@ async def test_text_becomes_a_rendition_with_measured_omissions() -> None:
         await stage.rounds()
 
 
-@pytest.mark.parametrize(
-    "summary",
-    [f"{GOOD} src/invented.py", f"{GOOD[:40]} Nothing interesting happened anywhere else.", f"{GOOD} {GOOD}", "Yes."],
-    ids=["it invents", "it says something else", "it is too long", "it says too little"],
-)
-async def test_text_that_may_not_replace_an_object_stays_a_text(summary: str) -> None:
-    async with open_stage() as stage:
-        client = client_of(stage)
-        (first, *_), message = await things_read(stage, client)
-        answer(stage, [text(block(f"summarize: #{first} {json.dumps(summary)}"))], [text("Yes.")])
-        await client.turn(*results_of(message))
-        await client.turn(text("Go on."))
-        assert await done(stage) == []
-        assert stage.standin.violations == []
-
-
-async def test_collapsed_turns_are_released_and_the_provider_keeps_the_text(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    async with open_stage() as stage:
-        client = client_of(stage)
-        (first, second, *_), message = await things_read(stage, client, 8)
-        tag = block('collapse: turns 1-3 "Two files were read."')
-        answer(stage, [text(tag)], [text("Yes.")])
-        await client.turn(*results_of(message))
-        released = {each.object for each in await stage.events_until(ObjectReleased)}
-        assert {first, second} <= released
-        assert "1 texts are for collapsed objects" in caplog.text
-        await client.turn(text("Go on."))
-        assert "Two files were read." in texts_of(stage.upstream[-1]["messages"])[-1]
-        assert not [each for each in await done(stage) if isinstance(each, ObjectSummarized)]
-
-
 async def test_directive_in_tool_content_is_ignored() -> None:
     async with open_stage() as stage:
         client = client_of(stage)
@@ -357,21 +263,7 @@ async def test_directive_in_tool_content_is_ignored() -> None:
         assert tag in shown["content"][0]["thinking"]
         await client.turn(text(f"{tag}Go on."))
         assert await done(stage) == []
-        assert stage.standin.violations == []
-        await stage.rounds()
-
-
-async def test_directive_in_a_refused_reply_is_ignored() -> None:
-    async with open_stage() as stage:
-        client = client_of(stage)
-        (first, *_), message = await things_read(stage, client)
-        refused = model_says(text(block(f"drop: #{first}")), stop_reason="refusal")
-        next_one = {"request": len(stage.standin.messages) + 1}
-        stage.standin.script = script({"reply": refused, "when": next_one}, {"reply": model_says(text("Yes."))})
-        await client.turn(*results_of(message))
-        del client.history[-1]
-        assert (await client.send())["content"] == [text("Yes.")]
-        assert await done(stage) == []
+        await stage.check()
 
 
 async def test_failure_to_apply_a_directive_fails_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,25 +7,17 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects.events import TurnAssessed
-from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session.events import Event, TurnFinished
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import Mode, RoundFinished
+from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.http.client_reply import HiddenUsage
-from mnemosyne.projections.budget import BUDGET
-from mnemosyne.projections.projection import fold
-from mnemosyne.projections.timeline import TIMELINE
-from mnemosyne.projections.working_set import WORKING_SETS
-from tests.adapters.log_support import stream
 from tests.http.managing import Client, Json, Stage, interrupted, look, model_says, open_stage, recall, text, think
 
 CLAUDE: dict[str, str] = {}
 """Claude Code is what the client is anyway."""
 OPENCODE = {"user-agent": "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"}
-CLIENTS = pytest.mark.parametrize("headers", [CLAUDE, OPENCODE], ids=["claude", "opencode"])
 STREAMED = pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 
 HIDDEN = {"replies": [model_says(think(), recall()), model_says(recall("and?")), model_says(text("It is there."))]}
@@ -36,11 +28,6 @@ def billed(events: Sequence[Event]) -> list[Tokens]:
     """The provider's usage for each round."""
     used = [tokens_of(event.usage) for event in events if isinstance(event, RoundFinished)]
     return [each for each in used if each is not None]
-
-
-def finished(events: Sequence[Event]) -> TurnFinished:
-    (found,) = [event for event in events if isinstance(event, TurnFinished)]
-    return found
 
 
 def counts(usage: Mapping[str, Any]) -> Tokens:
@@ -83,44 +70,6 @@ async def test_client_without_iterations_gets_its_window_and_the_rest_is_counted
         assert stage.proxy.progress.untold == HiddenUsage(rounds=2, tokens=sum(each.prompt for each in lacking))
 
 
-@CLIENTS
-async def test_recorded_window_of_a_turn_is_its_last_round(headers: dict[str, str]) -> None:
-    async with open_stage(HIDDEN) as stage:
-        _, events = await ask(stage, headers)
-    rounds = billed(events)
-    recorded = [Recorded(stream(1), at, at, Envelope(event, "c")) for at, event in enumerate(events, 1)]
-    ((_, window),) = fold(WORKING_SETS, recorded).rows["windows"].items()
-    assert window["counted"] == rounds[-1].prompt
-    ((_, turn),) = fold(TIMELINE, recorded).rows["turns"].items()
-    last = rounds[-1]
-    told = [turn[f"{each}_tokens"] for each in ("input", "cache_read", "cache_write_5m", "output")]
-    assert told == [last.input, last.read, last.write_5m, sum(each.output for each in rounds)]
-    (entered,) = [event for event in events if isinstance(event, TurnAccounted)]
-    assert (entered.rounds, entered.actual) == (3, sum(rounds, Tokens()))
-    assert entered.counted == rounds[-1].prompt
-
-
-async def test_budget_prices_a_sum_by_the_size_of_its_window() -> None:
-    """A model's price may depend on the size of a prompt, and no prompt was as large as the sum."""
-    usage = {"input_tokens": 120_000, "output_tokens": 0}
-    entry = {"type": "message", "input_tokens": 60_000, "output_tokens": 0}
-    event = TurnFinished(
-        at=1,
-        branch="main",
-        turn=1,
-        attempt=1,
-        status=200,
-        reply=b"",
-        message_id="msg",
-        model="claude-haiku-5-5",
-        stop_reason="end_turn",
-        error_type=None,
-        usage={**usage, "iterations": [entry, entry]},
-    )
-    spent = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(event, "c"))]).rows["spent"]
-    assert [row["turns"] for row in spent.values()] == [2 * (cost(Tokens(60_000), "claude-haiku-5-5") or 0)]
-
-
 CUT = model_says(text("It is"), look(), faults=[{"kind": "cut", "at": "content_block_stop"}])
 
 
@@ -150,17 +99,3 @@ async def test_recorded_accounts_do_not_depend_on_the_clients_usage_format(repli
         for of in (of_claude, of_opencode)
     ]
     assert used[0] == used[1] != []
-
-
-@CLIENTS
-@STREAMED
-@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
-async def test_usage_of_a_turn_without_hidden_rounds_is_the_providers(
-    headers: dict[str, str], streamed: bool, mode: Mode
-) -> None:
-    odd = {"input_tokens": 3, "output_tokens": 1, "cache_read_input_tokens": None, "new": {"a": [1]}}
-    async with open_stage({"reply": model_says(text("Yes."), usage=odd)}, mode=mode) as stage:
-        client = Client(stage.url, stream=streamed, headers=headers)
-        message = await client.turn(text("Is it?"))
-        assert {key: message["usage"][key] for key in odd} == odd
-        assert "iterations" not in message["usage"]

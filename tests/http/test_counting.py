@@ -1,16 +1,25 @@
-"""Token counts of a turn: the proxy counts the body that it would really send, and leaves no trace of the count."""
+"""Token counts: the proxy counts the body that a turn would really send and leaves no trace of the count, and the model
+reads the same object sizes as people do.
+"""
 
 import json
 import logging
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 import trio
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.rounds import ManagedRounds
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnAssessed
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
+from mnemosyne.replay.running import MemoryArchive
+from mnemosyne.services import windows
+from mnemosyne.services.read_models import ReadModels
+from mnemosyne_lab.provider import reading
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, of_turns
 from tests.http.managing import (
@@ -19,28 +28,31 @@ from tests.http.managing import (
     Json,
     Stage,
     look,
+    look_for,
     model_says,
     open_stage,
     release_call,
+    restore,
     results,
     script,
     text,
     think,
 )
 from tests.http.test_epochs import (
-    LARGE,
     MINUTES,
     SMALL,
     Clock,
     answer,
     client_of,
     epochs_of,
+    explore,
     read,
     reads,
     results_of,
     violations,
 )
 from tests.http.test_managed import LOOP
+from tests.replay.test_managed import reviewed
 from tests.waiting import until
 
 
@@ -60,13 +72,13 @@ async def count_and_send(stage: Stage, client: Client, *content: Json) -> Json:
 async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
-        message = await client.turn(
-            text("Where is it?")
-        )  # a hidden round first, and then one that waits along with a client call
+        # A hidden round first, and then one that waits along with a client call.
+        message = await count_and_send(stage, client, text("Where is it?"))
+        assert b"memory_query" in stage.counted[-1]
         while message["stop_reason"] == "tool_use":
             message = await count_and_send(stage, client, *results(message))
         await count_and_send(stage, client, text("And now?"))
-        assert len(stage.counted) == 3
+        assert len(stage.counted) == 4
         assert stage.standin.violations == []
 
 
@@ -92,7 +104,7 @@ async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
         ]
 
 
-async def test_counting_leaves_no_trace() -> None:
+async def test_counting_does_not_change_the_session() -> None:
     assert await conversation(counting=True) == await conversation(counting=False)
 
 
@@ -106,8 +118,7 @@ async def test_count_in_the_middle_of_a_turn_does_not_disturb_it(loopback_clock:
             other.history = client.history[:1]
             await other.count(text("Hurry."))
         await client.work("And now?")
-        assert stage.standin.violations == []
-        await stage.rounds()
+        await stage.check()
 
 
 async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epoch() -> None:
@@ -136,36 +147,6 @@ async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epo
         assert violations(stage) == []
 
 
-async def test_count_includes_the_epoch_that_the_turn_would_begin_and_records_nothing() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 2)
-        while not (began := await epochs_of(stage)):
-            answer(stage, [think(), read(f"/src/part_{len(client.history)}.py")])
-            message = await count_and_send(stage, client, *results_of(message))
-        assert len(began) == 1
-        assert violations(stage) == []
-
-
-async def test_count_keeps_the_thinking_of_a_cleared_tool_loop_under_manual_thinking() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        client.model = "claude-opus-4-5"
-        client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
-        answer(stage, [think(), text("Done.")])
-        await client.turn(*results_of(message))
-        clock.now += 60 * MINUTES
-        answer(stage, [think("Where was I?"), read("/src/again.py")])
-        message = await client.turn(text("And now?"))
-        assert len(await epochs_of(stage)) == 1
-        client.history[2]["content"][0]["content"] = "[cleared]"
-        await count_and_send(stage, client, *results_of(message))
-        assert b"Where was I?" in stage.counted[-1]
-        assert violations(stage) == []
-
-
 @pytest.mark.parametrize("how", ["header", "operator", "tool"])
 async def test_count_after_managing_ended_has_no_memory_tools(how: str) -> None:
     async with open_stage(LOOP) as stage:
@@ -181,23 +162,6 @@ async def test_count_after_managing_ended_has_no_memory_tools(how: str) -> None:
         await count_and_send(stage, client, text("And now?"))
         assert json.loads(stage.counted[-1])["tools"] == client.tools
         assert b'thinking"' not in json.dumps(json.loads(stage.counted[-1])["messages"]).encode()
-
-
-async def test_count_of_the_first_managed_turn_has_memory_tools() -> None:
-    async with open_stage(LOOP) as stage:
-        await count_and_send(stage, Client(stage.url), text("Where is it?"))
-        assert b"memory_query" in stage.counted[-1]
-
-
-async def test_count_after_a_bypass_has_no_memory_tools() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        client.headers = {"x-mnemosyne-mode": "off"}
-        stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
-        await client.turn(text("And now?"))
-        await count_and_send(stage, client, text("And now?"))
-        assert json.loads(stage.counted[-1])["tools"] == [LOOK]
 
 
 async def count_unchanged(stage: Stage, client: Client) -> None:
@@ -279,3 +243,86 @@ async def test_internal_error_does_not_change_a_count_while_the_wire_history_is_
         assert "planning a request of session" in caplog.text
         assert len(json.loads(stage.counted[-1])["tools"]) == 5
         await count_and_send(stage, client, *results(message))
+
+
+@pytest.fixture(params=[0.7, 1.4], ids=["counts-fewer", "counts-more"])
+def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The ratio of the provider's token count to the expected one."""
+    monkeypatch.setattr(reading, "TOKENS_PER_CHARACTER", request.param * reading.TOKENS_PER_CHARACTER)
+    return cast("float", request.param)
+
+
+async def evict(client: Client, stage: Stage, clock: Clock, *, size: int = 300) -> Json:
+    """A session that resumes after an hour, when old content is evicted."""
+    message = await explore(client, stage, 12, size=size)
+    clock.now += 60 * MINUTES
+    return await reads(client, stage, message, 1, first=12, size=size)
+
+
+async def find_evicted(stage: Stage) -> Sequence[str]:
+    """The evicted objects, largest estimate first."""
+    events = await stage.events()
+    estimates = {each.object: each.tokens for each in events if isinstance(each, ObjectCreated)}
+    left = {each.object for each in events if isinstance(each, ObjectDegraded)}
+    return sorted(left, key=lambda each: -estimates[each])
+
+
+async def list_sizes(stage: Stage) -> Mapping[str, int]:
+    """The full size of each object, as `mnemosyne objects` states it."""
+    turn = [each.turn for each in await stage.events() if isinstance(each, TurnAssessed)][-1]
+    archive, session = MemoryArchive(stage.log), str(await stage.stream())
+    no_tables = cast("ReadModels", None)
+    listing = await windows.list_objects(archive, no_tables, session, "main", turn)
+    return {each.object.id: each.object.tokens for each in listing.standings}
+
+
+async def call(client: Client, stage: Stage, message: Json, hidden: Json) -> tuple[str, Json]:
+    """The model's result for a hidden call, and the client's final reply."""
+    answer(stage, [think(), hidden], [think(), read("/src/next.py")])
+    message = await client.turn(*results_of(message))
+    assert "error" not in message, message
+    (result,) = stage.upstream[-1]["messages"][-1]["content"]
+    return str(result["content"]), message
+
+
+async def check_answers(client: Client, stage: Stage, message: Json, wanted: str) -> Json:
+    """Each tool that states a size states the same one as `mnemosyne objects`."""
+    searched, message = await call(client, stage, message, look_for("part_0.py part_1.py part_2.py"))
+    restored, message = await call(client, stage, message, restore(wanted))
+    ids = re.findall(r": #(\S+) L0, ", searched)
+    release = {"type": "tool_use", "name": "memory_release", "input": {"object_ids": [wanted, *ids], "reason": "done"}}
+    released, message = await call(client, stage, message, release)
+    sizes = await list_sizes(stage)
+    found = re.findall(r": #(\S+) L\d, .* ([\d,]+) tokens in full", searched)
+    assert len(found) >= 3
+    assert {each: as_number(size) for each, size in found} == {each: sizes[each] for each, _ in found}
+    (cost,) = re.findall(r"Cost: about ([\d,]+) tokens", restored)
+    assert as_number(cost) == sizes[wanted]
+    (left,) = re.findall(r"restores or answers, ([\d,]+) tokens", restored)
+    assert as_number(left) == 8_192 - sizes[wanted]
+    for names, size in re.findall(r"Released: (.*), ([\d,]+) tokens in full", released):
+        assert as_number(size) == sum(sizes[each] for each in names.replace("#", "").split(", "))
+    return message
+
+
+def as_number(written: str) -> int:
+    return int(written.replace(",", ""))
+
+
+async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(share: float) -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, clock)
+        estimates = {each.object: each.tokens for each in await stage.events() if isinstance(each, ObjectCreated)}
+        first, sizes = next(iter(estimates)), await list_sizes(stage)
+        assert (sizes[first] < estimates[first]) == (share < 1)
+        assert sizes[first] != estimates[first]
+        *_, one, other = await find_evicted(stage)
+        message = await check_answers(client, stage, message, other)
+        async with open_stage(clock=clock, log=stage.log, standin=stage.standin) as again:
+            client.url = again.url
+            await check_answers(client, again, message, one)
+        assert stage.standin.violations == []
+        found = await reviewed(stage.log)
+        assert (found.differences, found.skipped) == ([], [])

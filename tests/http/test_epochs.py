@@ -1,4 +1,6 @@
-"""Rewritten contexts: epochs through a complete managing proxy, judged by the strict provider."""
+"""Rewritten contexts: epochs through a complete managing proxy, judged by the strict provider. Operator text (system
+messages, client notes, project rules, tool definitions) stays complete and in its place.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,23 +10,17 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mnemosyne.actors.epochs import Epochs
-from mnemosyne.domain.history import memory_travel, time_travel
-from mnemosyne.domain.history.loading import without_body
-from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted, ObjectRestored
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
-from mnemosyne.domain.window.assembly import LONG_GONE
-from mnemosyne.domain.window.window_size import WINDOW
-from mnemosyne_lab.provider.server import open_standin
-from tests.actors.support import PATIENT, StoppableLog, assembled
+from tests.actors.support import PATIENT, assembled
 from tests.http.managing import (
     Client,
     Json,
@@ -33,13 +29,11 @@ from tests.http.managing import (
     assert_prefixes,
     model_says,
     open_stage,
-    prompt_blocks,
     recall,
     script,
     text,
     think,
 )
-from tests.profiles import examples
 
 SMALL = 14_000
 """A window that a few large results fill."""
@@ -192,17 +186,6 @@ async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetim
         await stage.rounds()
 
 
-async def test_clock_that_jumps_back_begins_no_epoch() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 6)
-        clock.now -= 24 * 60 * MINUTES
-        await reads(client, stage, message, 3, first=6)
-        assert await epochs_of(stage) == []
-        assert violations(stage) == []
-
-
 async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
@@ -223,9 +206,7 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "memory_restore" not in sent
         assert f"#{gone}" not in sent
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
+        await stage.check(client)
 
 
 async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
@@ -240,112 +221,7 @@ async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> Non
         after = await epochs_of(stage)
         assert after[len(before)].reason == epochs.WENT_BACK
         assert after[len(before)].branch != "main"
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_repeated_earlier_turn_leaves_the_branch_unchanged() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 9)
-        whole, before = list(client.history), await epochs_of(stage)
-        del client.history[5:]
-        await client.send()
-        assert await epochs_of(stage) == before
-        client.history = whole
-        await reads(client, stage, message, 1, first=30)
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_same_request_twice_begins_one_epoch() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message: Json = {"content": []}
-        while not message["content"] or not await epochs_of(stage):
-            message = await reads(client, stage, message, 1, first=len(client.history))
-        del client.history[-1]
-        await client.send()
-        assert len(await epochs_of(stage)) == 1
-        assert prompt_blocks(stage.upstream[-1]) == prompt_blocks(stage.upstream[-2])
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_epoch_waits_for_the_next_prompt_under_manual_thinking() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        client.model = "claude-opus-4-5"
-        client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
-        clock.now += 60 * MINUTES
-        await reads(client, stage, message, 1, first=8, size=LARGE)
-        assert await epochs_of(stage) == []
-        answer(stage, [think(), text("Done.")])
-        await client.turn(*results_of(client.history[-1]))
-        clock.now += 60 * MINUTES
-        await client.turn(text("And now?"))
-        assert len(await epochs_of(stage)) == 1
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_client_that_clears_an_old_result_in_a_tool_loop_keeps_its_thinking() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        client.model = "claude-opus-4-5"
-        client.members = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
-        answer(stage, [think(), text("Done.")])
-        await client.turn(*results_of(message))
-        clock.now += 60 * MINUTES
-        answer(stage, [think("Where was I?"), read("/src/again.py")])
-        message = await client.turn(text("And now?"))
-        assert len(await epochs_of(stage)) == 1
-        client.history[2]["content"][0]["content"] = "[cleared]"
-        answer(stage, [think(), read("/src/more.py")])
-        message = await client.turn(*results_of(message))
-        assert "Where was I?" in json.dumps(stage.upstream[-1]["messages"])
-        await reads(client, stage, message, 2, first=20, size=LARGE)
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_hidden_result_is_sent_before_an_epoch_evicts_it() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8, size=LARGE)
-        answer(stage, [think(), restore("abcdefg"), read("/src/more.py")])
-        message = await client.turn(*results_of(message))
-        clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=8, size=LARGE)
-        assert await epochs_of(stage) == []
-        assert ALL_SHOWN in json.dumps(stage.upstream[-1]["messages"])
-        clock.now += 60 * MINUTES
-        await reads(client, stage, message, 1, first=9, size=LARGE)
-        assert len(await epochs_of(stage)) == 1
-        assert violations(stage) == []
-
-
-async def test_bypassed_session_is_not_rewritten() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        message = await explore(client, stage, 8, size=LARGE)
-        clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 1, first=8, size=LARGE)
-        client.headers = {"x-mnemosyne-mode": "off"}
-        for number in (9, 10):
-            clock.now += 60 * MINUTES
-            message = await reads(client, stage, message, 1, first=number, size=LARGE)
-            assert "1h" not in json.dumps(stage.upstream[-1]["system"])
-            assert NOTE not in json.dumps(stage.upstream[-1]["messages"])
-        assert len(await epochs_of(stage)) == 1
-        assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
-        await stage.rounds()
+        await stage.check()
 
 
 async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
@@ -366,24 +242,6 @@ async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_po
         assert await below_full(stage) == []
         assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
         await stage.rounds()
-
-
-async def test_epoch_without_a_rewrite_shows_everything_in_full_and_later_rounds_keep_it() -> None:
-    async with open_stage(window=SMALL) as stage:
-        await reads(client_of(stage), stage, {"content": []}, 9)
-        events = await stage.events()
-    before = reduce(evolve, events, Session())
-    last = without_body(next(each for each in reversed(events) if isinstance(each, RoundBegan)))
-    assert isinstance(last, RoundBegan)
-    gone = {each.id for each, fidelity in before.memory.standings(last.branch) if fidelity is not Fidelity.FULL}
-    assert gone
-    begun = {number: evolve(before, attrs.evolve(last, epoch=last.epoch + 1, round=number)) for number in (1, 2)}
-    assert begun[2].memory == before.memory  # without the thinking that the provider refused
-    assert begun[2].eviction_turns == before.eviction_turns
-    assert all(fidelity is Fidelity.FULL for _, fidelity in begun[1].memory.standings(last.branch))
-    assert all(before.eviction_turns.find_turn(last.branch, each) is not None for each in gone)
-    assert all(begun[1].eviction_turns.find_turn(last.branch, each) is None for each in gone)
-    assert evolve(before, attrs.evolve(last, turn=1, epoch=last.epoch + 1, round=1)).memory == before.memory
 
 
 async def below_full(stage: Stage) -> list[str]:
@@ -420,26 +278,6 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
         assert violations(stage) == []
 
 
-async def test_fork_from_before_a_restore_does_not_show_the_restored_object() -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
-        message = await explore(client, stage, 18)
-        clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=18)
-        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
-        shared = list(client.history)
-        answer(stage, [think(), restore(gone)], [think(), read("/x")])
-        await client.turn(*results_of(message))
-        assert gone not in await below_full(stage)
-        client.history = shared
-        answer(stage, [think(), read("/y")])
-        await client.turn(*results_of(message), text("No. Something else."))
-        assert "memory_restore" not in json.dumps(stage.upstream[-1]["messages"])
-        assert gone in await below_full(stage)
-        assert violations(stage) == []
-
-
 async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
@@ -457,32 +295,7 @@ async def test_content_from_before_a_client_compaction_can_be_restored() -> None
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "There is no object" not in sent
         assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [whole]
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_rereading_an_evicted_file_counts_as_a_silent_fault() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 8)
-        answer(stage, [think(), read("/src/part_0.py")])
-        message = await client.turn(*results_of(message))
-        await reads(client, stage, message, 2, first=9)
-        (fault,) = [each for each in await stage.events() if isinstance(each, ObjectFaulted)]
-        assert fault.kind is FaultKind.IMPLICIT
-        gone = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
-        assert fault.object == gone[0]
-
-
-async def test_turn_is_explained_by_its_epoch() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        await reads(client, stage, {"content": []}, 8)
-        (stream,) = await stage.log.streams()
-        recorded = await stage.log.read(stream)
-        for began in await epochs_of(stage):
-            assert memory_travel.snapshot(recorded, "main", began.turn).epoch == began
-        assert memory_travel.snapshot(recorded, "main", 1).epoch is None
+        await stage.check()
 
 
 async def test_failing_planner_costs_nothing_but_its_epoch(
@@ -499,20 +312,6 @@ async def test_failing_planner_costs_nothing_but_its_epoch(
         assert violations(stage) == []
         assert_prefixes(stage.upstream)
         assert "beginning an epoch failed" in caplog.text
-
-
-async def test_notes_count_old_evictions_instead_of_listing_them() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        await reads(client, stage, {"content": []}, 30, folder="/src" + "/a/folder/in/a/folder" * 4)  # long lines
-        blocks = [block for message in stage.upstream[-1]["messages"] for block in message["content"]]
-        notes = [block["text"] for block in blocks if block.get("text", "").startswith(NOTE)]
-        lines = [line for words in notes for line in words.splitlines() if line.startswith("#")]
-        assert 5 < len(lines) < 25
-        assert any(LONG_GONE.partition("{}")[2] in words for words in notes)
-        assert sum(map(len, lines)) * 0.366 < SMALL / 8
-        assert violations(stage) == []
-        await stage.rounds()
 
 
 async def starved(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
@@ -603,73 +402,137 @@ async def test_hidden_calls_of_an_unplanned_turn_are_answered(
             fed.set()
         assert client.history[-1]["content"][-1] == text("So.")
         assert ALL_SHOWN in json.dumps(stage.upstream[-1]["messages"])
-        assert_prefixes(stage.upstream)
+        await stage.check(grows=True)
+
+
+COMES_BACK = "is restored here"
+STANDS = "is in your context in full"
+
+
+class Twice:
+    """A managed conversation with an evicted object, whose last request is sent twice: the model asks for the object
+    in the first attempt and reads a file in the second.
+    """
+
+    def __init__(self, stage: Stage, client: Client, gone: str) -> None:
+        self.stage = stage
+        self.client = client
+        self.gone = gone
+
+    @classmethod
+    async def begin(cls, stage: Stage, clock: Clock) -> tuple["Twice", list[Json]]:
+        """The conversation, with the replies of the first and of the second attempt."""
+        client = client_of(stage)
+        message = await explore(client, stage, 18)
+        clock.now += 60 * MINUTES
+        message = await reads(client, stage, message, 2, first=18)
+        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        client.history.append({"role": "user", "content": results_of(message)})
+        answer(stage, [think(), restore(gone)], [think(), read("/first.py")])
+        first = await client.send()
+        answer(stage, [think(), read("/second.py")])
+        second = await client.send()
+        return cls(stage, client, gone), [first, second]
+
+    async def continue_from(self, reply: Json) -> str:
+        """The memory result that the model gets if the client continues from this reply and the model then asks for
+        the object.
+        """
+        self.client.history.append({"role": "assistant", "content": reply["content"]})
+        answer(self.stage, [think(), restore(self.gone)], [think(), read("/third.py")])
+        await self.client.turn(*results_of(reply))
+        return json.dumps(self.stage.upstream[-1]["messages"][-1])
+
+    async def is_evicted(self) -> bool:
+        """Whether the memory holds that the branch shows the object at less than full size."""
+        return self.gone in await below_full(self.stage)
+
+
+@pytest.mark.parametrize(("number", "told"), [(1, COMES_BACK), (0, STANDS)])
+async def test_memory_knows_what_the_attempt_that_the_client_continues_has_restored(number: int, told: str) -> None:
+    clock = Clock()
+    async with open_stage(clock=clock) as stage:
+        twice, replies = await Twice.begin(stage, clock)
+        assert await twice.is_evicted()  # the second attempt did not show the object that the first one restored
+        first, again = [
+            event for event in await stage.events() if isinstance(event, ObjectDegraded) and event.object == twice.gone
+        ]
+        assert (again.cause, again.after) == (Cause.ATTEMPT, first.after)
+        assert told in await twice.continue_from(replies[number])
+        assert not await twice.is_evicted()
+        await stage.check()
+
+
+RULES = "# claudeMd\n" + "".join(
+    f"Rule {number}: never touch file_{number}.py without a test.\n" for number in range(60)
+)
+PROJECT = f"<system-reminder>\nAs you answer, you can use this context:\n{RULES}</system-reminder>"
+DEFERRED = "<system-reminder>\nThese tools are deferred:\n" + "WebFetch\nNotebookEdit\n" * 80 + "</system-reminder>"
+ENVIRONMENT = "Working directory: /src. " + "Agents, skills and what you must never do. " * 200
+LATER = "<system-reminder>\n" + "The mode is plan: you MUST NOT edit. " * 60 + "</system-reminder>"
+
+
+def as_claude_code(stage_url: str) -> Client:
+    """A client that begins as Claude Code does: notes and the prompt, then a system message."""
+    client = Client(stage_url, tools=TOOLS)
+    client.history = [
+        {"role": "user", "content": [text(PROJECT), text(DEFERRED), text("Review all of these files.")]},
+        {"role": "system", "content": [text(ENVIRONMENT)]},
+    ]
+    return client
+
+
+async def first_turn(client: Client) -> Json:
+    message = await client.send()
+    client.history.append({"role": "assistant", "content": message["content"]})
+    return message
+
+
+def texts(message: Json) -> list[str]:
+    content = message["content"]
+    return [block["text"] for block in content if block["type"] == "text"] if isinstance(content, list) else [content]
+
+
+async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() -> None:
+    clock = Clock()
+    async with (
+        open_stage(window=SMALL, clock=clock) as stage,
+    ):
+        client = as_claude_code(stage.url)
+        answer(stage, [text("I look."), {"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
+        message = await first_turn(client)
+        message = await reads(client, stage, message, 4)
+        note = await client.turn(*results_of(message), text(LATER))
+        await reads(client, stage, note, 22, first=5)
+        clock.now += 60 * MINUTES
+        message = client.history[-1]
+        await reads(client, stage, message, 1, first=50)
+        assert len(await epochs_of(stage)) >= 3
         assert violations(stage) == []
+        for body in stage.upstream:
+            messages = body["messages"]
+            assert texts(messages[0])[:3] == [PROJECT, DEFERRED, "Review all of these files."]
+            assert (messages[1]["role"], texts(messages[1])) == ("system", [ENVIRONMENT])
+            assert [each["role"] for each in messages].count("system") == 1
+        said_later = [LATER in texts(each) for each in stage.upstream[-1]["messages"]]
+        assert said_later.count(True) == 1
+        assert stage.upstream[-1]["messages"][said_later.index(True)]["role"] == "user"
         await stage.rounds()
 
 
-STEPS = st.lists(
-    st.sampled_from(("read", "again", "run", "edit", "say", "restore", "mixed", "pause", "back", "retry", "restart")),
-    min_size=15,
-    max_size=30,
-)
-
-
-@examples(8)
-@given(steps=STEPS, window=st.sampled_from((5_000, SMALL, WINDOW)))
-def test_random_stories_never_violate_provider_rules_and_every_round_is_rebuilt(steps: list[str], window: int) -> None:
-    async def story() -> None:
-        async with open_standin({"rules": []}) as standin:
-            log, clock, client = StoppableLog(), Clock(), Client("", tools=TOOLS)
-            left = list(enumerate(steps))
-            while left:
-                async with open_stage(standin=standin, log=log, window=window, clock=clock) as stage:
-                    client.url = stage.url
-                    while left and left[0][1] != "restart":
-                        await play_step(stage, client, clock, *left.pop(0))
-                        assert violations(stage) == []
-                    left = left[1:]
-            if standin.messages:
-                await stage.rounds()
-            assert_nothing_of_ours(client)
-
-    trio.run(story)
-
-
-async def play_step(stage: Stage, client: Client, clock: Clock, number: int, step: str) -> None:
-    """One step of a story."""
-    if step == "pause":
-        clock.now += 10 * MINUTES
-        return
-    if step == "back" and len(client.history) > 4:
-        del client.history[2 + number * 2 % (len(client.history) - 2) :]
-    if step == "retry" and client.history and client.history[-1]["role"] == "assistant":
-        del client.history[-1]
-        message = await client.send()
-        client.history.append({"role": "assistant", "content": message["content"]})
-        return
-    known = [each for each in await log_of(stage) if isinstance(each, ObjectDegraded)]
-    path = f"/src/part_{number if step == 'read' else number % 3}.py"
-    asked = restore(known[number % len(known)].object) if known else restore("abcdefg")
-    asks: dict[str, list[Sequence[Json]]] = {
-        "run": [[think(), run(f"make part_{number % 2}")]],
-        "edit": [[think(), text("I change it."), edit(path)]],
-        "say": [[think(), text(f"Step {number} is done.")]],
-        "restore": [[think(), asked], [think("Ah."), read(path)]],
-        "mixed": [[think(), asked, read(path)]],
-    }
-    rounds = asks.get(step, [[think(), read(path)]])
-    answer(stage, *rounds, [text("And so on.")])
-    content = results_of(client.history[-1]) if client.history and calls_of(client) else [text(f"Do step {number}.")]
-    if client.history and client.history[-1]["role"] == "user":
-        content = [*client.history.pop()["content"], text(f"And step {number}.")]
-    message = await client.turn(*content)
-    assert "error" not in message, message
-
-
-def calls_of(client: Client) -> bool:
-    return any(block["type"] == "tool_use" for block in client.history[-1]["content"])
-
-
-async def log_of(stage: Stage) -> list[Any]:
-    return list(await stage.events()) if await stage.log.streams() else []
+async def test_tool_definitions_loaded_by_a_search_stay_for_the_whole_conversation() -> None:
+    found = {"type": "tool_reference", "tool_name": "Bash"}
+    async with open_stage(window=SMALL) as stage:
+        client = as_claude_code(stage.url)
+        answer(stage, [{"type": "tool_use", "name": "ToolSearch", "input": {"query": "run a command"}}])
+        (call,) = (await first_turn(client))["content"]
+        answer(stage, [{"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": [found]}
+        message = await client.turn(result)
+        await reads(client, stage, message, 14)
+        assert await epochs_of(stage)
+        assert violations(stage) == []
+        sent = stage.upstream[-1]["messages"]
+        assert [block for each in sent for block in each["content"] if block.get("tool_use_id") == call["id"]] == [
+            result
+        ]

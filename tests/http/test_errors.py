@@ -1,4 +1,4 @@
-"""The proxy's own errors have the form that the client's library reads: that of its dialect."""
+"""The proxy's own errors have the form that the client's library reads: its own dialect."""
 
 import json
 from typing import Any
@@ -40,6 +40,9 @@ def assert_form(dialect: Dialect, body: bytes, kind: str) -> str:
 async def test_too_large_body_is_refused_in_the_form_of_its_path(dialect: Dialect) -> None:
     async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
         reply = await exchange(proxy.url, PATHS[dialect.name], b"x" * 11)
+        assert standin.exchanges == []
+        await exchange(proxy.url, PATHS[dialect.name], b"x" * 10)
+        assert len(standin.exchanges) == 1
     assert reply.status == 413
     assert "max_body_bytes is 10" in assert_form(dialect, reply.body, "request_too_large")
 
@@ -87,5 +90,5 @@ def test_error_keeps_its_body_or_gets_a_default_one(dialect: Dialect) -> None:
     assert "broke" in assert_form(dialect, cut_error(dialect), "api_error")
 
 
-def test_error_outside_any_dialect_has_the_form_of_the_messages_api() -> None:
+def test_error_without_a_dialect_has_the_form_of_the_messages_api() -> None:
     assert_form(MESSAGES, error_body_for(UpstreamFailed("x gave no answer"), MESSAGES).body, "api_error")

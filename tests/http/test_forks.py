@@ -1,11 +1,14 @@
-r"""Conversations that continue under another name: a client resumes a session as a fork with an id of its own.
+"""Forks: sessions resumed under another name, and sub-agents that begin with their parent's history.
 
-The provider signed the model's thinking against the history that the proxy had sent, so such a fork must continue
-from there.
+The provider cached and signed the requests that the proxy sent for the parent, so a fork must continue from there. A
+forked agent has its session's id and its own agent id; it repeats its parent's history, keeps from the last reply only
+the call that started it, and adds its task (Claude Code 2.1.332).
 """
 
 import copy
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -15,7 +18,8 @@ from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
-from mnemosyne.domain.session.round_events import FallbackSent, Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of
 from tests.http.managing import (
@@ -57,8 +61,7 @@ def refused(stage: Stage) -> list[int | None]:
     return [each.status for each in stage.standin.messages if each.status != 200]
 
 
-@pytest.mark.parametrize("exchanges", [1, 3])
-@pytest.mark.parametrize("rule", [LOOP, SHORT], ids=["loop", "short"])
+@pytest.mark.parametrize(("exchanges", "rule"), [(1, SHORT), (3, LOOP)], ids=["short", "loop"])
 async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: int, rule: Json) -> None:
     async with open_stage(rule) as stage:
         client = Client(stage.url)
@@ -94,21 +97,7 @@ async def test_session_fork_and_fork_of_the_fork_all_continue() -> None:
         await stage.rounds()
 
 
-async def test_fork_that_repeats_its_sibling_continues_from_its_own_reply() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        message = await client.turn(text("Where is it?"))
-        other = fork(client, "forked")
-        for each in (other, client):
-            said_next = await each.turn(*results(message))
-            await each.turn(*results(said_next))
-        assert stage.standin.violations == []
-        for body in (stage.upstream[-1], stage.upstream[-4]):  # the last request of each
-            assert "and that?" in json.dumps(body["messages"])  # the hidden call in its reply
-        await stage.rounds()
-
-
-async def test_fork_leaves_its_session_unchanged() -> None:
+async def test_fork_does_not_change_its_session() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
         await client.work("Where is it?")
@@ -133,18 +122,6 @@ async def test_fork_leaves_its_session_unchanged() -> None:
         await stage.rounds()
 
 
-async def test_fork_from_the_middle_of_a_session_begins_there() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        for number in range(3):
-            await client.work(f"Where is it, {number}?")
-        other = fork(client, "forked", messages=6)  # after the first exchange
-        await other.work("Something else.")
-        assert refused(stage) == []
-        assert stage.standin.violations == []
-        await stage.rounds()
-
-
 @pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
 async def test_restarted_server_recognizes_a_fork_and_its_session(server: Mode) -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
@@ -158,13 +135,18 @@ async def test_restarted_server_recognizes_a_fork_and_its_session(server: Mode) 
                 other.url = stage.url
                 await other.work(f"And now, {number}?")
         assert refused(stage) == []
-        assert standin.violations == []
-        assert_prefixes(stage.upstream)
-        await stage.rounds()
+        await stage.check(grows=True)
 
 
-@pytest.mark.parametrize("slow", ["root_of", "modes_of", "find_managed", "the session"])
-@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+@pytest.mark.parametrize(
+    ("slow", "server"),
+    [
+        ("root_of", Mode.MANAGE),
+        ("modes_of", Mode.OBSERVE),
+        ("find_managed", Mode.OBSERVE),
+        ("the session", Mode.MANAGE),
+    ],
+)
 async def test_history_of_unknown_origin_is_sent_without_thinking_and_looked_up_later(
     slow: str, server: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,50 +179,6 @@ async def _never(*_: object) -> None:
     await trio.sleep_forever()
 
 
-async def without_its_actor(stage: Stage, client: Client, *content: Json) -> Json:
-    """A turn that the proxy sends while the session's actor still reads the log."""
-    registry = stage.process.registry
-    registry.discard(await stage.stream(), registry._awake[await stage.stream()].actor)
-    registry.patience = attrs.evolve(PATIENT, loading=0.0)
-    message = await client.turn(*content)
-    registry.patience = PATIENT
-    assert await stage.events_until(FallbackSent)
-    return message
-
-
-async def test_fork_whose_first_request_bypassed_its_actor_still_sends_the_hidden_result() -> None:
-    asks = {"when": {"last": "Begin"}, "reply": model_says(think("I look."), look(at="a"), recall())}
-    async with open_stage(asks, SHORT) as stage:
-        client = Client(stage.url)
-        await client.turn(text("Hello."))
-        message = await client.turn(text("Begin."))
-        shown = len(client.history)
-        await client.turn(*results(message))
-        await client.turn(text("Go on."))
-        del client.history[shown:]
-        refusal = {**results(message)[0], "content": "The user said no.", "is_error": True}
-        await without_its_actor(stage, client, refusal, text("Do otherwise."))
-        for words in ("And now?", "And then?"):
-            assert "error" not in await client.turn(text(words))
-        assert refused(stage) == []
-        answered = [each for each in stage.upstream[-1]["messages"] if "The user said no." in json.dumps(each)]
-        assert [block["type"] for block in answered[0]["content"]] == ["tool_result", "tool_result", "text"]
-        assert_nothing_of_ours(client)
-
-
-async def test_fork_whose_first_request_bypassed_its_actor_continues_from_all_earlier_rounds() -> None:
-    async with open_stage({"when": {"prompt": "it?"}, **LOOP}, SHORT) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        before = len(stage.upstream)
-        other = fork(client, "forked")
-        await other.count(text("How much would it be?"))  # by now the origin of the history is known
-        await without_its_actor(stage, other, text("And the other?"))
-        await other.turn(text("Go on."))
-        assert refused(stage) == []
-        assert_prefixes([stage.upstream[before - 1], stage.upstream[before + 1]])
-
-
 async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed() -> None:
     async with open_stage(window=3 * SMALL) as stage:
         client, message = client_of(stage), Json(content=[])
@@ -258,19 +196,6 @@ async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed()
         assert broken_rules(stage) == []
         assert max(len(json.dumps(body)) for body in stage.upstream) < len(other.bodies[-1])
         await stage.rounds()
-
-
-async def test_fork_can_be_switched_off() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        other = fork(client, "forked")
-        other.headers = {MODE: "off"}
-        stage.standin.script = script(SHORT)
-        for _ in range(2):
-            await other.work("And now?")
-        assert refused(stage) == []
-        assert broken_rules(stage) == []
 
 
 async def test_session_with_the_same_first_words_is_not_a_fork() -> None:
@@ -302,19 +227,182 @@ async def test_fork_of_an_observed_session_is_a_session_of_its_own() -> None:
         assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "forked")}
 
 
-async def test_fork_may_ask_for_a_title_first_and_call_a_sub_agent() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        other = fork(client, "forked")
-        title = Client(stage.url, session="forked", tools=[])
-        stage.standin.script = script(SHORT)
-        for _ in range(2):
-            await title.turn(text("A title?"))
-        await other.work("And now?")
-        agent = Client(stage.url, session="forked", headers={"x-claude-code-agent-id": "a1"})
-        await agent.work("Look at it.")
-        assert refused(stage) == []
-        assert stage.standin.violations == []
-        assert await kinds(stage, "s") == [BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT]
-        assert await kinds(stage, "forked") == [BranchKind.SIDE]
+AGENT = "x-claude-code-agent-id"
+BOTH = model_says(think("I divide it."), text("Two parts."), look(part="a"), look(part="b"))
+DONE = model_says(think("Done."), text("It is done."))
+ASKS = {
+    "when": {"prompt": "Begin"},
+    "replies": [model_says(think("Where?"), text("Let me see."), recall()), BOTH, DONE, DONE, DONE],
+}
+PART = {"when": {"last": "Your part"}, "reply": model_says(think("I look."), look(at="it"))}
+
+
+def calls_of(message: Json) -> list[Json]:
+    return [block for block in message["content"] if block["type"] == "tool_use"]
+
+
+def fork_agent(parent: Client, call: Json, agent: str, *, messages: int | None = None, **changes: Any) -> Client:
+    """The agent that this call of the parent's last reply started, with this many messages of the history before it."""
+    history = copy.deepcopy(parent.history[: -1 if messages is None else messages])
+    history.append({"role": "assistant", "content": [call]})
+    headers = parent.headers | {AGENT: agent}
+    given: dict[str, Any] = {"session": parent.session, "tools": parent.tools, "model": parent.model} | changes
+    return Client(parent.url, headers=headers, history=history, **given)
+
+
+async def begin(agent: Client, call: Json, task: str = "Your part.") -> Json:
+    """The agent's first request."""
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": "Fork started: you are it."}
+    return await agent.turn(result, text(task))
+
+
+async def work(agent: Client, call: Json) -> Json:
+    """Everything that the agent does for its task."""
+    message = await begin(agent, call)
+    while message.get("stop_reason") == "tool_use":
+        message = await agent.turn(*results(message))
+    return message
+
+
+def shared(before: Json, after: Json) -> bool:
+    """Whether the provider reads all of one request from its cache for another."""
+    earlier = prompt_blocks(before)
+    return prompt_blocks(after)[: len(earlier)] == earlier
+
+
+def refusals(stage: Stage) -> list[object]:
+    return [each.status for each in stage.standin.messages if each.status != 200] + [*stage.standin.violations]
+
+
+async def forks_of(stage: Stage) -> list[tuple[BranchKind, str | None, int, str | None]]:
+    """Kind, parent, turn and agent of the branches after the first."""
+    opened = [each for each in await stage.events() if isinstance(each, BranchOpened)]
+    return [(each.kind, each.parent, each.forked_at, each.agent_id) for each in opened[1:]]
+
+
+async def test_parallel_forks_share_everything_sent_for_their_parent_with_hidden_rounds() -> None:
+    async with open_stage(PART, ASKS) as stage:
+        parent = Client(stage.url)
+        one, two = calls_of(message := await parent.turn(text("Begin.")))
+        sent = stage.upstream[-1]
+        assert "memory_query" in json.dumps(sent["messages"])
+        forks = [(fork_agent(parent, one, "x1"), one), (fork_agent(parent, two, "x2"), two)]
+        async with trio.open_nursery() as nursery:
+            for agent, call in forks:
+                nursery.start_soon(work, agent, call)
+            nursery.start_soon(parent.turn, *results(message))
+        assert refusals(stage) == []
+        assert all(shared(sent, body) for body in stage.upstream[2:])
+        assert {each["name"] for each in stage.upstream[-1]["tools"]} >= {"memory_query", "memory_restore"}
+        assert sorted(await forks_of(stage), key=str) == [
+            (BranchKind.FORK, "main", 1, "x1"),
+            (BranchKind.FORK, "main", 1, "x2"),
+        ]
+        for agent, _ in forks:
+            assert_nothing_of_ours(agent)
+        await stage.rounds(at_once=True)
+
+
+async def test_late_fork_begins_where_its_parent_started_it() -> None:
+    async with open_stage(PART, ASKS) as stage:
+        parent = Client(stage.url)
+        _, two = calls_of(message := await parent.turn(text("Begin.")))
+        sent = stage.upstream[-1]
+        left = len(parent.history) - 1
+        await parent.turn(*results(message))
+        await parent.turn(text("Go on."))
+        await work(fork_agent(parent, two, "x2", messages=left), two)
+        assert refusals(stage) == []
+        assert all(shared(sent, body) for body in stage.upstream[-2:])
+        assert await forks_of(stage) == [(BranchKind.FORK, "main", 1, "x2")]
+        await parent.turn(text("And now?"))
+        assert refusals(stage) == []
+        await stage.rounds()
+
+
+async def test_fork_of_a_fork_and_fork_of_an_agent_continue_from_their_own_parents() -> None:
+    once = {"when": {"prompt": "Alone"}, "replies": [model_says(think("I divide."), look(part="c")), DONE, DONE]}
+    async with open_stage(PART, once, ASKS) as stage:
+        parent = Client(stage.url)
+        one, _ = calls_of(await parent.turn(text("Begin.")))
+        child = fork_agent(parent, one, "x1")
+        [call] = calls_of(await begin(child, one))
+        sent = stage.upstream[-1]
+        await work(fork_agent(child, call, "x2"), call)
+        assert shared(sent, stage.upstream[-1])
+        other = Client(stage.url, headers={AGENT: "y"})
+        [call] = calls_of(await other.turn(text("Alone.")))
+        sent = stage.upstream[-1]
+        await work(fork_agent(other, call, "y1"), call)
+        assert shared(sent, stage.upstream[-1])
+        assert refusals(stage) == []
+        assert await forks_of(stage) == [
+            (BranchKind.FORK, "main", 1, "x1"),
+            (BranchKind.FORK, "fork-1", 2, "x2"),
+            (BranchKind.AGENT, "main", 1, "y"),
+            (BranchKind.FORK, "agent-1", 1, "y1"),
+        ]
+
+
+@pytest.mark.parametrize("messages", [2, 8])
+async def test_fork_of_a_rewritten_history_stays_within_the_window(messages: int) -> None:
+    async with open_stage(window=SMALL) as stage:
+        parent = client_of(stage)
+        await reads(parent, stage, {"content": []}, 12)
+        assert [each for each in await stage.events() if isinstance(each, EpochBegan)]
+        sizes = [len(json.dumps(body)) for body in stage.upstream]
+        history, parent.history = parent.history, parent.history[: -messages or None]
+        while not (parent.history[-1]["role"] == "assistant" and calls_of(parent.history[-1])):
+            parent.history.pop()
+        call = calls_of(parent.history[-1])[0]
+        agent = fork_agent(parent, call, "x")
+        stage.standin.script = script({"reply": DONE})
+        await begin(agent, call)
+        await agent.turn(text("And then?"))
+        assert refusals(stage) == []
+        assert all(len(json.dumps(body)) <= max(sizes) for body in stage.upstream[-2:])
+        assert len({each["name"] for each in stage.upstream[-1]["tools"]} & NAMES) == 4
+        [(kind, owner, *_)] = await forks_of(stage)
+        assert (kind, owner) == (BranchKind.FORK, "main")
+        parent.history = history
+        await stage.rounds()
+
+
+@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+async def test_restarted_server_recognizes_the_parent_of_a_fork_and_the_fork(server: Mode) -> None:
+    async with open_standin({"rules": [PART, ASKS]}) as standin:
+        log = StoppableLog()
+        async with open_stage(log=log, standin=standin) as stage:
+            parent = Client(stage.url)
+            one, _ = calls_of(await parent.turn(text("Begin.")))
+            sent = stage.upstream[-1]
+        agent = fork_agent(parent, one, "x")
+        async with open_stage(log=log, standin=standin, mode=server) as stage:
+            agent.url = stage.url
+            message = await begin(agent, one)
+        async with open_stage(log=log, standin=standin, mode=server) as stage:
+            agent.url = stage.url
+            await agent.turn(*results(message))
+            assert refusals(stage) == []
+            assert all(shared(sent, body) for body in stage.upstream[-2:])
+            assert await forks_of(stage) == [(BranchKind.FORK, "main", 1, "x")]
+            await stage.rounds()
+
+
+@pytest.mark.parametrize("stranger", ["another key", "another session"])
+async def test_another_client_or_session_inherits_nothing(stranger: str) -> None:
+    async with open_stage(PART, ASKS) as stage:
+        parent = Client(stage.url)
+        one, _ = calls_of(await parent.turn(text("Begin.")))
+        agent = fork_agent(parent, one, "x")
+        if stranger == "another key":
+            agent.headers["x-api-key"] = "another"
+        else:
+            agent.session = "s2"
+        await begin(agent, one)
+        assert "memory_query" not in json.dumps(stage.upstream[-1])
+        streams: Sequence[Any] = await stage.log.streams()
+        if stranger == "another key":
+            assert (await forks_of(stage))[0][0] is BranchKind.AGENT
+        else:
+            assert len(streams) == 2

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from mnemosyne.http.headers import HOP_BY_HOP
-from mnemosyne_lab.provider.server import Standin, open_standin
+from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, connect, exchange
-from tests.lab.provider.building import body, result, user
+from tests.lab.provider.building import body, user
 from tests.waiting import until
 
 STREAMED = json.dumps(body(user("hello"), stream=True)).encode()
@@ -66,16 +66,16 @@ def end_to_end(reply: RawReply) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in reply.headers if name.lower() not in ours]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("request_body", [STREAMED, WHOLE], ids=["streamed", "whole"])
-async def test_client_gets_exactly_the_reply_of_a_direct_connection(fault: str, request_body: bytes) -> None:
-    script = {"rules": [{"reply": FAULTS[fault]}]}
+async def test_client_gets_exactly_the_reply_of_a_direct_connection(request_body: bytes) -> None:
+    script = {"rules": [{"when": {"request": at}, "reply": reply} for at, reply in enumerate(FAULTS.values(), 1)]}
     headers = [(b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k"), (b"Accept-Encoding", b"gzip")]
     async with open_standin(script) as one, open_standin(script) as other, open_proxy(other.url) as proxy:
-        direct = await exchange(one.url, body=request_body, headers=headers)
-        proxied = await exchange(proxy.url, body=request_body, headers=headers)
-    assert (proxied.status, proxied.body, proxied.cut) == (direct.status, direct.body, direct.cut)
-    assert end_to_end(proxied) == end_to_end(direct)
+        for fault in FAULTS:
+            direct = await exchange(one.url, body=request_body, headers=headers)
+            proxied = await exchange(proxy.url, body=request_body, headers=headers)
+            assert (proxied.status, proxied.body, proxied.cut) == (direct.status, direct.body, direct.cut), fault
+            assert end_to_end(proxied) == end_to_end(direct), fault
 
 
 async def test_provider_that_closes_without_a_reply_is_asked_once_and_gives_an_error() -> None:
@@ -85,14 +85,6 @@ async def test_provider_that_closes_without_a_reply_is_asked_once_and_gives_an_e
         assert len(standin.exchanges) == 1
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["type"] == "api_error"
-
-
-async def test_unreachable_provider_is_reported_in_the_providers_error_format() -> None:
-    async with open_proxy("http://127.0.0.1:9") as proxy:
-        reply = await exchange(proxy.url, body=WHOLE)
-    error = json.loads(reply.body)
-    assert (reply.status, error["type"], error["error"]["type"]) == (502, "error", "api_error")
-    assert "http://127.0.0.1:9" in error["error"]["message"]
 
 
 REQUESTS = [
@@ -190,14 +182,6 @@ async def test_stale_pooled_connection_is_replaced_unnoticed_by_the_client() -> 
         assert len(standin.exchanges) == 5
 
 
-async def test_body_over_the_configured_size_is_refused_in_the_providers_error_format() -> None:
-    async with open_standin() as standin, open_proxy(standin.url, max_body_bytes=10) as proxy:
-        reply = await exchange(proxy.url, body=b"x" * 11)
-        assert (reply.status, json.loads(reply.body)["error"]["type"]) == (413, "request_too_large")
-        assert (await exchange(proxy.url, body=b"x" * 10)).status == 400  # the provider's own answer
-        assert len(standin.exchanges) == 1
-
-
 async def test_provider_never_sees_headers_for_the_proxy() -> None:
     async with open_standin() as standin, open_proxy(standin.url) as proxy:
         headers = [(b"x-mnemosyne-session", b"mine"), (b"anthropic-version", b"2023-06-01"), (b"x-api-key", b"k")]
@@ -211,22 +195,3 @@ async def test_several_exchanges_share_a_connection() -> None:
             await connection.send("POST", "/v1/messages", STREAMED)
             assert (await connection.receive()).status == 200
         assert len({seen.connection for seen in standin.exchanges}) == 1
-
-
-async def test_tool_loop_passes_the_strict_provider(standin_with_tools: Standin) -> None:
-    async with open_proxy(standin_with_tools.url) as proxy:
-        messages = [user("look")]
-        for number in range(3):
-            reply = await exchange(proxy.url, body=json.dumps(body(*messages)).encode())
-            content = json.loads(reply.body)["content"]
-            used = [block["id"] for block in content if block["type"] == "tool_use"]
-            messages += [{"role": "assistant", "content": content}, user(*map(result, used))]
-            assert bool(used) is (number < 2)
-    assert standin_with_tools.violations == []
-
-
-@pytest.fixture
-async def standin_with_tools() -> Any:
-    script = {"rules": [{"replies": [{"content": [TOOL]}, {"content": [TOOL, TOOL]}, {"text": "done"}]}]}
-    async with open_standin(script) as standin:
-        yield standin

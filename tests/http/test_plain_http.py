@@ -1,25 +1,30 @@
-"""Whatever bytes a stranger sends, the server answers in HTTP/1.1 or closes the connection, and continues."""
+"""Whatever bytes a stranger sends, the server answers in HTTP/1.1 or closes the connection, and continues. A chunked
+body reads as the same bytes at every network cut, and short chunks make few events.
+"""
 
 import json
 import logging
 from urllib.parse import urlsplit
 
+import h11
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mnemosyne.http import gateway, serving
-from mnemosyne.http.plain_http import PlainHttp
+from mnemosyne.http.plain_http import PlainHttp, join_chunks
 from mnemosyne.http.unfinished import Unfinished
 from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
+from tests.http.streams import cut
 from tests.http.test_gateway import WHOLE
 from tests.waiting import DEADLINE, until
 
 SCRIPT = {"rules": [{"reply": {"text": "All is well."}}]}
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: %b\r\n"
 WEBSOCKET = UPGRADE % b"websocket" + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
-H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
 
 
 async def read_reply(url: str, sent: bytes) -> bytes:
@@ -64,18 +69,6 @@ async def test_foreign_protocol_gets_an_error_in_the_providers_format_and_no_tra
     assert head.startswith(b"HTTP/1.1 %d" % status)
     assert json.loads(body)["type"] == "error"
     assert [each for each in caplog.records if each.exc_info or each.levelno >= logging.ERROR] == []
-
-
-async def test_client_that_offers_http2_is_answered_in_http_1_1() -> None:
-    async with open_standin(SCRIPT) as standin, open_proxy(standin.url) as proxy:
-        reply = await exchange(
-            proxy.url,
-            "/v1/models",
-            method="GET",
-            headers=[(b"Connection", b"Upgrade"), (b"Upgrade", b"h2c"), (b"HTTP2-Settings", b"AAMAAABkAAQCAAAA")],
-        )
-    assert reply.status >= 200
-    assert len(standin.exchanges) == 1
 
 
 async def test_fault_in_one_connection_ends_only_that_connection(
@@ -126,3 +119,51 @@ async def test_endless_bodies_delay_others_only_while_they_are_open() -> None:
         assert (await exchange(proxy.url, body=WHOLE + b" " * 2_000)).status == 200
     assert refused.status == 503
     assert "Try again" in json.loads(refused.body)["error"]["message"]
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+END = b"0\r\nX-After: 1\r\n\r\n"
+
+join_chunks()
+
+
+def events_of(pieces: list[bytes]) -> list[h11.Event]:
+    connection = h11.Connection(h11.CLIENT)
+    connection.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
+    connection.send(h11.EndOfMessage())
+    events: list[h11.Event] = []
+    for piece in filter(None, pieces):
+        connection.receive_data(piece)
+        while isinstance(event := connection.next_event(), h11.Event):
+            events.append(event)
+            if isinstance(event, h11.EndOfMessage):
+                return events
+    return events
+
+
+def body_of(events: list[h11.Event]) -> bytes:
+    return b"".join(bytes(event.data) for event in events if isinstance(event, h11.Data))
+
+
+CHUNKS = st.lists(st.binary(min_size=1, max_size=5) | st.binary(min_size=4000, max_size=5000), max_size=8)
+
+
+@given(CHUNKS, st.sampled_from([b"", b";name=value"]), st.lists(st.integers(0, 9000), max_size=6))
+def test_body_is_the_same_at_every_cut(chunks: list[bytes], extension: bytes, places: list[int]) -> None:
+    wire = HEAD + b"".join(b"%X%s\r\n%s\r\n" % (len(each), extension, each) for each in chunks) + END
+    events = events_of(cut(wire, places))
+    assert body_of(events) == b"".join(chunks)
+    assert isinstance(events[-1], h11.EndOfMessage)
+    assert list(events[-1].headers) == [(b"x-after", b"1")]
+
+
+def test_short_chunks_that_arrive_together_are_one_event() -> None:
+    events = events_of([HEAD + b"1\r\n\r\r\n" * 5000 + END])
+    assert body_of(events) == b"\r" * 5000
+    assert len(events) == 3
+
+
+@pytest.mark.parametrize("wrong", [b"1\r\nxy\r\n", b"g\r\nx\r\n", b"-1\r\nx\r\n", b"1\nx\r\n", b"1\r\nx\r\n\r\n"])
+def test_invalid_chunk_after_short_ones_is_refused(wrong: bytes) -> None:
+    with pytest.raises(h11.RemoteProtocolError):
+        events_of([HEAD + b"1\r\nx\r\n" * 3 + wrong + END])

@@ -25,14 +25,6 @@ async def test_turn_is_recorded_as_begun_and_then_as_finished() -> None:
         assert reply.status == 200
 
 
-async def test_provider_error_is_a_finished_turn() -> None:
-    noted = RecordedTurns()
-    script = {"rules": [{"reply": {"failure": {"status": 529}}}]}
-    async with open_standin(script) as standin, open_proxy(standin.url, noted) as proxy:
-        await exchange(proxy.url, body=STREAMED)
-    assert noted.said == ["sent", "begun", "finished 529"]
-
-
 async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
     noted = RecordedTurns(gates={"begun": trio.Event()})
     async with listening(noted) as received:

@@ -1,36 +1,51 @@
-"""A model reads an evicted file again, and its client answers that the file is unchanged: the outgoing request, the
-record, and later memory answers.
+"""Evicted content that comes back: a client refers to a file that the model reads again, or the user asks to see an
+object. The outgoing request, the record, and later memory answers.
 """
 
 import json
 from collections.abc import Sequence
 from functools import reduce
+from types import SimpleNamespace
+from typing import Any
 
+import attrs
 import pytest
+import trio
 
+from mnemosyne.actors.texts import ObjectTexts
+from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectFaulted, ObjectRestored, ObjectSuperseded
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.events import (
+    FaultKind,
+    ObjectCreated,
+    ObjectFaulted,
+    ObjectRestored,
+    ObjectSummarized,
+    ObjectSuperseded,
+)
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.domain.window.rereads import render_pointer
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
-from tests.http import managing
+from mnemosyne.services import pins
+from tests.actors.support import PATIENT
+from tests.http.evicting import DECIDED, exchange, indexed_stage, read_and_evict
 from tests.http.managing import (
     Client,
     Json,
     Stage,
     assert_nothing_of_ours,
     assert_prefixes,
+    bare,
     look_for,
     open_stage,
     restore,
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, answer, client_of, edit, read, reads, results_of, run, violations
+from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
 
 STUBS = [each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT]
 STUB = STUBS[0]
@@ -39,10 +54,6 @@ NEEDLE = "only_in_the_ledger"
 WHOLE = "".join(f"{number + 1:6}\tentry_{number} = {NEEDLE if number == 7 else number}\n" for number in range(300))
 ROOMY = 20_000
 """A window in which an evicted file has room again."""
-
-
-def reads_lines(offset: int, limit: int) -> Json:
-    return {"type": "tool_use", "name": "Read", "input": {"file_path": LEDGER, "offset": offset, "limit": limit}}
 
 
 def as_result(call: Json, content: object) -> Json:
@@ -113,24 +124,7 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         assert moment.faults == [fault]
         restored = [each for each in await stage.events() if isinstance(each, ObjectRestored)]
         assert [(each.object, each.after) for each in restored] == [(ledger.object, Fidelity.FULL)]
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
-
-
-async def test_reference_is_recorded_as_a_reference_and_not_as_the_file() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        message = await deliver(client, stage, message, STUB)
-        await reads(client, stage, message, 1, first=40)
-        events = await stage.events()
-        (ledger,) = await ledger_objects(stage)
-        (reference,) = [each for each in events if isinstance(each, ObjectCreated) and UNCHANGED in each.tags]
-        assert (reference.source_key, reference.admission.admitted) == (None, False)
-        assert ledger.object in [link.target for link in reference.links]
-        assert ledger.object not in [each.object for each in events if isinstance(each, ObjectSuperseded)]
+        await stage.check(client)
 
 
 async def test_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:
@@ -146,163 +140,6 @@ async def test_observed_session_sends_the_clients_bytes_and_records_a_reference(
         memory = await memory_of(stage)
         assert not memory.objects[ledger.object].stale
         assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted)]
-
-
-async def test_content_that_the_branch_shows_in_full_is_not_repeated() -> None:
-    async with open_stage(window=100_000) as stage:
-        client = client_of(stage)
-        message = await ask(client, stage, {"content": []}, [read(LEDGER)])
-        message = await deliver(client, stage, message, WHOLE)
-        message = await reads(client, stage, message, 4)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        await deliver(client, stage, message, STUB)
-        assert last_results(stage)[0]["content"] == STUB
-
-
-async def test_two_simultaneous_reads_of_one_file_restore_it_once() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER), read(LEDGER)])
-        await deliver(client, stage, message, STUB, STUB)
-        assert [each["content"] for each in last_results(stage)] == [WHOLE, STUB]
-        await stage.rounds()
-
-
-async def test_rereading_a_part_restores_that_part() -> None:
-    part = "".join(f"{number:6}\tpart of the ledger {number}\n" for number in range(10, 90))
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER), reads_lines(10, 80)], WHOLE, part)
-        message = await ask(client, stage, message, [reads_lines(10, 80)])
-        await deliver(client, stage, message, STUB)
-        assert last_results(stage)[0]["content"] == part
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("src/ledger.py", LEDGER), (LEDGER, "src/ledger.py"), ("./src/ledger.py", "src//ledger.py")]
-)
-async def test_file_is_restored_by_any_form_of_its_path(
-    first: str, second: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = text("# Environment\n - Primary working directory: /")
-    monkeypatch.setattr(managing, "SYSTEM", [*managing.SYSTEM, named])
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(first)], WHOLE)
-        message = await ask(client, stage, message, [read(second)])
-        message = await deliver(client, stage, message, STUB)
-        assert last_results(stage)[0]["content"] == WHOLE
-        sent = len(stage.upstream)
-        await reads(client, stage, message, 1, first=40, size=10)
-        assert_prefixes(stage.upstream[sent - 1 :])
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_notebook_is_restored_cell_by_cell() -> None:
-    cells = [text(f'<cell id="{number}">value = {number}\n</cell>' * 6) for number in range(20)]
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read("/src/work.ipynb")], cells)
-        message = await ask(client, stage, message, [read("/src/work.ipynb")])
-        await deliver(client, stage, message, STUB)
-        assert last_results(stage)[0]["content"] == cells
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "  1\tentry = 0\n",
-        "It is empty now.",
-        "",
-        f"{STUB} What follows is the file's own text.",
-        f"# {STUB}\nprint(1)\n\nprint(2)\n",
-    ],
-)
-async def test_new_content_of_any_length_passes_unchanged_as_the_new_file_version(said: str) -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        message = await deliver(client, stage, message, said)
-        assert str(last_results(stage)[0]["content"]).startswith(said)
-        assert NEEDLE not in json.dumps(stage.upstream[-1])
-        await reads(client, stage, message, 5, first=40)
-        assert len(await ledger_objects(stage)) == 2
-
-
-async def test_command_output_is_never_replaced() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [run(f"cat {LEDGER}")], WHOLE)
-        message = await ask(client, stage, message, [run(f"cat {LEDGER}"), {**run("x"), "name": "Grep"}])
-        await deliver(client, stage, message, STUB, STUB)
-        assert [each["content"] for each in last_results(stage)] == [STUB, STUB]
-
-
-@pytest.mark.parametrize(
-    "said", ["File content unchanged since the earlier Read; refer to that result.", WORDINGS[3].text]
-)
-async def test_text_that_only_resembles_a_reference_gets_a_pointer_line(said: str) -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        message = await deliver(client, stage, message, said)
-        ledger = (await ledger_objects(stage))[0]
-        assert last_results(stage)[0]["content"] == f"{said}\n\n{render_pointer(ledger.object)}"
-        sent = len(stage.upstream)
-        await reads(client, stage, message, 1, first=40, size=10)
-        assert_prefixes(stage.upstream[sent - 1 :])
-        assert await faults_of(stage, ledger.object) == []
-        await stage.rounds()
-
-
-async def test_reference_gets_a_pointer_line_if_the_window_has_no_room() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER), read("/src/other.py")], WHOLE, WHOLE * 9, turns=10)
-        message = await ask(client, stage, message, [read("/src/other.py")])
-        await deliver(client, stage, message, STUB)
-        assert last_results(stage)[0]["content"].startswith(f"{STUB}\n\n[That content has left your context: call")
-        assert violations(stage) == []
-
-
-async def test_edit_that_refers_to_an_evicted_file_gets_a_pointer_line_once() -> None:
-    done = f"The file {LEDGER} has been updated successfully. {WORDINGS[3].text}"
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [edit(LEDGER)])
-        message = await deliver(client, stage, message, done)
-        (ledger, *_) = await ledger_objects(stage)
-        assert last_results(stage)[0]["content"] == f"{done}\n\n{render_pointer(ledger.object)}"
-        message = await ask(client, stage, message, [edit(LEDGER)])
-        await deliver(client, stage, message, done)
-        assert last_results(stage)[0]["content"] == done
-
-
-async def test_reference_after_an_edit_is_not_replaced_by_the_old_text() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [edit(LEDGER)])
-        message = await deliver(client, stage, message, "The file was updated.")
-        message = await ask(client, stage, message, [read(LEDGER)])
-        await deliver(client, stage, message, STUB)
-        (ledger, *_) = await ledger_objects(stage)
-        assert last_results(stage)[0]["content"] == f"{STUB}\n\n{render_pointer(ledger.object)}"
-
-
-async def test_reminders_after_a_reference_stay_after_the_content() -> None:
-    reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        await deliver(client, stage, message, f"{STUB}\n\n{reminder}")
-        assert last_results(stage)[0]["content"] == f"{WHOLE}\n\n{reminder}"
 
 
 async def test_repeated_request_repeats_the_content_and_counts_one_fault() -> None:
@@ -352,26 +189,7 @@ async def test_forked_branch_also_restores_the_content() -> None:
         message = await client.turn(as_result(call, "x = 2"))  # the user went back
         await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == WHOLE
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-async def test_memory_tools_answer_with_the_file_and_never_with_the_reference() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        message = await ask(client, stage, message, [read(LEDGER)])
-        message = await deliver(client, stage, message, STUB)
-        message = await reads(client, stage, message, 2, first=40)
-        (reference,) = [
-            each for each in await stage.events() if isinstance(each, ObjectCreated) and UNCHANGED in each.tags
-        ]
-        answer(stage, [think(), look_for(f"{LEDGER} file unchanged since your last Read")], [read("/x.py")])
-        await client.turn(*results_of(message))
-        found = json.dumps(last_results(stage))
-        assert "ledger.py" in found
-        assert reference.object not in found
-        assert STUB not in found
+        await stage.check()
 
 
 NEVER_HELD = ["recorded late", "continued", "hook", "agent"]
@@ -404,12 +222,10 @@ async def test_reference_to_content_the_conversation_never_had_is_sent_unchanged
         assert_prefixes(stage.upstream[sent - 1 :])
         assert NEEDLE not in json.dumps(stage.upstream[-1])
         assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted | ObjectRestored)]
-        assert violations(stage) == []
-        await stage.rounds()
+        await stage.check()
 
 
-@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
-@pytest.mark.parametrize("kind", NEVER_HELD)
+@pytest.mark.parametrize(("kind", "mode"), [("agent", Mode.MANAGE), ("recorded late", Mode.OBSERVE)])
 async def test_reference_to_content_the_conversation_never_had_is_neither_version_nor_answer(
     kind: str, mode: Mode
 ) -> None:
@@ -427,14 +243,70 @@ async def test_reference_to_content_the_conversation_never_had_is_neither_versio
             assert all(STUB not in json.dumps(each) for each in last_results(stage))
 
 
-async def test_restarted_server_leaves_a_reference_to_unrecorded_content_alone() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client, message = await read_without_content(stage, "recorded late")
-        message = await ask(client, stage, message, [read(LEDGER)])
-        async with open_stage(window=ROOMY, log=stage.log, standin=stage.standin) as again:
-            client.url = again.url
-            message = await deliver(client, again, message, STUB)
-            assert last_results(again)[0]["content"] == STUB
-            await reads(client, again, message, 1, first=40, size=10)
-            assert_prefixes(again.upstream)
-            await again.rounds()
+OURS = "Not the user's words"
+
+
+async def ask_back(stage: Stage) -> str:
+    """The user asks to see the evicted file again; return its id."""
+    made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
+    first = next(each.object for each in made if each.source_key == "/docs/notes.md")
+    log, journal = stage.log, stage.process.journal
+    archive: Any = SimpleNamespace(events=log, contents=log, journal=journal, directory=PlainDirectory(log))
+    asked = {"session": str(await stage.stream()), "branch": "main", "reason": "a person", "correlation_id": "p"}
+    await pins.restore(archive, first, at=1_700_000_000_000_000, **asked)
+    return first
+
+
+async def restored_in(stage: Stage) -> list[ObjectRestored]:
+    return [each for each in await stage.events() if isinstance(each, ObjectRestored)]
+
+
+async def test_restored_object_follows_the_next_prompt_and_stays_in_later_requests() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_evict(client, stage)
+        object_id = await ask_back(stage)
+        await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        typed, added = bare(stage.upstream[-1]["messages"][-1]["content"])
+        assert typed == text("Thanks.")
+        assert added["text"].startswith(OURS)
+        assert DECIDED in added["text"]
+        (event,) = await restored_in(stage)
+        assert (event.object, event.after, event.cause) == (object_id, Fidelity.FULL, Cause.PREFETCH)
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert_prefixes(stage.upstream[-2:])
+        assert json.dumps(stage.upstream[-1]).count(DECIDED) == 1
+        assert_nothing_of_ours(client)
+
+
+async def test_object_too_large_for_one_turn_is_restored_as_a_summary_made_on_demand() -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_evict(client, stage, size=600)
+        object_id = await ask_back(stage)
+        assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        (made,) = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        (event,) = await restored_in(stage)
+        assert (made.object, made.fidelity) == (event.object, event.after) == (object_id, Fidelity.DETAILED)
+        stored = (await stage.log.fetch(await stage.stream(), [made.text]))[made.text].decode()
+        assert stored in bare(stage.upstream[-1]["messages"][-1]["content"])[-1]["text"]
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert_prefixes(stage.upstream[-2:])
+
+
+async def test_late_contents_are_restored_with_the_following_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object) -> Any:
+        await trio.sleep_forever()
+
+    async with indexed_stage(patience=attrs.evolve(PATIENT, restores=0.05)) as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_evict(client, stage)
+        await ask_back(stage)
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectTexts, "read_at", never)
+            await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
+        assert await restored_in(stage) == []
+        assert DECIDED not in json.dumps(stage.upstream[-1])
+        await exchange(client, stage, "Go on.", [think(), text("Well.")])
+        assert DECIDED in json.dumps(stage.upstream[-1])

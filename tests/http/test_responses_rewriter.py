@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
-from mnemosyne.http.splicing import EndOfReply, FailedBeforeOutput, Next, Output, ToClient
+from mnemosyne.http.responses_splicing import RULES
+from mnemosyne.http.splicing import FailedBeforeOutput, Next, Output, ToClient
+from mnemosyne.http.whole_reply import WholeReply
 from tests.http.responses import OFFERED, OURS, RECALL, RESTORE, RUN, Json, Round, call, read_stream, text, thinking
 from tests.http.rounds import Played, play
 from tests.http.streams import cut
 
 OFFERS = (OFFERED, *OURS)
-PLAIN = Round([thinking("Hm, let me see."), text("I look."), RUN]).stream()
 SPLICED = [
     Round([thinking("What was it?"), RECALL], 1, OFFERS).stream(),
     Round([text("Now I know."), RESTORE, RUN], 2, OFFERS).stream(),
@@ -36,29 +36,6 @@ def kinds(response: Json) -> list[str]:
 
 def feed(rewriter: ResponsesRewriter, raw: bytes) -> list[Output]:
     return [*rewriter.feed(raw), *rewriter.close()]
-
-
-@given(st.lists(st.integers(0, len(PLAIN))))
-def test_stream_without_memory_calls_passes_byte_for_byte_at_every_cut(places: list[int]) -> None:
-    played = play(ResponsesRewriter(NAMES), [PLAIN], lambda raw: cut(raw, places))
-    assert played.raw == PLAIN
-    assert isinstance(played.outputs[-1], EndOfReply)
-
-
-@given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_unchanged(garbage: bytes) -> None:
-    assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), garbage)) == garbage
-
-
-@given(st.integers(0, len(PLAIN)))
-def test_broken_stream_passes_up_to_its_last_byte(place: int) -> None:
-    assert b"".join(each.raw for each in feed(ResponsesRewriter(NAMES), PLAIN[:place])) == PLAIN[:place]
-
-
-@given(st.lists(st.integers(0, max(map(len, SPLICED)))))
-def test_bytes_of_several_rounds_do_not_depend_on_the_cuts(places: list[int]) -> None:
-    played = play(ResponsesRewriter(NAMES), SPLICED, lambda raw: cut(raw, places))
-    assert played.raw == play(ResponsesRewriter(NAMES), SPLICED).raw
 
 
 def test_several_rounds_are_one_response_without_memory_calls() -> None:
@@ -95,12 +72,13 @@ def test_single_round_changes_only_by_removing_memory_tools_from_the_echoed_requ
     assert play(ResponsesRewriter(NAMES), [raw]).raw == bare
 
 
-def test_hidden_call_with_a_client_call_is_removed_and_no_round_follows() -> None:
-    played, response = shown(Round([text("Both."), RECALL, RUN], 1, OFFERS))
-    assert kinds(response) == ["message", "function_call"]
-    (end,) = played.ends
-    assert end.next is Next.END
-    assert [each.name for each in end.calls] == ["memory_query"]
+def test_whole_single_round_changes_only_by_removing_memory_tools() -> None:
+    content = [text("Hello.")]
+    played = play(WholeReply(RULES, NAMES), [Round(content, 1, (OURS[0], OFFERED, *OURS[1:])).whole()])
+    assert json.loads(played.raw) == json.loads(Round(content).whole())
+    assert b'"tools": [\n    {\n      "type": "function",\n      "name": "exec_command"' in played.raw
+    only_ours = play(WholeReply(RULES, NAMES), [Round(content, 1, tuple(OURS)).whole()])
+    assert json.loads(only_ours.raw)["tools"] == []
 
 
 def test_hidden_calls_of_a_truncated_response_are_dropped() -> None:
@@ -109,26 +87,6 @@ def test_hidden_calls_of_a_truncated_response_are_dropped() -> None:
     assert response["status"] == "incomplete"
     assert played.ends[0].calls == ()
     assert played.ends[0].next is Next.END
-
-
-def test_reply_that_ends_without_text_says_so() -> None:
-    rewriter = ResponsesRewriter(NAMES)
-    outputs = feed(rewriter, Round([thinking("Hm."), RECALL], 1, OFFERS).stream()) + rewriter.end_now()
-    response = read_stream(b"".join(each.raw for each in outputs))
-    assert kinds(response) == ["reasoning", "message"]
-    assert response["output"][1]["content"][0]["text"] == NO_CONTENT
-    assert rewriter.visible().complete
-
-
-def test_round_that_fails_before_any_output_is_a_plain_error() -> None:
-    rewriter = ResponsesRewriter(NAMES)
-    feed(rewriter, Round([RECALL], 1, OFFERS).stream())
-    rewriter.next_round()
-    body = b'{"error":{"message":"busy","type":"server_error","code":null,"param":null}}'
-    (failure,) = rewriter.fail(body)
-    assert isinstance(failure, FailedBeforeOutput)
-    assert failure.error == body
-    assert rewriter.failed
 
 
 def test_round_that_fails_after_output_is_a_failed_response() -> None:
@@ -198,20 +156,6 @@ def test_comment_keeps_the_connection_alive_once_the_reply_has_begun() -> None:
     assert rewriter.ping() == b""
 
 
-def test_visible_part_is_known_at_any_time() -> None:
-    rewriter = ResponsesRewriter(NAMES)
-    assert not rewriter.visible().complete
-    for piece in cut(SPLICED[0], list(range(0, len(SPLICED[0]), 50))):
-        rewriter.feed(piece)
-        assert b"memory_" not in rewriter.visible().body
-    rewriter.next_round()
-    feed(rewriter, SPLICED[1])
-    told = rewriter.visible()
-    assert told.complete
-    assert (told.stop_reason, told.usage["output_tokens"] > 0) == ("completed", True)
-    assert [used.prompt for used in rewriter.list_hidden_usage()] == [100]
-
-
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])
 def test_events_without_sequence_numbers_get_none(line: bytes) -> None:
     """A local server numbers nothing and writes only data lines."""
@@ -250,8 +194,3 @@ def test_cleanup_blocks_are_removed_from_texts_at_every_cut(places: list[int]) -
     assert response["output"][0]["content"][0]["text"] == SHOWN
     deltas = [json.loads(each.partition(b"data: ")[2]) for each in played.raw.split(b"\n\n") if b"text.delta" in each]
     assert "".join(each["delta"] for each in deltas) == SHOWN
-
-
-def test_message_that_is_only_a_cleanup_block_has_no_text() -> None:
-    _, response = shown(Round([text(f"{OPENING}\ndrop: #abc1234\n{CLOSING}\n"), RUN]))
-    assert [item.get("content") for item in response["output"]] == [[], None]

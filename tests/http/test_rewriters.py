@@ -17,17 +17,17 @@ from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, FailedBeforeOutput, Next, Output
 from mnemosyne.http.sse import FrameReader, event_of
-from tests.domain.wire.dialects import WRITTEN, Call, Said, Written
+from tests.domain.wire.dialects import WRITTEN, Call, ModelReply, Written
 from tests.http.rounds import play
 from tests.http.streams import cut
 
 RUN, RUN_TOO = Call("call_run", "bash", {"command": "ls"}), Call("call_too", "bash", {"command": "pwd"})
 ASK = Call("call_ask", QUERY, {"question": "what?"})
 
-PLAIN = [Said("I look there.", "Hm, let me see.", [RUN, RUN_TOO])]
-HIDDEN = [Said("Let me recall. ", "What was it?", [ASK]), Said("Now I know.", "", [RUN, ASK, RUN_TOO])]
-TAGGED = [Said(f"Done.\n{OPENING}\ndrop: #abc2345\n{CLOSING}\nAnd more.", "", [RUN])]
-ALONE = [Said("", "", [ASK])]
+PLAIN = [ModelReply("I look there.", "Hm, let me see.", [RUN, RUN_TOO])]
+HIDDEN = [ModelReply("Let me recall. ", "What was it?", [ASK]), ModelReply("Now I know.", "", [RUN, ASK, RUN_TOO])]
+TAGGED = [ModelReply(f"Done.\n{OPENING}\ndrop: #abc2345\n{CLOSING}\nAnd more.", "", [RUN])]
+ALONE = [ModelReply("", "", [ASK])]
 
 EACH_WAY = pytest.mark.parametrize(
     ("written", "streamed"),
@@ -44,7 +44,7 @@ def rewriter_of(written: Written, streamed: bool) -> Rewriter:
     return make_rewriter(written.dialect, NAMES, streamed=streamed, itemized=False)
 
 
-def bytes_of(written: Written, streamed: bool, rounds: Sequence[Said]) -> list[bytes]:
+def bytes_of(written: Written, streamed: bool, rounds: Sequence[ModelReply]) -> list[bytes]:
     return [written.stream(said) if streamed else json.dumps(written.whole(said)).encode() for said in rounds]
 
 
@@ -107,7 +107,7 @@ def test_reply_that_breaks_off_passes_up_to_its_last_byte_and_is_incomplete(
 @pytest.mark.parametrize("rounds", [HIDDEN, TAGGED], ids=["hidden calls", "a cleanup block"])
 @given(places=PLACES)
 def test_rewritten_reply_does_not_depend_on_the_cuts(
-    written: Written, streamed: bool, rounds: list[Said], places: list[int]
+    written: Written, streamed: bool, rounds: list[ModelReply], places: list[int]
 ) -> None:
     raws = bytes_of(written, streamed, rounds)
     in_pieces = play(rewriter_of(written, streamed), raws, lambda raw: cut(raw, places))
@@ -166,7 +166,7 @@ def test_later_round_that_fails_before_any_output_is_a_plain_error(written: Writ
 def test_later_round_that_is_no_whole_reply_is_an_error_in_the_providers_format(
     written: Written, make: Callable[[bytes], bytes]
 ) -> None:
-    [asks], [done] = bytes_of(written, False, ALONE), bytes_of(written, False, [Said("cut")])
+    [asks], [done] = bytes_of(written, False, ALONE), bytes_of(written, False, [ModelReply("cut")])
     [_, failed] = play(rewriter_of(written, False), [asks, make(done)]).outputs
     assert isinstance(failed, FailedBeforeOutput)
     assert json.loads(failed.error)["error"]["type"]

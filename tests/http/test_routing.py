@@ -113,11 +113,3 @@ async def test_request_that_is_no_turn_goes_to_the_provider_of_its_key(
                 pass
         named = {"default": default, "openai": openai}
         assert [name for name, each in named.items() if each.requests] == [reached]
-
-
-async def test_body_that_is_no_json_is_routed_by_its_path() -> None:
-    async with open_playback([("application/json", b"{}")]) as local, HttpUpstream(local.url) as upstream:
-        routed = RoutedUpstream(upstream, ((NamedUpstream("local", local.url), upstream),))
-        broken = UpstreamRequest("POST", b"/v1/responses", (), b"{")
-        async with routed.exchange(broken, lambda: None) as reply:
-            assert reply.head.status == 200

@@ -1,9 +1,11 @@
-"""A session gets the knowledge from earlier sessions and contributes to later ones, through a complete managing
-proxy.
+"""A session gets the knowledge from earlier sessions, through a complete managing proxy. Knowledge belongs to its
+owner: another key on the same port cannot read it, and the owner keeps it across new tokens, keys and servers.
 """
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -12,18 +14,17 @@ import pytest
 import trio
 
 from mnemosyne.actors.knowledge_source import KnowledgeSource
-from mnemosyne.actors.owners import OWNER
-from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
-from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
+from mnemosyne.actors.owners import OWNER, MemoryOwners
+from mnemosyne.domain.knowledge.decide import AdmitCredential, DismissCredential, Place, RememberEntry, UpdateEntry
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.retired import find_retired
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
-from mnemosyne.errors import LogUnavailable
-from tests.actors.support import StoppableLog
+from mnemosyne.memory_key import MemoryKey
+from tests.actors.support import StoppableLog, events_of
 from tests.domain.knowledge.support import draft
 from tests.http.managing import (
     Client,
@@ -35,7 +36,8 @@ from tests.http.managing import (
     open_stage,
     text,
 )
-from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads, violations
+from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads
+from tests.waiting import DEADLINE
 
 PROJECT, USER = Place("t", Scope.PROJECT, "app"), Place("t", Scope.USER)
 PORT = "The billing service listens on port 8443"
@@ -93,8 +95,7 @@ async def test_knowledge_follows_the_first_prompt_and_is_hidden_from_the_client(
         (event,) = await knowledge_events(stage)
         assert (event.text, event.turn, event.message) == (block, 1, 0)
         assert len(event.entries) == 2
-        await stage.rounds()
-        assert violations(stage) == []
+        await stage.check()
 
 
 async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> None:
@@ -111,8 +112,7 @@ async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> N
         assert len(told) == 1
         assert "Answer briefly" in told.pop()
         assert all(len(blocks(body)) == 1 for body in stage.upstream)
-        await stage.rounds()
-        assert violations(stage) == []
+        await stage.check()
 
 
 async def test_restarted_process_sends_the_same_knowledge_text() -> None:
@@ -171,45 +171,17 @@ async def test_observed_session_keeps_its_bytes() -> None:
         assert stage.standin.messages[0].body == client.bodies[0]
 
 
-@pytest.mark.parametrize("properties", [{"title": {"type": "string"}}, {"isNewTopic": {"type": "boolean"}}])
-async def test_title_or_schema_request_gets_no_knowledge(properties: Json) -> None:
+async def test_title_or_schema_request_gets_no_knowledge() -> None:
     log = StoppableLog()
     await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
     async with open_stage({"reply": model_says(text("{}"))}, log=log, memory_tokens=600) as stage:
-        schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        schema = {"type": "object", "properties": {"title": {"type": "string"}}, "additionalProperties": False}
         members = {"max_tokens": 400, "output_config": {"format": {"type": "json_schema", "schema": schema}}}
         await Working(stage.url, members=members).work(PROMPT)
         await Working(stage.url, session="main").work(PROMPT)
         asked, main = stage.upstream
         assert blocks(asked) == []
         assert blocks(main) != []
-
-
-async def test_another_project_gets_user_preferences_only() -> None:
-    log = StoppableLog()
-    await save_knowledge(log, PROJECT, PORT)
-    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
-        await Working(stage.url, folder="/home/ada/other").work(PROMPT)
-        (block,) = blocks(stage.upstream[0])
-        assert "Answer briefly" in block
-        assert PORT not in block
-
-
-class Forgetful(StoppableLog):
-    """A log in which the project's knowledge cannot be read."""
-
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Event]]:
-        if stream == knowledge_stream(PROJECT):
-            raise LogUnavailable("the database is away")
-        return await super().read(stream, after=after, upto=upto)
-
-
-async def test_unreadable_knowledge_costs_the_session_nothing() -> None:
-    async with open_stage({"reply": model_says(text("Done."))}, log=Forgetful(), memory_tokens=600) as stage:
-        message = await Working(stage.url).work(PROMPT)
-        assert message["stop_reason"] == "end_turn"
-        assert blocks(stage.upstream[0]) == []
 
 
 class Broken(StoppableLog):
@@ -231,22 +203,14 @@ async def test_unexpected_fault_of_the_knowledge_costs_a_session_nothing() -> No
         assert len(await stage.rounds()) == 3
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "Never use another port than 8443 for the billing service.",
-        "please remember that the staging database is read-only",
-        "yes, do 1",
-    ],
-)
-async def test_text_in_a_session_never_becomes_an_entry(prompt: str) -> None:
+async def test_text_in_a_session_never_becomes_an_entry() -> None:
     log = StoppableLog()
     await save_knowledge(log, USER, "I prefer short answers", kind=EntryKind.RESPONSE_STYLE)
     reply = model_says(text("Remember that we always deploy on Fridays. Should I 1. use MD5 or 2. keep it?"))
     async with open_stage({"reply": reply}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
-        for each in (PROMPT, prompt, "Go on."):
-            await client.work(each)
+        for prompt in (PROMPT, "please remember that the staging database is read-only", "yes, do 1"):
+            await client.work(prompt)
         assert blocks(stage.upstream[-1])
         created = [event for event in await stage.events() if isinstance(event, ObjectCreated)]
         assert not find_retired(created)
@@ -254,15 +218,138 @@ async def test_text_in_a_session_never_becomes_an_entry(prompt: str) -> None:
     assert await contents(log, PROJECT) == []
 
 
-async def test_snapshot_lists_the_knowledge_of_its_branch() -> None:
+KEY = MemoryKey(b"of this data directory")
+CLOCK = itertools.count(1)
+"""It goes on where a server is started anew."""
+RULE = "From now on always use tabs in the billing service."
+ASK = "Change the billing service."
+
+
+@asynccontextmanager
+async def serving(log: StoppableLog, mode: Mode = Mode.MANAGE) -> AsyncIterator[Stage]:
+    """A server of this data directory, restarted on a log."""
+    rules = {"reply": model_says(text("Done."))}
+    async with open_stage(rules, log=log, mode=mode, clock=CLOCK, memory_tokens=600, owners=MemoryOwners(KEY)) as stage:
+        yield stage
+
+
+def client(stage: Stage, session: str, **headers: str) -> Working:
+    return Working(stage.url, session=session, headers={name.replace("_", "-"): each for name, each in headers.items()})
+
+
+async def talk(stage: Stage, session: str, **headers: str) -> None:
+    """Run a session of several turns."""
+    one = client(stage, session, **headers)
+    for prompt in ("Hello.", RULE, "Thanks."):
+        await one.work(prompt)
+
+
+async def reads_rule(stage: Stage, session: str, **headers: str) -> bool:
+    """Whether a session that begins now gets the rule."""
+    await client(stage, session, x_mnemosyne_mode="manage", **headers).work(ASK)
+    return any(RULE in each for each in blocks(stage.upstream[-1]))
+
+
+async def until_admitted(stage: Stage, fingerprint: str) -> None:
+    with trio.fail_after(DEADLINE):
+        position = 0
+        while fingerprint not in (await KnowledgeStore(stage.log, stage.log).read(USER)).admitted:
+            position = await stage.process.journal.committed.beyond(position)
+
+
+async def save_rule_of(stage: Stage, credential: str) -> None:
+    """Save the rule once the credential is admitted."""
+    await until_admitted(stage, KEY.fingerprint(credential))
+    await save_knowledge(stage.log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+
+
+async def admit(log: StoppableLog, credential: str) -> None:
+    command = AdmitCredential(at=1, write="w", fingerprint=KEY.fingerprint(credential), how=OwnerProof.COMMAND)
+    await KnowledgeStore(log, log).write(USER, command, "c")
+
+
+@pytest.mark.parametrize(
+    ("mode", "strangers"),
+    [
+        (Mode.OBSERVE, {"x_api_key": "theirs"}),
+        (Mode.MANAGE, {"x_api_key": ""}),
+        (Mode.MANAGE, {"x_api_key": "theirs", "x_mnemosyne_owner_token": "guess"}),
+    ],
+    ids=["another key", "no key", "a wrong token"],
+)
+async def test_stranger_in_the_same_folder_cannot_read_the_knowledge(mode: Mode, strangers: dict[str, str]) -> None:
+    async with serving(StoppableLog(), mode) as stage:
+        await talk(stage, "mine", x_api_key="mine")
+        await save_rule_of(stage, "mine")
+        await talk(stage, "theirs", **strangers)
+        assert not await reads_rule(stage, "theirs, later", **strangers)
+        assert await contents(stage.log, PROJECT) == [RULE]
+        assert await reads_rule(stage, "mine, at last", x_api_key="mine")
+
+
+async def test_owner_who_presents_the_token_is_recognized_with_every_new_credential_and_after_a_restart() -> None:
     log = StoppableLog()
-    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
-        client = Working(stage.url)
-        await client.work("Begin.")
-        await client.work("Go on.")
-        await stage.rounds()
-        (told,) = await knowledge_events(stage)
-        recorded = await log.read(await stage.stream())
-        for turn in (1, 2):
-            assert memory_travel.snapshot(recorded, "main", turn).told == told
+    for number in range(2):
+        async with serving(log) as stage:
+            bearer = {"x_api_key": "", "authorization": f"Bearer token-{number}"}
+            await talk(stage, f"s{number}", **bearer, x_mnemosyne_owner_token=KEY.token)
+            await save_rule_of(stage, f"token-{number}")
+            refreshed = {**bearer, "authorization": f"Bearer token-{number}-again"}
+            assert await reads_rule(stage, f"t{number}", **refreshed, x_mnemosyne_owner_token=KEY.token)
+            assert not await reads_rule(stage, f"u{number}", x_api_key="theirs")
+
+
+async def test_new_key_counts_once_admitted_and_no_longer_once_removed() -> None:
+    log = StoppableLog()
+    async with serving(log) as stage:
+        await talk(stage, "s", x_api_key="old")
+        await save_rule_of(stage, "old")
+        assert not await reads_rule(stage, "t", x_api_key="new")
+        await admit(log, "new")
+        assert await reads_rule(stage, "u", x_api_key="new")
+        assert await reads_rule(stage, "v", x_api_key="old")
+        command = DismissCredential(at=2, write="w", wanted=KEY.fingerprint("old"))
+        await KnowledgeStore(log, log).write(USER, command, "c")
+        assert not await reads_rule(stage, "w", x_api_key="old")
+        assert await reads_rule(stage, "x", x_api_key="new")
+
+
+async def test_knowledge_without_an_owner_goes_to_the_token_holder_and_not_to_the_first_client() -> None:
+    log = StoppableLog()
+    await save_knowledge(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+    async with serving(log) as stage:
+        await talk(stage, "s", x_api_key="theirs")
+        assert not await reads_rule(stage, "t", x_api_key="theirs")
+        assert await reads_rule(stage, "u", x_api_key="mine", x_mnemosyne_owner_token=KEY.token)
+        await until_admitted(stage, KEY.fingerprint("mine"))
+        assert await reads_rule(stage, "v", x_api_key="mine")
+        assert not await reads_rule(stage, "w", x_api_key="theirs")
+        assert await contents(log, PROJECT) == [RULE]
+
+
+async def test_session_presented_by_a_hook_belongs_to_the_owner_with_its_next_credential() -> None:
+    log = StoppableLog()
+    await save_knowledge(log, PROJECT, RULE, kind=EntryKind.CONSTRAINT)
+    async with serving(log) as stage:
+        owners = stage.process.opener.owners
+        assert owners is not None
+        owners.present("mine")
+        assert await reads_rule(stage, "mine", x_api_key="token-1")
+        await until_admitted(stage, KEY.fingerprint("token-1"))
+        assert await reads_rule(stage, "another", x_api_key="token-1")
+        assert not await reads_rule(stage, "theirs", x_api_key="theirs")
+
+
+async def test_neither_credential_nor_token_is_stored_or_forwarded() -> None:
+    async with serving(StoppableLog()) as stage:
+        await talk(stage, "s", x_api_key="sk-ant-api03-mine-and-long", x_mnemosyne_owner_token=KEY.token)
+        await save_rule_of(stage, "sk-ant-api03-mine-and-long")
+        streams = [*await stage.log.streams(), *await stage.log.knowledge_streams()]
+        recorded = repr([await events_of(stage.log, stream) for stream in streams])
+        assert KEY.fingerprint("sk-ant-api03-mine-and-long") in recorded
+        assert "mine-and-long" not in recorded
+        assert KEY.token not in recorded
+        sent = repr([each.headers for each in stage.standin.messages])
+        assert "mine-and-long" in sent
+        assert KEY.token not in sent
+        assert "owner" not in sent

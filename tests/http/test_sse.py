@@ -64,10 +64,6 @@ def test_data_lines_are_joined_and_one_space_after_the_colon_is_dropped() -> Non
     assert parse(b"event:x\ndata:  a\ndata:b\n\n") == Frame(b"event:x\ndata:  a\ndata:b\n\n", b"x", b" a\nb")
 
 
-def test_frame_of_comments_has_neither_event_nor_data() -> None:
-    assert parse(b": hello\n\n") == Frame(b": hello\n\n", None, None)
-
-
 def test_line_of_many_pieces_is_joined_once_at_its_end() -> None:
     reader, piece = FrameReader(), b"x" * 64
     for _ in range(100):

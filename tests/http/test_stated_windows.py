@@ -1,28 +1,49 @@
-"""Windows smaller than the table's: the provider states them when it refuses a prompt, and the work continues."""
+"""Conversations that exceed the model's window: the provider states a window smaller than the table's when it refuses a
+prompt, and a client's own history may outgrow it. The work always continues.
+"""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.managed_turn import ManagedTurn
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.cli.explain import _paragraphs
 from mnemosyne.domain.history import memory_travel
+from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowStated
+from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, Mode, WindowStated
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.window.epochs import NO_LONGER_FITS
+from mnemosyne.domain.window.rounds import NO_ANSWER
 from mnemosyne.replay.deciding import review
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
-from tests.actors.support import StoppableLog
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, model_says, open_stage, text, think
-from tests.http.test_epochs import TOOLS, WRITTEN, read, results_of
-from tests.http.test_managed_chat import Talk
-from tests.http.test_managed_chat import assert_nothing_of_ours as assert_nothing_in_chat
+from tests.actors.support import IDENTITY, PATIENT, StoppableLog
+from tests.http.managing import (
+    Client,
+    Json,
+    Stage,
+    assert_nothing_of_ours,
+    assert_prefixes,
+    model_says,
+    open_stage,
+    text,
+    think,
+)
+from tests.http.test_epochs import SMALL, TOOLS, WRITTEN, answer, client_of, epochs_of, read, reads, results_of
+from tests.http.test_managed_openai import ChatTalk
+from tests.http.test_managed_openai import assert_nothing_of_ours as assert_nothing_in_chat
+from tests.http.test_switching import MODE, broken_rules
+from tests.tables import other_tables
 
 TAKES = 24_000
 """Tokens that the provider takes of a model that has far more in the table."""
@@ -72,11 +93,10 @@ async def check_replay(log: StoppableLog) -> None:
     assert (found.differences, found.skipped) == ([], [])
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_with_a_rewrite(stream: bool) -> None:
+async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_with_a_rewrite() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS, stream=stream)
+        client = Client("", tools=TOOLS, stream=False)
         async with talked(log, standin, client) as stage:
             came = await read_files(client, standin, 14)
             assert [message for message in came if "error" in message] == []
@@ -94,22 +114,6 @@ async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_w
             found = memory_travel.snapshot(await log.read(await stage.stream()), "main")
         lines = [line for _, paragraph in _paragraphs(found, None) for line in paragraph]
         assert f"The model's limit is 24.0k tokens, as the provider stated at main {stated.turn}." in lines
-    await check_replay(log)
-
-
-async def test_restarted_server_knows_the_stated_window() -> None:
-    log = StoppableLog()
-    async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
-        done = 0
-        for count in (6, 6, 6):
-            async with talked(log, standin, client) as stage:
-                came = await read_files(client, standin, count, first=done)
-                assert [message for message in came if "error" in message] == []
-                done += count
-                await stage.rounds()
-        assert statuses(standin).count(400) == 1
-        assert standin.violations == []
     await check_replay(log)
 
 
@@ -173,32 +177,6 @@ async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(
     await check_replay(log)
 
 
-async def test_internal_error_before_the_rewrite_passes_the_providers_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def failing(*_: object) -> None:
-        raise ValueError("nothing can be rendered")
-
-    async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
-        async with talked(StoppableLog(), standin, client):
-            monkeypatch.setattr(Epochs, "_rewrite", failing)
-            came = await read_files(client, standin, 14)
-            assert "prompt is too long" in came[-1]["error"]["message"]
-            assert statuses(standin).count(400) == 1
-            monkeypatch.undo()
-            assert "error" not in await client.send()
-
-
-async def test_observed_session_is_refused_as_without_the_proxy() -> None:
-    log = StoppableLog()
-    async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
-        async with talked(log, standin, client, mode=Mode.OBSERVE) as stage:
-            came = await read_files(client, standin, 14)
-            assert "prompt is too long" in came[-1]["error"]["message"]
-            assert standin.messages[-1].body == client.bodies[-1]
-            assert await of_kind(stage, WindowStated) == []
-
-
 async def test_window_of_the_table_is_not_learned() -> None:
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS)
@@ -212,19 +190,12 @@ async def test_window_of_the_table_is_not_learned() -> None:
             assert await of_kind(stage, WindowStated) == []
 
 
-LLAMA = {
-    "code": 400,
-    "message": "the request exceeds the available context size, try increasing it",
-    "type": "exceed_context_size_error",
-}
-
-
 async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
     log, takes = StoppableLog(), 12_000
     look = {"type": "tool_use", "name": "look", "input": {}}
     rules = [{"replies": [model_says(look), model_says(text("It is there."))]}]
     async with open_standin({"rules": rules, "window": takes}) as standin:
-        talk = Talk("", size=200)
+        talk = ChatTalk(size=200)
         for number in range(8):
             async with open_stage(log=log, standin=standin) as stage:
                 talk.url = stage.url
@@ -236,3 +207,131 @@ async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
         assert standin.violations == []
         assert_nothing_in_chat(talk)
     await check_replay(log)
+
+
+MODEL_WINDOW = 40_000
+"""Tokens that the model takes."""
+
+
+@pytest.fixture(autouse=True)
+def small_model() -> Iterator[None]:
+    with other_tables({"models": {"claude-opus-5-5": {"window": MODEL_WINDOW}}}):
+        yield
+
+
+async def outgrown(stage: Stage) -> Client:
+    """A managed conversation whose client history exceeds the model's window."""
+    client = client_of(stage)
+    await reads(client, stage, {"content": []}, 16)
+    answer(stage, [text("All read.")])
+    await client.turn(*results_of(client.history[-1]))
+    return client
+
+
+async def test_switched_off_conversation_continues_the_sent_history_if_the_clients_does_not_fit() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = await outgrown(stage)
+        client.headers = {MODE: "off"}
+        before = len(stage.upstream)
+        answer(stage, [read("/one_more.py")], [text("Yes.")])
+        await client.work("And now?")
+        await client.turn(text("And then?"))
+        assert [each.status for each in stage.standin.messages if each.status != 200] == []
+        assert broken_rules(stage) == []
+        observed, bypassed = await stage.modes()
+        assert (observed.mode, bypassed.mode) == (Mode.MANAGE, Mode.BYPASS)
+        assert NO_LONGER_FITS in bypassed.why
+        assert (await epochs_of(stage))[-1].reason == NO_LONGER_FITS
+        after = stage.upstream[before:]
+        assert len(after) == 3
+        assert all(body["tools"] == TOOLS for body in after)
+        assert not any(name in json.dumps(each) for each in after for name in NAMES)
+        assert_prefixes(after)
+        gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
+        assert f"#{gone.object} Read /src/part_0.py" in json.dumps(after[0]["messages"])
+        assert_nothing_of_ours(client)
+        await stage.rounds()
+
+
+async def off(stage: Stage) -> Client:
+    """Such a conversation after managing ended and one more request."""
+    client = await outgrown(stage)
+    client.headers = {MODE: "off"}
+    answer(stage, [text("Yes.")])
+    await client.turn(text("And now?"))
+    return client
+
+
+def refused(stage: Stage) -> list[int | None]:
+    return [each.status for each in stage.standin.messages if each.status != 200]
+
+
+async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = await off(stage)
+        del client.history[5:]
+        await client.turn(text("No. Something else."))
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert "[#" not in json.dumps(stage.upstream[-1]["messages"])
+        await stage.rounds()
+
+
+async def test_client_can_compact_such_a_conversation() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = await off(stage)
+        answer(stage, [text("<summary>Files were read.</summary>")])
+        await client.turn(text("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools. Summarize."))
+        opening = "This session is being continued from a previous conversation that ran out of context. "
+        client.history = [{"role": "user", "content": [text(opening + "Files were read.")]}]
+        answer(stage, [text("Yes.")])
+        await client.send()
+        assert refused(stage) == []
+        assert broken_rules(stage) == []
+        assert stage.standin.messages[-1].body == client.bodies[-1]
+
+
+async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def failing(*_: object) -> None:
+        """Nothing can be rendered."""
+
+    async with open_stage(window=SMALL) as stage:
+        client = await outgrown(stage)
+        client.headers = {MODE: "off"}
+        with monkeypatch.context() as broken:
+            broken.setattr(Epochs, "begin_again", failing)
+            message = await client.turn(text("And now?"))
+            assert "prompt is too long" in message["error"]["message"]
+        assert "error" not in await client.send()
+        assert broken_rules(stage) == []
+
+
+async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = await outgrown(stage)
+        stage.process.registry.patience = attrs.evolve(PATIENT, actor=0.0)
+        answer(stage, [text("Yes.")])
+        await client.turn(text("And now?"))
+        assert refused(stage) == []
+        assert stage.standin.violations == []
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
+        assert len(stage.upstream[-1]["tools"]) > len(TOOLS)
+        await stage.rounds()
+
+
+async def test_request_that_fits_without_its_session_does_not_wait_that_long() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        await reads(client, stage, {"content": []}, 2)
+        registry, stream = stage.process.registry, await stage.stream()
+        actor, asked = registry.ask(IDENTITY, CompleteDeferred())
+        await asked.wait()
+        registry.discard(stream, actor)  # the last sent history must be read from the log
+        registry.patience = attrs.evolve(PATIENT, loading=0.0)
+        answer(stage, [text("Yes.")])
+        await client.turn(*results_of(client.history[-1]))
+        assert [event.why for event in await stage.events_until(FallbackSent)] == [NO_ANSWER]
+        assert refused(stage) == []
+        assert broken_rules(stage) == []

@@ -17,7 +17,7 @@ from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
 from mnemosyne.http.passed_reply import PassedStream
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Output, ToClient
 from mnemosyne.http.stream_rewriter import StreamRewriter
-from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text, thinking
+from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
 from tests.profiles import examples
 
@@ -34,26 +34,6 @@ def rewritten(pieces: list[bytes], hidden: frozenset[str] = frozenset()) -> tupl
 
 def joined(outputs: list[Output]) -> bytes:
     return b"".join(output.raw for output in outputs)
-
-
-@MANAGED
-@given(st.lists(st.integers(0, len(WIRE))))
-def test_stream_passes_byte_for_byte_at_every_cut(hidden: frozenset[str], places: list[int]) -> None:
-    outputs, reply = rewritten(cut(WIRE, places), hidden)
-    assert joined(outputs) == WIRE
-    assert reply == rewritten([WIRE])[1]
-
-
-@MANAGED
-@given(st.binary())
-def test_bytes_that_are_no_event_stream_pass_unchanged(hidden: frozenset[str], garbage: bytes) -> None:
-    assert joined(rewritten([garbage], hidden)[0]) == garbage
-
-
-@MANAGED
-@given(st.integers(0, len(WIRE)))
-def test_broken_stream_passes_up_to_its_last_byte(hidden: frozenset[str], place: int) -> None:
-    assert joined(rewritten([WIRE[:place]], hidden)[0]) == WIRE[:place]
 
 
 ODD: list[dict[str, Any]] = [
@@ -116,13 +96,6 @@ def test_every_frame_is_output_with_the_chunk_that_completes_it() -> None:
         assert rewriter.feed(frame(event)) == [ToClient(frame(event))]
 
 
-def test_broken_stream_releases_the_held_bytes() -> None:
-    rewriter = PassedStream(MESSAGES)
-    rewriter.feed(WIRE[:-5])
-    assert joined(rewriter.close()) == frame({"type": "message_stop"})[:-5]
-    assert not rewriter.reply.result().complete
-
-
 # With memory tools
 
 LOOK, FOUND = text("Let me look."), text("It is in login.py.")
@@ -150,27 +123,6 @@ def shown(outputs: list[Output]) -> list[str]:
     return lines
 
 
-def test_hidden_rounds_are_one_message_to_the_client() -> None:
-    rounds = [Round([LOOK, RECALL], "tool_use"), Round([RESTORE], "tool_use"), Round([thinking("Ah."), FOUND])]
-    assert shown(managed(*rounds)) == [
-        "message_start",
-        "ping",
-        "content_block_start 0",
-        "content_block_stop 0",
-        "-- CONTINUE ['memory_query']",
-        "ping",
-        "-- CONTINUE ['memory_restore']",
-        "ping",
-        "content_block_start 1",
-        "content_block_stop 1",
-        "content_block_start 2",
-        "content_block_stop 2",
-        "message_delta",
-        "-- END []",
-        "message_stop",
-    ]
-
-
 def test_nothing_is_output_before_the_first_visible_event_of_any_round() -> None:
     assert shown(managed(Round([RECALL], "tool_use"), Round([FOUND]))) == [
         "-- CONTINUE ['memory_query']",
@@ -183,22 +135,6 @@ def test_nothing_is_output_before_the_first_visible_event_of_any_round() -> None
         "-- END []",
         "message_stop",
     ]
-
-
-ROUNDS = [
-    Round([thinking("Hm — ☕."), LOOK, RECALL], "tool_use"),
-    Round([RESTORE, text("zwölf\r\n"), RECALL], "tool_use"),
-    Round([thinking(""), FOUND, RECALL, READ], "tool_use"),
-]
-
-
-@given(st.lists(st.integers(0, 5000)))
-def test_spliced_reply_does_not_depend_on_the_network_cuts(places: list[int]) -> None:
-    wires = [round_.stream() for round_ in ROUNDS]
-    at_once = play(StreamRewriter(HIDDEN), wires)
-    in_pieces = play(StreamRewriter(HIDDEN), wires, lambda raw: cut(raw, places))
-    assert in_pieces.raw == at_once.raw
-    assert in_pieces.ends == at_once.ends
 
 
 def test_visible_frame_is_output_at_once_and_a_text_starts_with_its_first_words() -> None:
@@ -300,7 +236,7 @@ def test_error_after_output_passes_unchanged() -> None:
     assert not any(isinstance(output, EndOfReply | FailedBeforeOutput) for output in outputs)
 
 
-@pytest.mark.parametrize("kept", range(0, 1000, 50))
+@pytest.mark.parametrize("kept", range(0, 1000, 150))
 def test_later_round_that_breaks_off_ends_with_an_error_and_no_partial_frame(kept: int) -> None:
     rewriter = StreamRewriter(HIDDEN)
     broken = Round([FOUND, RESTORE], "tool_use").stream()
@@ -354,38 +290,12 @@ def test_ping_never_splits_a_frame() -> None:
     assert pings > len(events_of(wire))
 
 
-def test_visible_part_is_known_at_any_time() -> None:
-    rewriter = StreamRewriter(HIDDEN)
-    rewriter.feed(Round([LOOK, RECALL], "tool_use").stream())
-    assert json.loads(rewriter.visible().body)["content"] == [LOOK]
-    rewriter.next_round()
-    rewriter.feed(b"".join(map(frame, Round([FOUND]).events()[:4])))
-    assert json.loads(rewriter.visible().body)["content"] == [LOOK, text("It is in ")]
-    assert not rewriter.visible().complete
-
-
-@pytest.mark.parametrize("content", [[RECALL, LOOK], [LOOK, RECALL]], ids=["hidden first", "hidden last"])
-def test_gateway_that_numbers_every_block_0_leaks_nothing(content: list[dict[str, Any]]) -> None:
-    wire = Round(content, "max_tokens").stream().replace(b'"index":1', b'"index":0')
-    raw = joined(StreamRewriter(HIDDEN).feed(wire))
-    assert b"login" not in raw
-    assert [event["index"] for event in events_of(raw) if "index" in event][:4] == [0, 0, 0, 0]
-
-
 def test_index_is_not_reused_after_a_gap() -> None:
     wire = Round([LOOK, FOUND, RECALL, READ], "tool_use").stream()
     for number in (3, 2, 1):
         wire = wire.replace(b'"index":%d' % number, b'"index":%d' % (number + 1))
     events = events_of(joined(StreamRewriter(HIDDEN).feed(wire)))
     assert [event["index"] for event in events if event["type"] == "content_block_start"] == [0, 2, 3]
-
-
-def test_deltas_without_a_block_are_not_added_to_another() -> None:
-    rewriter = StreamRewriter(HIDDEN)
-    play(rewriter, [Round([LOOK, RECALL], "tool_use").stream()])
-    rewriter.next_round()
-    orphan = frame({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "!"}})
-    assert rewriter.feed(orphan) == []
 
 
 def test_round_abandoned_in_mid_frame_does_not_spoil_the_next() -> None:
@@ -422,7 +332,6 @@ def test_only_calls_that_the_client_would_answer_are_hidden() -> None:
 # With cleanup tags
 
 TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
-SECRETS = (b"memory_", b"abc2345")
 
 tagged = (TAG, TAG, TAG[:-1], OPENING, f"{OPENING}\n", "drop: #abc2345\n", f"{CLOSING}\n", "anchor: #abc2345\n")
 plain = ("\n", " ", "<", "<mem", "```\n", "> ", "Hello", "zwölf ☕\n", "\r\n")
@@ -500,17 +409,6 @@ def texts_in(raw: bytes) -> list[str]:
     return [event["delta"]["text"] for event in events if "text" in event.get("delta", {})]
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 50])
-@pytest.mark.parametrize("before", ["", "Well.\n", "\n\n"])
-def test_break_at_any_byte_shows_no_sign_of_a_block(size: int, before: str) -> None:
-    said = f"{before}{TAG}Done."
-    wire = b"".join(map(frame, message(pieces(said, list(range(0, len(said), size))))))
-    # Where each character has a frame of its own, the cuts are much alike.
-    for place in range(0, len(wire), max(1, 9 // size)):
-        raw = joined(rewritten([wire[:place]], HIDDEN)[0])
-        assert not any(secret in raw for secret in SECRETS)
-
-
 def test_break_in_a_block_fails_like_a_break_in_a_hidden_call() -> None:
     wire = b"".join(map(frame, message(pieces(f"Well.\n{TAG}", [6, 30]))[:5]))
     *_, last = events_of(joined(rewritten([wire], HIDDEN)[0]))
@@ -558,26 +456,3 @@ def test_initial_text_of_a_block_is_read_like_its_deltas() -> None:
     begun = [{"type": "text", "text": f"{TAG}It "}, {"type": "text_delta", "text": "goes on."}]
     raw = joined(rewritten([b"".join(map(frame, message(begun)))], HIDDEN)[0])
     assert read_back(raw)["content"] == [text("It goes on.")]
-
-
-def test_block_in_an_observed_session_is_text() -> None:
-    wire = b"".join(map(frame, message(pieces(TAG, [3, 20]))))
-    assert joined(rewritten([wire])[0]) == wire
-
-
-@given(texts, places)
-def test_text_is_the_same_with_hidden_calls(said: str, cuts: list[int]) -> None:
-    first = Round([text(said), RECALL], "tool_use")
-    rewriter = StreamRewriter(HIDDEN)
-    played = play(
-        rewriter, [first.stream(), Round([text(said), READ], "tool_use").stream()], lambda raw: cut(raw, cuts)
-    )
-    seen = visible_blocks([text(said)])
-    assert read_back(played.raw)["content"] == [*seen, *seen, READ]
-    assert json.loads(played.ends[0].reply.body)["content"] == first.content
-
-
-def test_model_that_never_stops_asking_is_ended_without_added_text() -> None:
-    rewriter = StreamRewriter(HIDDEN)
-    raw = play(rewriter, [Round([text(TAG), RECALL], "tool_use").stream()]).raw + joined(rewriter.end_now())
-    assert read_back(raw)["content"] == [text("(no content)")]

@@ -11,8 +11,8 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.keeping import AGES
 from tests.actors.summaries import long_text
 from tests.actors.support import PATIENT
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, open_stage, text, think
-from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of, violations
+from tests.http.managing import Client, Json, Stage, open_stage, text, think
+from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of
 
 TALES = ["alpha", "beta"]
 
@@ -59,9 +59,7 @@ async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> Non
             assert json.dumps(words)[1:-1] in sent
             assert sent.count(f"Tell me of {name}.") == 1
         assert sent.count("old words") < 10 < sent.count("new words")
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
+        await stage.check(client)
 
 
 async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() -> None:
@@ -94,5 +92,4 @@ async def test_late_summaries_are_shown_as_lines(caplog: pytest.LogCaptureFixtur
         sent = await resume(stage, client, message, clock)
         assert "in part: what you said" not in sent
         assert "short forms were late" in caplog.text
-        assert violations(stage) == []
-        await stage.rounds()
+        await stage.check()

@@ -14,12 +14,11 @@ import trio
 from mnemosyne.actors.messages import UpstreamPlan
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.tools.memory_tools import NAMES, TOOL
 from mnemosyne_lab.provider.server import open_standin
-from tests.actors.support import STREAM, StoppableLog, events_of
+from tests.actors.support import STREAM, StoppableLog
 from tests.http.managing import (
     LOOK,
     Client,
@@ -60,8 +59,7 @@ def broken_rules(stage: Stage) -> list[str]:
     return [each.violation.message for each in stage.standin.violations if each.violation.rule != "R10"]
 
 
-@pytest.mark.parametrize("asked", ["off", "observe"])
-@pytest.mark.parametrize("server", [Mode.MANAGE, Mode.OBSERVE])
+@pytest.mark.parametrize(("asked", "server"), [("off", Mode.MANAGE), ("observe", Mode.OBSERVE)])
 async def test_client_that_stops_and_restarts_managing_is_observed_and_served(asked: str, server: Mode) -> None:
     async with open_stage(mode=server) as stage:
         client = Client(stage.url)
@@ -81,16 +79,6 @@ async def test_client_that_stops_and_restarts_managing_is_observed_and_served(as
 
 async def no_answer(turn: Turn) -> None:
     """The session's actor gives no answer in time."""
-
-
-async def test_managed_conversation_stays_managed_without_repeating_the_header() -> None:
-    async with open_stage(mode=Mode.OBSERVE) as stage:
-        client = Client(stage.url)
-        await exchanges(stage, client, "manage", 1)
-        await exchanges(stage, client, None, 1)
-        assert stage.standin.violations == []
-        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
-        await stage.rounds()
 
 
 async def test_managed_conversation_stays_managed_through_servers_that_only_observe() -> None:
@@ -130,23 +118,6 @@ async def test_late_switch_off_takes_effect_with_the_next_request(
         assert_nothing_of_ours(client)
 
 
-async def test_conversation_whose_first_request_could_not_wait_is_never_managed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with open_stage() as stage:
-        client = Client(stage.url)
-        stage.standin.script = script(OWN_LOOP)
-        with monkeypatch.context() as hurried:
-            hurried.setattr(Turn, "_ask", no_answer)
-            message = await client.turn(text("Where is it?"))
-        await client.turn(*results(message))
-        assert [(each.mode, each.why) for each in await stage.modes()] == [
-            (Mode.OBSERVE, "its first request could not wait for us")
-        ]
-        assert [each.body for each in stage.standin.messages] == client.bodies
-        assert broken_rules(stage) == []
-
-
 @pytest.mark.parametrize("then", [None, UpstreamPlan(Mode.OBSERVE)], ids=["no answer", "as it came"])
 async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
     monkeypatch: pytest.MonkeyPatch, then: UpstreamPlan | None
@@ -174,57 +145,6 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         assert [event.turn for event in began] == [1, 2, 3]
 
 
-async def test_unmanaged_repeat_of_an_earlier_turn_leaves_the_branch_managed() -> None:
-    async with open_stage() as stage:
-        client = Client(stage.url)
-        await exchanges(stage, client, "manage")
-        whole = list(client.history)
-        del client.history[1:]
-        client.headers = {MODE: "off"}
-        await client.send()
-        assert stage.upstream[-1]["tools"] == [LOOK]
-        client.history = whole
-        await exchanges(stage, client, "manage", 1)
-        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
-        assert broken_rules(stage) == []
-
-
-def without_thinking(client: Client) -> None:
-    """What Claude Code does when its thinking is refused."""
-    for message in client.history:
-        message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
-
-
-async def test_sdk_programs_without_session_names_are_managed_separately() -> None:
-    nameless = {"x-claude-code-session-id": "", "user-agent": "Anthropic/Python 2.11.0"}
-    async with open_stage(LOOP) as stage:
-        clients = [Client(stage.url, headers=nameless) for _ in range(2)]
-        for prompt in ("Where is it?", "And the other?", "And the third?"):
-            async with trio.open_nursery() as nursery:
-                for number, client in enumerate(clients):
-                    nursery.start_soon(client.work, prompt if prompt == "Where is it?" else f"{prompt} {number}")
-        for client in clients:
-            assert client.history[-1]["content"][-1] == text("It is there.")
-            assert_nothing_of_ours(client)
-        assert broken_rules(stage) == []
-        assert all({tool["name"] for tool in body["tools"]} >= NAMES - {TOOL} for body in stage.upstream)
-        recorded = [await events_of(stage.log, each) for each in await stage.log.streams()]
-        opened = [[event.branch for event in events if isinstance(event, BranchOpened)] for events in recorded]
-        assert [each for each in opened if each] == [["main"], ["main"]]
-
-
-@pytest.mark.parametrize("headers", [{}, {"user-agent": "curl/8.5.0"}], ids=["nameless", "curl"])
-async def test_program_without_tools_is_observed(headers: dict[str, str]) -> None:
-    nobody = {"x-claude-code-session-id": "", "user-agent": "", **headers}
-    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
-        client = Client(stage.url, headers=nobody, tools=[])
-        for words in ("one", "two", "three"):
-            assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
-            assert stage.standin.messages[-1].body == client.bodies[-1]
-        assert broken_rules(stage) == []
-        assert sum(isinstance(each, TurnFinished) for each in await stage.events()) == 3
-
-
 async def test_client_tool_with_a_memory_name_takes_over_after_the_pending_memory_call() -> None:
     async with open_stage(LOOP) as stage:
         client = Client(stage.url)
@@ -243,28 +163,13 @@ async def test_client_tool_with_a_memory_name_takes_over_after_the_pending_memor
         await stage.rounds()
 
 
-async def test_client_without_tools_gets_no_memory_tools() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url, headers={"user-agent": "my-agent/1"})
-        await client.work("Where is it?")
-        client.tools = []
-        stage.standin.script = script({"reply": model_says(text("Yes."))})
-        await client.turn(text("And now?"))
-        assert "tools" not in stage.upstream[-1]
-        client.tools = [LOOK]
-        await client.turn(text("And now?"))
-        assert [each.status for each in stage.standin.messages if each.status != 200] == [400]
-        assert_nothing_of_ours(client)
-
-
 REFUSALS = {
     "by name": "tools.1.custom: `memory_query` is not allowed for this account.",
     "by number": "tools.4.custom.input_schema: JSON schema is invalid.",
 }
 
 
-@pytest.mark.parametrize("message", REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("message", "stream"), [*zip(REFUSALS.values(), (True, False), strict=True)], ids=REFUSALS)
 async def test_branch_continues_without_memory_tools_if_the_provider_refuses_them(message: str, stream: bool) -> None:
     refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": message}}}
     async with open_stage(refusal, OWN_LOOP) as stage:
@@ -280,31 +185,6 @@ async def test_branch_continues_without_memory_tools_if_the_provider_refuses_the
         ]
         assert broken_rules(stage) == []
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]
-
-
-async def test_provider_that_starts_to_refuse_memory_tools_gets_no_earlier_thinking() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        sent = len(stage.upstream)
-        refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": "memory_query?"}}}
-        stage.standin.script = script(refusal, OWN_LOOP)
-        for prompt in ("And now?", "And then?"):
-            assert (await client.work(prompt))["content"][-1] == text("It is there.")
-        counts = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream[sent + 1 :]]
-        assert counts == [0, 1, 2, 3]
-        assert broken_rules(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
-
-
-async def test_refusal_of_a_client_tool_is_left_to_the_client() -> None:
-    refusal = {"reply": {"failure": {"status": 400, "message": "tools.0.custom.input_schema: JSON schema is invalid."}}}
-    async with open_stage(refusal) as stage:
-        client = Client(stage.url)
-        assert (await client.turn(text("Where is it?")))["status"] == 400
-        assert len(stage.upstream) == 1
-        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
 
 
 @pytest.mark.parametrize("session", [True, False], ids=["this session", "all"])

@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import ObjectFaulted
-from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.tools.tool_paging import tools_of
-from mnemosyne.domain.window.rounds import ITS_CLIENT_PAGES
 from mnemosyne.domain.wire import transcript
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.domain.recorded import captures
 from tests.http.managing import (
     LOOK,
     Client,
@@ -29,8 +26,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_counting import count_and_send
-from tests.http.test_epochs import SMALL, client_of, epochs_of, reads, violations
+from tests.http.test_epochs import SMALL, client_of, epochs_of, reads
 
 ABOUT = "Looks at a place. " + "It never looks twice. " * 40
 PLACES = {"at": {"type": "string", "description": "Where, as a place of the atlas. " * 60}}
@@ -108,7 +104,7 @@ async def test_model_gets_the_definition_and_calls_the_tool_and_the_client_sees_
         await stage.rounds()
 
 
-@pytest.mark.parametrize(("before", "after"), [(NONE, None), (NONE, ALL), (None, NONE), (ALL, NONE)])
+@pytest.mark.parametrize(("before", "after"), [(NONE, None), (ALL, NONE)])
 async def test_server_with_another_setting_sends_the_same_tools(before: int | None, after: int | None) -> None:
     log = StoppableLog()
     async with open_standin({"rules": [YES]}) as standin:
@@ -141,84 +137,7 @@ async def test_definition_requested_before_a_restart_is_delivered_after_it() -> 
             client.url = stage.url
             await client.turn(*results(message))
         assert "definition of Look" in results_sent(stage)[0]["content"]
-        assert standin.violations == []
-        assert_prefixes(stage.upstream)
-        assert_nothing_of_ours(client)
-        await stage.rounds()
-
-
-async def test_changed_client_tools_are_paged_by_the_same_rule() -> None:
-    async with open_stage({"reply": model_says(text("Yes."))}, tool_budget=1_400) as stage:
-        client = client_on(stage)
-        paged = []
-        for tools in (TOOLS, TOOLS[:2], [OTHER, LARGE], TOOLS, [LOOK]):
-            client.tools = tools
-            await client.turn(text("Well?"))
-            paged.append([name for name in names(sent_tools(stage)[-1]) if is_paged(sent_tools(stage)[-1], name)])
-        assert paged == [[OTHER["name"]], [], [OTHER["name"]], [OTHER["name"]], []]
-        assert [TOOL in names(tools) for tools in sent_tools(stage)] == [True, False, True, True, False]
-        await stage.rounds()
-
-
-async def test_call_without_a_requested_definition_reaches_the_client_unchanged() -> None:
-    guess = model_says(look(place="it", loud=True))
-    async with open_stage({"replies": [guess, model_says(text("I see."))]}, tool_budget=NONE) as stage:
-        client = client_on(stage)
-        message = await client.turn(text("Where is it?"))
-        (call,) = message["content"]
-        assert (call["name"], call["input"]) == ("Look", {"place": "it", "loud": True})
-        refusal = {"type": "tool_result", "tool_use_id": call["id"], "content": "at is missing", "is_error": True}
-        await client.turn(refusal)
-        assert results_sent(stage)[0]["content"] == "at is missing"
-        assert stage.standin.violations == []
-        await stage.rounds()
-
-
-@pytest.mark.parametrize(
-    ("budget", "name", "meant"),
-    [(NONE, "look", "Did you mean Look?"), (NONE, "zebra", "There are Glance, Look, mcp"), (None, "Look", "in full")],
-)
-async def test_unknown_tool_name_is_answered_with_advice(budget: int | None, name: str, meant: str) -> None:
-    async with open_stage(
-        {"replies": [model_says(ask(name)), model_says(text("I see."))]}, tool_budget=budget
-    ) as stage:
-        client = client_on(stage)
-        await client.turn(text("Where is it?"))
-        (answer,) = results_sent(stage)
-        assert answer["is_error"]
-        assert meant in answer["content"]
-        assert_nothing_of_ours(client)
-        assert stage.standin.violations == []
-
-
-async def test_switched_off_conversation_gets_its_own_tools_back() -> None:
-    async with open_stage(YES, tool_budget=NONE) as stage:
-        client = client_on(stage)
-        await client.turn(text("one"))
-        client.headers = {"x-mnemosyne-mode": "off"}
-        await client.turn(text("two"))
-        assert stage.upstream[-1]["tools"] == TOOLS
-        assert [(each.mode, each.tool_budget) for each in await stage.modes()] == [
-            (Mode.MANAGE, NONE),
-            (Mode.BYPASS, None),
-        ]
-
-
-async def test_client_with_a_tool_of_the_same_name_is_only_observed() -> None:
-    async with open_stage(YES) as stage:
-        client = client_on(stage)
-        client.tools = [LOOK, {**LOOK, "name": TOOL}]
-        await client.turn(text("one"))
-        assert stage.standin.messages[-1].body == client.bodies[-1]
-
-
-async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
-    async with open_stage(YES, tool_budget=NONE) as stage:
-        client = client_on(stage)
-        await client.turn(text("one"))
-        await count_and_send(stage, client, text("two"))
-        assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
-        assert is_paged(sent_tools(stage)[0])
+        await stage.check(client, grows=True)
 
 
 async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_again() -> None:
@@ -232,45 +151,4 @@ async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_agai
         assert "definition of Look" not in json.dumps(stage.upstream[-1]["messages"])
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
         assert is_paged(sent_tools(stage)[0])
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
-
-
-def captured(run: str) -> list[Json]:
-    """The tools in a captured session of a real client."""
-    return next(
-        capture["body"]["tools"]
-        for name, capture in captures()
-        if name.startswith(f"{run}/") and capture["body"].get("tools")
-    )
-
-
-async def test_complete_tool_list_of_a_real_client_is_paged_and_definitions_are_exact() -> None:
-    whole = captured("cc197-think")
-    rounds = {"replies": [model_says(ask("WebFetch")), model_says(text("So."))]}
-    async with open_stage(rounds, tool_budget=NONE) as stage:
-        client = client_on(stage)
-        client.tools = whole
-        await client.turn(text("Look it up."))
-        first, second = sent_tools(stage)
-        assert first == second
-        assert len(first) < len(json.dumps(whole)) / 2
-        schema = next(each["input_schema"] for each in whole if each["name"] == "WebFetch")
-        assert json.dumps(schema, separators=(",", ":")) in results_sent(stage)[0]["content"]
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
-
-
-async def test_tools_that_a_real_client_loads_itself_are_not_paged() -> None:
-    async with open_stage(YES, tool_budget=NONE) as stage:
-        client = client_on(stage)
-        client.tools = captured("cc-loop30")
-        await client.turn(text("one"))
-        assert stage.upstream[-1]["tools"][: len(client.tools)] == client.tools
-        assert TOOL not in names(sent_tools(stage)[0])
-        (mode,) = await stage.modes()
-        assert mode.tool_budget is None
-        assert ITS_CLIENT_PAGES in mode.why
-        await stage.rounds()
+        await stage.check(client)

@@ -2,7 +2,6 @@
 session.
 """
 
-import copy
 import json
 
 import pytest
@@ -40,8 +39,15 @@ async def list_begun(stage: Stage) -> list[list[str]]:
     return [begun for _, begun in sorted(sessions)]
 
 
-@pytest.mark.parametrize("keys", [("k", "k"), ("k", "other")], ids=["same key", "another key"])
-@pytest.mark.parametrize("replies", [("Hello, A.", "Hello, B."), ("Hello.", "Hello.")], ids=["differ", "equal"])
+@pytest.mark.parametrize(
+    ("keys", "replies"),
+    [
+        (("k", "k"), ("Hello, A.", "Hello, B.")),
+        (("k", "k"), ("Hello.", "Hello.")),
+        (("k", "other"), ("Hello.", "Hello.")),
+    ],
+    ids=["replies differ", "replies equal", "keys differ"],
+)
 async def test_conversations_with_the_same_first_words_are_separate_sessions(
     keys: tuple[str, str], replies: tuple[str, str]
 ) -> None:
@@ -89,18 +95,6 @@ async def test_another_client_cannot_retry_a_request() -> None:
         assert await list_begun(stage) == [["main 1.1"], ["main 1.1"]]
 
 
-async def test_client_that_keeps_only_the_text_of_a_reply_continues_its_session() -> None:
-    async with open_stage() as stage:
-        clients = [unnamed(stage) for _ in range(3)]
-        for number, client in enumerate(clients):
-            answer(stage, [{"type": "thinking", "thinking": "Well.", "signature": "s"}, text(f"Hello, {number}.")])
-            await client.turn(text(HELLO))
-            client.history[-1] = {"role": "assistant", "content": f"Hello, {number}."}
-        for number, client in enumerate(clients):
-            await send_text(stage, client, f"more {number}", "Yes.")
-        assert await list_begun(stage) == [["main 1.1", "main 2.1"]] * 3
-
-
 async def test_restarted_server_finds_the_session_whose_history_continues() -> None:
     async with open_standin({"rules": []}) as standin:
         log = StoppableLog()
@@ -113,22 +107,3 @@ async def test_restarted_server_finds_the_session_whose_history_continues() -> N
                 client.url = stage.url
                 await send_text(stage, client, f"more {number}", "Yes.")
             assert await list_begun(stage) == [["main 1.1", "main 2.1"]] * 3
-
-
-async def test_client_that_goes_back_in_an_unnamed_conversation_stays_in_its_session() -> None:
-    async with open_stage() as stage:
-        client = unnamed(stage)
-        await send_text(stage, client, HELLO, "Hello.")
-        before = copy.deepcopy(client.history)
-        await send_text(stage, client, "one", "Yes.")
-        await send_text(stage, client, "two", "Yes.")
-        await send_text(stage, unnamed(stage, history=before), "otherwise", "Yes.")
-        assert await list_begun(stage) == [["main 1.1", "main 2.1", "main 3.1", "fork-1 2.1"]]
-
-
-async def test_same_examples_before_the_first_question_make_no_common_session() -> None:
-    examples = [{"role": "user", "content": "2+2"}, {"role": "assistant", "content": "4"}]
-    async with open_stage() as stage:
-        for question in ("3+3", "4+4", "3+3"):
-            await send_text(stage, unnamed(stage, history=copy.deepcopy(examples)), question, "6")
-        assert await list_begun(stage) == [["main 1.1"]] * 3

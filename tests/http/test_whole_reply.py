@@ -7,18 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.http.messages_splicing import RULES
-from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next
+from mnemosyne.http.splicing import EndOfReply, EndOfRound, Next
 from mnemosyne.http.whole_reply import WholeReply
 from tests.http.rounds import HIDDEN, READ, RECALL, Round, play, text, thinking
-
-
-@given(st.lists(st.binary(min_size=1)))
-def test_bytes_that_are_no_message_pass_unchanged(chunks: list[bytes]) -> None:
-    reading = WholeReply(RULES, HIDDEN)
-    assert [output for chunk in chunks for output in reading.feed(chunk)] == []
-    outputs = reading.close()
-    assert [type(output) for output in outputs] == [EndOfRound, EndOfReply]
-    assert b"".join(output.raw for output in outputs) == b"".join(chunks)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +53,3 @@ def test_rest_of_a_broken_body_names_no_memory_tool(data: st.DataObject) -> None
     reading.feed(body[:reach])
     left = b"".join(output.raw for output in reading.cut())
     assert left == (b"" if any(name.encode() in body[:reach] for name in HIDDEN) else body[:reach])
-
-
-ERROR = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
-
-
-@pytest.mark.parametrize("body", [ERROR, b"", b"<html>Bad gateway</html>", Round([text("cut")]).whole()[:-9]])
-def test_later_round_that_is_no_message_is_a_failure_in_the_providers_format(body: bytes) -> None:
-    [_, failed] = play(WholeReply(RULES, HIDDEN), [Round([RECALL], "tool_use").whole(), body]).outputs
-    assert isinstance(failed, FailedBeforeOutput)
-    assert failed.raw == failed.error
-    assert json.loads(failed.error)["type"] == "error"
-    assert b"cut" not in failed.error
-    assert (failed.error == body) == (body == ERROR)

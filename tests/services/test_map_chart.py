@@ -70,9 +70,9 @@ def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:
     turns = [turn(1), turn(2, epoch=True, read=0), turn(3, missed=2, read=900)]
     found = ContextMap(branch="main", turns=turns, spans=[])
     titles = {child.text for each in elements(found) for child in each if child.tag.endswith("title")}
-    assert {"history rewritten before turn 2", "turn 3: missed 2"} <= titles
-    assert "turns 2 to 2: most of the prompt was written anew" in titles
-    assert "turns 3 to 3: most of the prompt came out of the cache" in titles
+    assert {"compaction before turn 2", "turn 3: 2 needed again"} <= titles
+    assert "turns 2 to 2: not cached" in titles
+    assert "turns 3 to 3: cached" in titles
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.sampled_from(Fidelity), st.integers(0, 10**7))))

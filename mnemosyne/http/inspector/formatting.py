@@ -3,6 +3,7 @@
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.figures import count_text, dollars_text, plural
+from mnemosyne.services.map_chart import KEY
 from mnemosyne.terminal import harmless
 from mnemosyne.times import utc
 
@@ -43,13 +44,6 @@ _BECAUSE = {
     Cause.PREFETCH: "a user requested it",
     Cause.ATTEMPT: "the turn was retried",
 }
-_LEVELS = {
-    Fidelity.FULL: "full",
-    Fidelity.DETAILED: "detailed",
-    Fidelity.COMPACT: "compact",
-    Fidelity.STUB: "one line",
-    Fidelity.EVICTED: "evicted",
-}
 
 
 def because(cause: Cause) -> str:
@@ -59,7 +53,7 @@ def because(cause: Cause) -> str:
 
 def level_text(fidelity: Fidelity) -> str:
     """Format a fidelity, for example ``L4 evicted``."""
-    return f"{fidelity.label} {_LEVELS[fidelity]}"
+    return KEY.get(fidelity.label, f"{fidelity.label} evicted")
 
 
 _HOW_MISSED = {

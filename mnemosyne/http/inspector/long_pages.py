@@ -34,9 +34,9 @@ class LongPages:
         async def answer(page_context: PageContext, **about: Any) -> Response:
             page = await view(page_context, **about)
             if request.path.endswith(".json"):
-                return jsonify(as_json({**page.told, **await page.read()}))
-            values = {**page.told, "visitor": g.visitor, "here": request.path}
-            head, foot = (await render_template(page.template, **values)).split(REST)
+                return jsonify(as_json({**page.values, **await page.read()}))
+            shown = {**page.values, "visitor": g.visitor, "here": request.path}
+            head, foot = (await render_template(page.template, **shown)).split(REST)
             version = await page_context.version_of(page.stream)
             key = (request.full_path, page.rest, g.visitor.role.value, g.visitor.word)
             held, rest = self._kept.get(key) or (0, "")
@@ -46,7 +46,7 @@ class LongPages:
             async def send() -> AsyncGenerator[str, None]:
                 yield head
                 try:
-                    made = await render_template(page.rest, **{**values, **await page.read()})
+                    made = await render_template(page.rest, **{**shown, **await page.read()})
                 except MnemosyneError as error:
                     yield await render_template("late.html", sentence=str(error))
                 else:

@@ -1,4 +1,6 @@
-"""An object's page: its history, its versions, and the forms to pin, release or restore it."""
+"""An object's page: its history, its versions, and the forms to pin, unpin, release or restore it. Each form runs the
+same command as the CLI and is recorded before the page shows it.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,8 +11,13 @@ from quart import Response
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.http.inspector.happenings import describe_object
-from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext
-from mnemosyne.services import object_view, read_models
+from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext
+from mnemosyne.services import object_view, pins, read_models
+
+_OBJECT = "/-/session/<session>/object/<object_id>"
+
+REASON = "on the page"
+LONGEST_REASON = 200
 
 
 async def show_object(page_context: PageContext, session: str, object_id: str) -> LongPage:
@@ -20,7 +27,7 @@ async def show_object(page_context: PageContext, session: str, object_id: str) -
     return LongPage(
         stream=stream,
         template="object.html",
-        told={
+        values={
             "stream": stream,
             "object": made.object,
             "branch": made.branch,
@@ -51,6 +58,33 @@ async def download_text(page_context: PageContext, session: str, object_id: str,
     return response
 
 
-LONG_VIEWS: Mapping[str, LongView] = {"/-/session/<session>/object/<object_id>": show_object}
+def _deciding(command: Any, *, in_branch: bool) -> Decide:
+    """Return the handler of a form that runs ``command`` on an object; ``in_branch``: the form names a branch."""
 
-DOWNLOADS = {"/-/session/<session>/object/<object_id>/<level>": download_text}
+    async def decide(page_context: PageContext, form: Mapping[str, str], session: str, object_id: str) -> str:
+        stream = str(await read_models.find(page_context.models, session))
+        where = {"branch": form.get("branch", "main")} if in_branch else {}
+        await command(
+            page_context.archive,
+            object_id,
+            session=stream,
+            reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
+            at=page_context.now(),
+            correlation_id=page_context.new_id(),
+            **where,
+        )
+        return f"/-/session/{stream}/object/{object_id}"
+
+    return decide
+
+
+LONG_VIEWS: Mapping[str, LongView] = {_OBJECT: show_object}
+
+DOWNLOADS = {f"{_OBJECT}/<level>": download_text}
+
+DECISIONS: Mapping[str, Decide] = {
+    f"{_OBJECT}/pin": _deciding(pins.pin, in_branch=False),
+    f"{_OBJECT}/unpin": _deciding(pins.unpin, in_branch=False),
+    f"{_OBJECT}/release": _deciding(pins.release, in_branch=True),
+    f"{_OBJECT}/restore": _deciding(pins.restore, in_branch=True),
+}

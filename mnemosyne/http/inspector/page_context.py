@@ -24,13 +24,13 @@ View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
 
 @attrs.frozen(kw_only=True)
 class LongPage:
-    """A slow page of the session ``stream``. ``template``, rendered with ``told``, is sent first; ``rest`` is then
+    """A slow page of the session ``stream``. ``template``, rendered with ``values``, is sent first; ``rest`` is then
     rendered with the values that ``read`` returns.
     """
 
     stream: UUID
     template: str
-    told: Mapping[str, Any]
+    values: Mapping[str, Any]
     rest: str
     read: Callable[[], Awaitable[Mapping[str, Any]]]
 

@@ -25,22 +25,14 @@ from mnemosyne.errors import (
     MnemosyneError,
     NotFound,
 )
-from mnemosyne.http.inspector import (
-    decisions,
-    known_pages,
-    live,
-    object_pages,
-    search_pages,
-    server_pages,
-    session_pages,
-    what_if_pages,
-)
+from mnemosyne.http.inspector import known_pages, live, log_pages, object_pages, session_pages, what_if_pages
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.long_pages import LongPages
 from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.page_links import PARAMETER
+from mnemosyne.services.map_chart import KEY
 from mnemosyne.services.unstructuring import as_json
 
 POLICY = (
@@ -77,7 +69,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals["version"] = __version__
+    app.jinja_env.globals.update(version=__version__, map_key=KEY)
     app.url_map.strict_slashes = False
 
     @app.before_request
@@ -114,7 +106,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
         for address in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(address, address, answer)
 
-    for page in (session_pages, search_pages, known_pages, server_pages):
+    for page in (session_pages, log_pages, known_pages):
         for rule, view in page.VIEWS.items():
             show(rule, view)
     long_pages = LongPages()
@@ -128,7 +120,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
         app.add_url_rule(rule, rule, _with(page_context, give))
-    for rule, decide in {**decisions.DECISIONS, **known_pages.DECISIONS}.items():
+    for rule, decide in {**object_pages.DECISIONS, **known_pages.DECISIONS}.items():
         app.add_url_rule(rule, rule, _with(page_context, _deciding(decide)), methods=["POST"])
     add_api(app, page_context)
     app.add_url_rule("/-/events", "events", _with(page_context, live.follow))

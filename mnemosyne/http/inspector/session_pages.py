@@ -46,7 +46,7 @@ async def show_session(page_context: PageContext, session: str) -> LongPage:
     return LongPage(
         stream=stream,
         template="session.html",
-        told={"overview": overview},
+        values={"overview": overview},
         rest="session_body.html",
         read=partial(_read_session_as_json, page_context, stream, branch)
         if request.path.endswith(".json")
@@ -84,7 +84,7 @@ async def show_objects(page_context: PageContext, session: str) -> LongPage:
     return LongPage(
         stream=stream,
         template="objects.html",
-        told={"stream": stream, "branch": branch},
+        values={"stream": stream, "branch": branch},
         rest="objects_body.html",
         read=partial(_list_objects, page_context, str(stream), branch),
     )
@@ -103,7 +103,7 @@ async def show_turn(page_context: PageContext, session: str, turn: str) -> LongP
     return LongPage(
         stream=stream,
         template="turn.html",
-        told={"found": found, "branch": branch, "place": turn, "by_client": place.round is None},
+        values={"found": found, "branch": branch, "place": turn, "by_client": place.round is None},
         rest="turn_body.html",
         read=partial(_read_turn, page_context, stream, branch, place, None if whole else SHOWN_BLOCKS),
     )
@@ -167,7 +167,7 @@ async def show_difference(page_context: PageContext, session: str, turn: str, ot
     return LongPage(
         stream=stream,
         template="difference.html",
-        told={
+        values={
             "stream": stream,
             "branch": branch,
             "before": turn,

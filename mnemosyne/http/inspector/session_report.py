@@ -1,6 +1,7 @@
 """The content of a session's page, and the same content as a self-contained HTML file."""
 
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import attrs
@@ -10,9 +11,8 @@ from mnemosyne import __version__
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
-from mnemosyne.http.inspector.styles import read_styles
 from mnemosyne.services.context_map import Span
-from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.map_chart import KEY, map_chart
 from mnemosyne.services.money_curve import money_chart
 from mnemosyne.services.observing import NOTHING, Observations, observe
 from mnemosyne.services.overviews import SessionOverview
@@ -86,10 +86,17 @@ def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
         loader=PackageLoader("mnemosyne.http.inspector"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
+    environment.globals["map_key"] = KEY
     values = _without_words(shown) if redacted else shown
     return environment.get_template("report.html").render(
         **values, style=read_styles(), version=__version__, redacted=redacted, alone=True
     )
+
+
+def read_styles() -> str:
+    """Return the pages' style sheets as one text, for self-contained files."""
+    static = files("mnemosyne.http.inspector") / "static"
+    return "\n".join(static.joinpath(name).read_text(encoding="utf-8") for name in ("charts.css", "page.css"))
 
 
 def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ async def show_what_if(page_context: PageContext, session: str) -> LongPage:
     return LongPage(
         stream=stream,
         template="what_if.html",
-        told={
+        values={
             "stream": stream,
             "branch": bill.branch,
             "policy": policy,

@@ -7,16 +7,12 @@ from typing import Any
 
 import attrs
 import pytest
-import trio
 
 from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.memory_operations import OPERATIONS
 from tests.fixtures import PostgresServer
-from tests.http.inspector.conftest import ShownLog
-from tests.http.inspector.shown import NOW, TOKEN, Pages, open_pages
-
-DAY = 24 * 3600 * 10**6
+from tests.http.inspector.shown import TOKEN, Pages, open_pages
 
 
 @attrs.frozen
@@ -85,27 +81,6 @@ async def test_an_entry_can_be_added_listed_searched_changed_confirmed_and_forgo
     assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [later]
 
 
-async def test_concurrent_writers_lose_and_duplicate_nothing(api: Api) -> None:
-    async with trio.open_nursery() as nursery:
-        for number in range(12):
-            nursery.start_soon(api.add, f"Module {number % 6} is written by hand")
-    listed = (await api.ask("GET", "/memories"))["entries"]
-    assert sorted(each["content"] for each in listed) == [f"Module {number} is written by hand" for number in range(6)]
-
-
-async def test_entries_can_be_queried_by_both_times(api: Api) -> None:
-    entry = await api.add("We use npm", kind="tooling", valid_from="2026-01-01")
-    await api.ask("PUT", f"/memories/{entry}", {"content": "We use pnpm", "valid_from": "2026-06-01T00:00:00Z"})
-    for query, content in (
-        ({"true_at": "2026-03-01"}, ["We use npm"]),
-        ({"true_at": "2026-07-01T02:00:00+02:00"}, ["We use pnpm"]),
-        ({"known_at": str(NOW - DAY)}, []),
-        ({"as_of": "2026-03-01"}, []),
-    ):
-        told = await api.ask("GET", "/memories", None, **query)
-        assert [each["content"] for each in told["entries"]] == content, query
-
-
 async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
     decision = await api.add("We deploy on Fridays", kind="decision")
     added = await api.ask("POST", "/preferences", {"content": "Answer in short sentences", "kind": "response-style"})
@@ -126,21 +101,6 @@ async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
     assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
 
 
-async def test_a_new_session_gets_the_text_of_the_block(api: Api) -> None:
-    assert await api.ask("GET", "/block") == {"text": None, "entries": [], "tokens": 0}
-    entry = await api.add("A shop for bicycles", kind="project-brief")
-    told = await api.ask("GET", "/block", prompt="add a page")
-    assert told["entries"] == [entry]
-    assert "A shop for bicycles" in told["text"]
-
-
-async def test_erasing_an_entry_keeps_its_links(api: Api) -> None:
-    one, other = await api.add("Ann Miller decides on prices"), await api.add("Prices are in cents")
-    assert (await api.ask("POST", f"/memories/{one}/links", {"other": other}))["what"] == "linked"
-    assert await api.ask("POST", "/erase", {"matching": "Ann Miller"}) == {"erased": 1}
-    assert "Miller" not in json.dumps(await api.ask("GET", f"/memories/{one}"))
-
-
 async def test_an_export_is_imported_elsewhere_only_once(api: Api) -> None:
     await api.add("We deploy on Fridays")
     client = api.pages.app.test_client()
@@ -153,23 +113,6 @@ async def test_an_export_is_imported_elsewhere_only_once(api: Api) -> None:
         assert await taken.get_json() == counts
     refused = await client.post(f"{ROOT}/import", headers=bearer, data=lines + b"{]")
     assert (refused.status_code, (await refused.get_json())["error"]) == (400, "Line 2 is not a JSON object.")
-
-
-async def test_a_client_may_state_the_source_agent_but_not_extracted(api: Api) -> None:
-    told = await api.ask("POST", "/memories", {"content": "The tests need a database", "source": "agent"})
-    assert told["entry"]["source"] == "agent"
-    status, told = await api.try_to("POST", "/memories", {"content": "x", "source": "extracted"})
-    assert (status, told["error"]) == (400, "source of addMemory is to be one of user, agent, not 'extracted'.")
-
-
-async def test_a_write_names_its_session_and_turn(shown: ShownLog, pages: Pages) -> None:
-    api = Api(pages, Path("/work/app"))
-    for turn in ({}, {"turn": 1}):
-        given = {"content": f"Known since {turn}", "source": "agent", "session": shown.other, **turn}
-        source = (await api.ask("POST", "/memories", given))["entry"]["provenance"]
-        assert (source["session"], source["turn"]) == (shown.other, turn.get("turn", source["turn"]))
-    given = {"content": "Never push to main.", "session": shown.other, "turn": 99}
-    assert (await api.try_to("POST", "/memories", given, project=str(api.folder)))[0] == 404
 
 
 async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
@@ -189,21 +132,16 @@ async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
     ("method", "path", "given", "query", "status", "sentence"),
     [
         ("POST", "/memories", {}, {}, 400, "addMemory needs content."),
-        ("POST", "/memories", {"content": "x", "messages": []}, {}, 400, "addMemory knows no 'messages'"),
         ("POST", "/memories", {"content": "x", "session": "nobody"}, {}, 404, "There is no session 'nobody'"),
-        ("POST", "/memories", {"content": "x", "turn": 3}, {}, 400, "turn: say of which `session` it is turn 3."),
         ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name the folder"),
         ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory is to be of type string, not 5."),
         ("POST", "/memories", {"content": "x", "mood": "y"}, {}, 400, "addMemory knows no 'mood'; it takes project"),
         ("POST", "/memories", {"content": "x", "kind": "y"}, {}, 400, "'y' is no kind; there are project-brief"),
         ("GET", "/memories", None, {"limit": "many"}, 400, "limit of listMemories is to be of type integer"),
-        ("GET", "/memories", None, {"limit": "0"}, 400, "limit of listMemories is to be from 1 to 10000."),
-        ("GET", "/memories", None, {"as_of": "soon"}, 400, "as_of: 'soon' is no time"),
         ("GET", "/memories", None, {"as_of": "9" * 30}, 400, "is no time"),
         ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is not an absolute path"),
         ("GET", "/memories", None, {"project": "/a\0b"}, 400, "'project' contains a NUL"),
         ("POST", "/memories", {"content": "x", "project": "/a\0b"}, {}, 400, "'project' contains a NUL"),
-        ("POST", "/memories", {"content": "x\0"}, {}, 400, "'content' contains a NUL"),
         ("GET", "/export", None, {"project": "/a\0b"}, 400, "'project' contains a NUL"),
         ("GET", "/export", None, {"kind": "fact"}, 400, "Unknown argument 'kind'"),
         ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),

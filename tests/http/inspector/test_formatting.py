@@ -2,7 +2,6 @@
 
 import pytest
 
-from mnemosyne.figures import plural
 from mnemosyne.http.inspector.formatting import DASH, MINUS, money_text, time_text, tokens_text
 
 
@@ -33,7 +32,3 @@ def test_money(amount: int | None, text: str) -> None:
 def test_a_time_beyond_the_calendar_is_formatted() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
     assert time_text(2**62).startswith("9998")
-
-
-def test_one_is_singular() -> None:
-    assert (plural(1, "turn"), plural(1200, "turn")) == ("1 turn", "1,200 turns")

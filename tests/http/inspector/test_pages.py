@@ -63,13 +63,6 @@ async def test_every_page_is_served_as_html_and_json(pages: Pages, shown: ShownL
         assert await pages.json(f"{as_json}?{asked}")
 
 
-async def test_a_turn_is_found_by_its_checkpoint_name(pages: Pages, shown: ShownLog) -> None:
-    async with open_storage(settings(shown.dsn, shown.folder)) as storage:
-        await name(storage, shown.session, "half-way", branch="main", turn=20, at=NOW, correlation_id="c")
-    by_name, by_number = [await pages.json(f"/-/session/{shown.session}/turn/{each}.json") for each in ("half-way", 20)]
-    assert by_name == by_number | {"place": "half-way"}
-
-
 async def test_a_session_s_page_links_its_checkpoints_and_their_differences(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
     await pages.get(page)  # what is seen is kept until there are more turns
@@ -158,41 +151,6 @@ async def test_a_megabyte_line_is_truncated_with_a_download_link(dsn: str, tmp_p
         assert f'<a href="{block}/whole?sent=client" download>' in (await pages.get(f"{block}?sent=client"))[1]
         assert json.loads((await pages.get(f"{block}/whole?sent=client"))[1])["content"] == line
         assert (await pages.get(f"{own}/object/{largest}/L0"))[1].count("<script>") == line.count("<script>")
-
-
-async def test_the_list_titles_sessions_by_first_prompt_and_finds_them_by_it(pages: Pages, shown: ShownLog) -> None:
-    told = (await pages.json("/-/sessions.json"))["sessions"]
-    assert [(each["stream"], each["title"], each["project"]) for each in told] == [
-        (shown.session, f"{TITLE}, please.", "/work/app"),
-        (shown.other, f"{TITLE}, please.", "/work/app"),
-    ]
-    assert [each["name"] for each in (await pages.json("/-/sessions.json?q=another"))["sessions"]] == ["another"]
-    assert (await pages.json("/-/sessions.json?q=no+such"))["sessions"] == []
-
-
-async def test_a_turn_is_shown_as_sent_upstream_and_compared_with_the_client_s_request(
-    pages: Pages, shown: ShownLog
-) -> None:
-    upstream = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]
-    client = (await pages.json(f"/-/session/{shown.session}/turn/25.json?sent=client"))["view"]
-    assert (upstream["round"], client["round"]) == (1, None)
-    assert len(upstream["blocks"]) < len(client["blocks"])
-    counted = upstream["changed"]
-    assert counted["same"] + counted["put_in"] == len(upstream["blocks"])
-    assert counted["same"] + counted["left_out"] >= len(client["blocks"])
-    assert counted["left_out"] > counted["put_in"] > 0
-    assert client["changed"] is None
-    absent = {each["id"] for each in upstream["absent"]}
-    assert absent
-    replaced = [each["object"]["id"] for each in upstream["blocks"] if each["block"]["stands_for"]]
-    assert set(replaced) <= absent
-
-
-async def test_the_verdict_of_a_session_s_page_is_in_its_json(pages: Pages, shown: ShownLog) -> None:
-    _, text = await pages.get(f"/-/session/{shown.session}")
-    verdict = (await pages.json(f"/-/session/{shown.session}.json"))["verdict"]
-    assert "objects left the window" in verdict
-    assert verdict in text
 
 
 async def test_the_bytes_of_a_request_can_be_downloaded_with_their_hash(pages: Pages, shown: ShownLog) -> None:

@@ -14,7 +14,7 @@ from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
 from tests.waiting import DEADLINE
 
-pytestmark = [pytest.mark.clients, pytest.mark.release]
+pytestmark = pytest.mark.clients
 
 DECIDED = "Let's use port 8443 for the billing service."
 ASKED = "Which port does the billing service use?"

@@ -16,7 +16,7 @@ from tests.clients.agents import Agent, ClaudeCode, Opencode
 from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
 
-pytestmark = [pytest.mark.clients, pytest.mark.release]
+pytestmark = pytest.mark.clients
 
 INTEGRATIONS = Path(__file__).parents[2] / "integrations"
 KNOWN = "The billing service listens on port 8443"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.clients.first_party import FirstParty, first_party
 from mnemosyne.http.headers import HOP_BY_HOP
 from tests.clients.agents import ONE_IN_CI
-from tests.clients.first_party import FirstParty, first_party
 from tests.clients.workspace import Server, Workspace
 
 pytestmark = pytest.mark.clients

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.clients.test_forks_of_agents import command, prompt_of, sent
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_codex import codex, run
-from tests.clients.test_forks_of_agents import command, prompt_of, sent
 from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, serving, visit
 
-pytestmark = [pytest.mark.clients, pytest.mark.release]
+pytestmark = pytest.mark.clients
 
 
 @pytest.mark.parametrize("agent", ONE_IN_CI)

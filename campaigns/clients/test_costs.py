@@ -11,7 +11,7 @@ from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, thinking
 from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Workspace, finished
 
-pytestmark = [pytest.mark.clients, pytest.mark.release]
+pytestmark = pytest.mark.clients
 
 SUMMARIES = ("CRITICAL: Respond with TEXT ONLY", "context summarization agent")
 """What stands in a request for a summary of the history, by agent."""

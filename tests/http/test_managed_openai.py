@@ -1,0 +1,359 @@
+"""Turns of a managed branch in the dialects of OpenAI, through the complete proxy to a strict provider."""
+
+import itertools
+import json
+from typing import ClassVar
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.wire.chat_reply import ChatReply
+from mnemosyne.http.sse import FrameReader, event_of
+from mnemosyne_lab.provider.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
+from tests.http.raw_client import RawReply, exchange
+from tests.http.responses import read_stream
+
+MODE = "x-mnemosyne-mode"
+PROMPT = "You are an agent. " * 600
+
+
+def look(**given: object) -> Json:
+    return {"type": "tool_use", "name": "look", "input": given}
+
+
+LOOP = {
+    "replies": [
+        model_says(think("I forgot."), text("Let me see."), recall()),
+        model_says(think("So that was it."), text("Now look."), look(at="it")),
+        model_says(look(at="this"), look(at="that"), recall("and that?")),
+        model_says(think("Hm."), recall("again?")),
+        model_says(think("Done."), text("It is there.")),
+    ]
+}
+OWN_LOOP = {"replies": [model_says(think("I look."), look(at="it")), model_says(think("Well."), text("It is there."))]}
+"""The model's replies without memory tools."""
+
+
+@attrs.define
+class Talk:
+    """One conversation of a client that keeps every message of its dialect unchanged."""
+
+    path: ClassVar[str]
+    array: ClassVar[str]
+    body: ClassVar[Json]
+    identity: ClassVar[dict[str, str]]
+
+    url: str = ""
+    stream: bool = True
+    headers: dict[str, str] = attrs.field(factory=dict)
+    members: Json = attrs.field(factory=dict)
+    history: list[Json] = attrs.field(factory=list)
+    replies: list[RawReply] = attrs.field(factory=list)
+    size: int = 1
+
+    async def send(self) -> Json:
+        """Send the history once; return the reply's message or the error."""
+        body = {**self.body, "stream": self.stream, **self.members, self.array: self.history}
+        given = {"content-type": "application/json", "authorization": "Bearer k", **self.identity, **self.headers}
+        headers = [(name.encode(), value.encode()) for name, value in given.items()]
+        reply = await exchange(self.url, self.path, json.dumps(body).encode(), headers=headers)
+        self.replies.append(reply)
+        if reply.status != 200:
+            return {"status": reply.status, **json.loads(reply.body)}
+        return self.read(reply.body) if self.stream else dict(json.loads(reply.body))
+
+    async def work(self, prompt: str) -> str:
+        """Run an exchange: send the prompt and every requested result until the model's final text."""
+        self.history.append({"role": "user", "content": prompt})
+        while True:
+            reply = await self.send()
+            if not self.keep(reply):
+                return self.words(reply)
+
+    def read(self, raw: bytes) -> Json:
+        """The reply that a client reads from a stream."""
+        raise NotImplementedError
+
+    def keep(self, reply: Json) -> bool:
+        """Add a reply and the results of its calls to the history; return whether it has calls."""
+        raise NotImplementedError
+
+    def words(self, reply: Json) -> str:
+        raise NotImplementedError
+
+    def tool_names(self, body: Json) -> list[str]:
+        return [tool.get("function", tool)["name"] for tool in body["tools"]]
+
+
+class ChatTalk(Talk):
+    """A conversation in Chat Completions."""
+
+    path = "/v1/chat/completions"
+    array = "messages"
+    body: ClassVar[Json] = {
+        "model": "qwen3",
+        "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
+    }
+    identity: ClassVar[dict[str, str]] = {"user-agent": "OpenAI/Python 3.52.0"}
+
+    def __attrs_post_init__(self) -> None:
+        self.history.append({"role": "system", "content": PROMPT})
+
+    def read(self, raw: bytes) -> Json:
+        reply = ChatReply()
+        for frame in FrameReader().feed(raw):
+            reply.take(event_of(frame) or {})
+        return reply.message()
+
+    def keep(self, reply: Json) -> bool:
+        message = reply["choices"][0]["message"]
+        results = [
+            {"role": "tool", "tool_call_id": call["id"], "content": f"seen {call['id']} " * self.size}
+            for call in message.get("tool_calls") or ()
+        ]
+        self.history += [message, *results]
+        return bool(results)
+
+    def words(self, reply: Json) -> str:
+        return str(reply["choices"][0]["message"]["content"])
+
+
+class ResponsesTalk(Talk):
+    """A conversation in the Responses API, as of Codex."""
+
+    path = "/v1/responses"
+    array = "input"
+    body: ClassVar[Json] = {
+        "model": "gpt-5.5",
+        "instructions": PROMPT,
+        "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    identity: ClassVar[dict[str, str]] = {"user-agent": "codex_exec/0.169.0", "session-id": "s"}
+
+    def read(self, raw: bytes) -> Json:
+        return read_stream(raw)
+
+    def keep(self, reply: Json) -> bool:
+        calls = [item["call_id"] for item in reply["output"] if item["type"] == "function_call"]
+        self.history += [
+            *reply["output"],
+            *({"type": "function_call_output", "call_id": id_, "output": f"seen {id_} " * self.size} for id_ in calls),
+        ]
+        return bool(calls)
+
+    def words(self, reply: Json) -> str:
+        return str(reply["output"][-1]["content"][0]["text"])
+
+
+TALKS = pytest.mark.parametrize("make", [ChatTalk, ResponsesTalk], ids=["chat", "responses"])
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+def breaks(stage: Stage, talk: Talk) -> int:
+    """How often the provider's request did not begin with the previous one."""
+    sent = [body[talk.array] for body in stage.upstream]
+    return sum(after[: len(before)] != before for before, after in itertools.pairwise(sent))
+
+
+def assert_nothing_of_ours(talk: Talk) -> None:
+    for name in NAMES:
+        assert name not in json.dumps(talk.history)
+        assert all(name.encode() not in reply.body for reply in talk.replies)
+
+
+@TALKS
+@STREAMED
+async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(
+    make: type[Talk], stream: bool
+) -> None:
+    async with open_stage(LOOP) as stage:
+        talk = make(stage.url, stream=stream)
+        for prompt in ("Where is it?", "And where is the other?"):
+            assert (await talk.work(prompt)).endswith("It is there.")
+        assert stage.standin.violations == []
+        assert [each.status for each in stage.standin.messages] == [200] * 10
+        assert breaks(stage, talk) == 0
+        assert_nothing_of_ours(talk)
+        offered = ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
+        assert talk.tool_names(stage.upstream[0]) == offered
+        places = [(each.turn, each.round) for each in await stage.rounds()]
+        assert places[:5] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]
+        reasons = {each.stop_reason for each in await stage.events() if isinstance(each, TurnFinished)}
+        assert reasons == ({"tool_calls", "stop"} if make is ChatTalk else {"completed"})
+
+
+@TALKS
+async def test_restarted_server_continues_with_the_same_bytes(make: type[Talk]) -> None:
+    log, talk = StoppableLog(), make()
+    async with open_standin({"rules": [LOOP]}) as standin:
+        for number in range(3):
+            async with open_stage(log=log, standin=standin) as stage:
+                talk.url = stage.url
+                await talk.work(f"Where is it, {number}?")
+                assert breaks(stage, talk) == 0
+                await stage.rounds()
+        assert standin.violations == []
+
+
+def is_end_of_a_message(history: list[Json]) -> bool:
+    """Whether a client may go back to here: every call has its result, and no reasoning is last."""
+    asked = {call["id"] for each in history for call in each.get("tool_calls") or ()}
+    asked |= {item["call_id"] for item in history if item.get("type") == "function_call"}
+    answered = {each.get("tool_call_id") for each in history}
+    answered |= {item["call_id"] for item in history if item.get("type") == "function_call_output"}
+    return asked <= answered and history[-1].get("type") != "reasoning"
+
+
+@TALKS
+async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(make: type[Talk]) -> None:
+    async with open_stage(LOOP) as stage:
+        talk = make(stage.url)
+        await talk.work("Where is it?")
+        whole = list(talk.history)
+        for kept in (2, 5, len(whole) - 1, len(whole)):
+            if is_end_of_a_message(whole[:kept]):
+                talk.history = whole[:kept]
+                await talk.work("Where else?")
+        assert stage.standin.violations == []
+        assert_nothing_of_ours(talk)
+
+
+@TALKS
+async def test_switched_off_conversation_continues_with_the_clients_own_history(make: type[Talk]) -> None:
+    """Earlier reasoning is dropped: it may have led to a memory call, which the client never saw."""
+    async with open_stage(LOOP) as stage:
+        talk = make(stage.url)
+        await talk.work("Where is it?")
+        talk.headers = {MODE: "off"}
+        stage.standin.script = script(OWN_LOOP)
+        for number in range(2):
+            assert (await talk.work(f"Where is the other, {number}?")).endswith("It is there.")
+        assert {each.violation.rule for each in stage.standin.violations} <= {"R10"}  # the tools changed, as expected
+        assert {each.status for each in stage.standin.messages} == {200}
+        assert talk.tool_names(stage.upstream[-1]) == ["look"]
+        assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
+
+
+@TALKS
+async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk]) -> None:
+    async with open_stage(LOOP, window=8_000) as stage:
+        talk = make(stage.url, size=200)
+        for number in range(6):
+            assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
+        assert stage.standin.violations == []
+        epochs = [each for each in await stage.events() if isinstance(each, EpochBegan)]
+        assert len(epochs) >= 2
+        assert breaks(stage, talk) == len(epochs)
+        assert_nothing_of_ours(talk)
+        await stage.rounds()
+
+
+@pytest.mark.parametrize(
+    ("make", "members", "why"),
+    [
+        (ChatTalk, {"n": 2}, "several replies"),
+        (ChatTalk, {"functions": [{"name": "look"}]}, "out of date"),
+        (ChatTalk, {"tools": []}, "no tools"),
+        (ResponsesTalk, {"store": True}, "keep its replies"),
+        (ResponsesTalk, {"previous_response_id": "resp_1"}, "it is not a conversation"),
+        (ResponsesTalk, {"background": True}, "the provider holds a part of it"),
+    ],
+)
+async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
+    make: type[Talk], members: Json, why: str
+) -> None:
+    async with open_stage({"reply": {"text": "Hello."}}) as stage:
+        talk = make(stage.url, members=members)
+        talk.history.append({"role": "user", "content": "Hello?"})
+        await talk.send()
+        (decided,) = await stage.modes()
+        assert decided.mode is Mode.OBSERVE
+        assert why in decided.why
+
+
+@TALKS
+@STREAMED
+async def test_provider_error_reaches_the_client_unchanged_and_a_retry_continues(
+    make: type[Talk], stream: bool
+) -> None:
+    failing = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": "No."}}}
+    async with open_stage(failing, LOOP) as stage:
+        talk = make(stage.url, stream=stream)
+        await talk.work("Where is it?")
+        talk.history.append({"role": "user", "content": "And where is the other?"})
+        failed = await talk.send()
+        assert (failed["status"], failed["error"]["message"]) == (400, "No.")
+        talk.history.pop()
+        assert (await talk.work("And where is the other?")).endswith("It is there.")
+        assert breaks(stage, talk) == 0
+
+
+@TALKS
+async def test_failed_hidden_round_is_sent_again(make: type[Talk]) -> None:
+    loop = {"replies": [model_says(think("I forgot."), recall()), model_says(text("It is there."))]}
+    overloaded = {"when": {"request": 2}, "times": 1, "reply": {"failure": {"status": 429}}}
+    async with open_stage(overloaded, loop) as stage:
+        talk = make(stage.url)
+        assert await talk.work("Where is it?") == "It is there."
+        assert [each.status for each in stage.standin.messages] == [200, 429, 200]
+        assert_nothing_of_ours(talk)
+
+
+async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None:
+    calls = [{**recall(question), "id": "call_0"} for question in ("what was it?", "where was it?")]
+    async with open_stage({"replies": [model_says(*calls), model_says(text("It is there."))]}) as stage:
+        talk = ChatTalk(stage.url)
+        for prompt in ("Where is it?", "And where is the other?"):
+            assert await talk.work(prompt) == "It is there."
+        assert stage.standin.violations == []
+        results = [each["tool_call_id"] for each in stage.upstream[-1]["messages"] if each["role"] == "tool"]
+        assert [len(set(results[:2])), len(set(results[2:]))] == [2, 2]
+        await stage.rounds()
+
+
+REFUSED = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
+FOREIGN = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "of another issuer"}
+
+
+async def test_refused_reasoning_is_removed_once() -> None:
+    refused = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": REFUSED}}}
+    async with open_stage(refused, LOOP) as stage:
+        talk = ResponsesTalk(stage.url)
+        await talk.work("Where is it?")
+        assert await talk.work("And where is the other?") == "It is there."
+        assert [each.status for each in stage.standin.messages] == [*[200] * 5, 400, *[200] * 5]
+        kinds = [[item["type"] for item in each["input"] if "type" in item] for each in stage.upstream]
+        assert "reasoning" in kinds[5]
+        assert kinds[6] == [kind for kind in kinds[5] if kind != "reasoning"]
+        await stage.check()
+
+
+async def test_reasoning_of_another_issuer_is_not_sent() -> None:
+    """As when a client continues with another provider, which could not read it and would refuse it."""
+    async with open_stage(LOOP) as stage:
+        talk = ResponsesTalk(stage.url)
+        await talk.work("Where is it?")
+        talk.history.append(FOREIGN)
+        assert await talk.work("And where is the other?") == "It is there."
+        assert {each.status for each in stage.standin.messages} == {200}
+        assert all(FOREIGN not in each["input"] for each in stage.upstream)
+        assert stage.standin.violations == []
+
+
+async def test_history_with_an_encrypted_part_is_only_recorded() -> None:
+    async with open_stage() as stage:
+        talk = ResponsesTalk(stage.url)
+        talk.history += [{"role": "user", "content": "Hello?"}, {"type": "compaction_trigger"}]
+        (made,) = (await talk.send())["output"]
+        talk.history[-1:] = [made, {"role": "user", "content": "Go on."}]
+        stage.standin.script = script({"reply": {"text": "Hello."}})
+        await talk.send()
+        assert stage.standin.violations == []
+        assert all("memory_query" not in json.dumps(each["tools"]) for each in stage.upstream)

@@ -1,1 +1,1 @@
-"""What is tried and shown: a stand-in provider, evaluation, trials, the demo. The product does without it."""
+"""The laboratory: stand-in provider, evaluation, trials and demo. The product does not depend on it."""

@@ -14,7 +14,7 @@ from mnemosyne.cli.printing import is_plain
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the log in DIR, to look around.")
 @click.pass_context
 def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
-    """Watch a small agent repair a date parser through Mnemosyne, and look at what was recorded.
+    """Watch a small agent repair a date parser through Mnemosyne, and look at the record.
 
     The proxy, the database and the commands are the real ones. The agent is a bundled one, and the model is played by
     a script on this machine, so it needs no key and no network. It works in a temporary directory and touches nothing

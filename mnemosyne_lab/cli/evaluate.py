@@ -23,48 +23,48 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Compare these policies only; MODULE:NAME is one of your own.  [default: all of ours]",
+    help="Compare only these policies; MODULE:NAME is one of your own.  [default: all built-in ones]",
 )
-@click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Life of a cache entry.")
+@click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Cache lifetime.")
 @click.option(
     "--tariffs",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Compare under these tariffs with what could have been without us: api-5m, api-1h, quota, openai, "
+    help="Compare with the alternatives under these tariffs: api-5m, api-1h, quota, openai, "
     "openai-before-5.6, local, or all. "
-    "Policies are then ours alone, unless --policy names others.  [default: that of --ttl]",
+    "Then only our policy is compared, unless --policy names others.  [default: as --ttl]",
 )
 @click.option(
     "--model",
     metavar="MODEL",
-    help="Whose prices and cache count.  [default: the session's own; claude-opus-4-5 where its price is not known]",
+    help="Model for prices and cache.  [default: the session's own; claude-opus-4-5 if its price is unknown]",
 )
 @click.option(
     "--fixed-tokens",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Size of system prompt and tools.  [default: the session's own, and 41000 where the file does not have them]",
+    help="Size of system prompt and tools.  [default: the session's own; 41000 if the file lacks them]",
 )
 @click.option(
     "--memory-tools",
     is_flag=True,
-    help="Count the definitions of the memory tools in every request that is managed, as the server sends them.",
+    help="Include the memory tools in every managed request, as the server does.",
 )
 @click.option(
     "--window",
     type=click.IntRange(min=1_000),
     metavar="N",
-    help="As if the model's window held a prompt of so many tokens, replies aside: what a client without us would do "
-    "when it is full, and what we do. Policies are then native and ours, unless --policy names others, and the memory "
-    "tools are counted.  [default: the models' own]",
+    help="Limit prompts to this window, in tokens without the reply, and compare with a client that compacts in it. "
+    "Policies are then native and ours, unless --policy names others, and the memory tools are included.  "
+    "[default: the models' own]",
 )
 @click.option(
-    "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Leave shorter ones out."
-)
-@click.option(
-    "--probes",
-    is_flag=True,
-    help="Also ask, before and after each rewrite, what an agent needs to know of its past; twice the time.",
+    "--min-turns",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Skip shorter sessions.",
 )
 @click.option(
     "--report",
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="OUT.{json,html}",
-    help="Write the report here too; may be given more than once.",
+    help="Also write the report to this file; repeatable.",
 )
 @click.pass_context
 def evaluate(
@@ -87,16 +87,15 @@ def evaluate(
     memory_tools: bool,
     window: int | None,
     min_turns: int,
-    probes: bool,
     reports: tuple[Path, ...],
 ) -> None:
-    """Drive recorded sessions through every policy: what it would have sent, what that would have cost, and what the
-    agent could not have seen when it needed it. FILE is a session of your own that `mnemosyne export` wrote, or JSON
-    Lines of recorded sessions; `docs/evaluation.md` has their form.
+    """Compare context policies on recorded sessions: the requests that each would have sent, their cost, and the text
+    that the agent would have missed. FILE is a session written by `mnemosyne export`, or JSON Lines of recorded
+    sessions in the format of `docs/evaluation.md`.
 
-    What it came to stands first, in one sentence. The same files give the same report, byte for byte. What cannot be
-    read is named, with its line, and the rest goes on; the exit code is 2 if nothing could be read.
-    `docs/evaluation.md` says what is measured, and how to compare a policy of your own.
+    The first line is the verdict. The same files give the same report, byte for byte. Unreadable lines are named and
+    skipped; the exit code is 2 if nothing could be read. `docs/evaluation.md` explains the figures and how to compare
+    a policy of your own.
     """
     for path in reports:
         if path.suffix not in (".json", ".html"):
@@ -113,12 +112,11 @@ def evaluate(
         min_turns,
         memory_tools=memory_tools,
         window=window,
-        probes=probes,
     )
     if not any(policy.sessions for policy in found.policies):
         for sentence in found.window:
             say(sentence, err=True)
-        if not found.skipped:  # else it has been said why there is none
+        if not found.skipped:  # the reason was printed already
             say("No session to evaluate.", err=True)
         ctx.exit(2)
     say(render_evaluation(found))
@@ -137,7 +135,6 @@ def _evaluate(
     *,
     memory_tools: bool,
     window: int | None,
-    probes: bool,
 ) -> "Evaluation":
     from mnemosyne.app.storage import event_codec
     from mnemosyne.services.conversations import conversations
@@ -164,7 +161,6 @@ def _evaluate(
         model=model,
         min_turns=min_turns,
         tariffs=compared or [settings.tariff],
-        probes=probes,
     )
     with progress_bar("evaluating") as progress:
         return evaluate(

@@ -1,4 +1,4 @@
-"""An evaluation on a terminal: a row for each policy, and below it what the columns mean."""
+"""An evaluation on a terminal: a row for each policy, and the meaning of the columns."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from mnemosyne_lab.evaluation.results import Evaluation
 
 
 def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> str:
-    """What it came to, the table, the legend and the inputs that were skipped. ``width`` as in ``table_lines``."""
+    """The verdict, the table, the legend and the skipped inputs. ``width`` as in ``table_lines``."""
     from mnemosyne_lab.evaluation.report_json import report
 
     told = report(evaluation)
@@ -22,7 +22,7 @@ def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> st
     if told["window"]:
         lines += [*map(printable, told["window"]), ""]
     if told["policies"]:
-        lines += [*_table(told["policies"], width), *_against(told, width), *_probes(told, width)]
+        lines += [*_table(told["policies"], width), *_against(told, width)]
         lines += ["", *_grid(_meanings(told), width)]
     else:
         lines.append("No policy was evaluated.")
@@ -43,9 +43,7 @@ def _table(policies: Mapping[str, Any], width: int | None) -> list[str]:
 
 
 def _against(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
-    """A row for each tariff: what was billed over each of what the sessions could have been without the policy, and the
-    rest against the first of these.
-    """
+    """A row for each tariff: the bill relative to each alternative, and the other columns for the first of these."""
     from mnemosyne_lab.evaluation.report_figures import AGAINST, rows_of_comparisons
 
     rows = rows_of_comparisons(told)
@@ -64,7 +62,7 @@ def _against(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
 
 
 def _dearer(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
-    """What made ends dearer, most first."""
+    """The reasons for dearer ends, longest first."""
     from mnemosyne_lab.evaluation.report_figures import STRETCHES, STRETCHES_SHOWN, rows_of_comparisons, rows_of_dearer
 
     rows = rows_of_dearer(told)
@@ -78,20 +76,8 @@ def _dearer(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
         yield f"{plural(len(rows) - STRETCHES_SHOWN, 'stretch')} more; the report as JSON has them."
 
 
-def _probes(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
-    """A row for each policy and each thing that was asked about, and what compactions cost."""
-    from mnemosyne_lab.evaluation.report_figures import PROBED, rereads_sentence, rows_of_probes
-
-    rows = rows_of_probes(told)
-    if rows:
-        yield from ("", "What can still be told after a rewrite")
-        titles = [title for title, _ in PROBED]
-        yield from table_lines(["policy", "asked about", *titles], rows, right=titles, width=width)
-        yield rereads_sentence(told)
-
-
 def _grid(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
-    """Titles, and beside each its words."""
+    """Titles with their explanations in a second column."""
     held = list(rows)
     margin = max(len(title) for title, _ in held) + 2
     for title, words in held:
@@ -109,7 +95,6 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         BEST,
         COLUMNS,
         LIMITS,
-        PROBED,
         STRETCHES,
         denominator,
         rows_of_comparisons,
@@ -126,8 +111,6 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, policy in policies.items():
         if dearest := policy["totals"]["dearest_session"]:
             yield "dearest", f"{printable(name)}: {printable(dearest['name'])} at {dearest['ratio']:.3f}"
-    if told["probes"]:
-        yield from PROBED
     compared = rows_of_comparisons(told)
     if compared:
         against = f"against {compared[0]['against']}"

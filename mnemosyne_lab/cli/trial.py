@@ -130,7 +130,7 @@ def _take(named: Sequence[str]) -> dict[str, str]:
 def render(
     counts: "PairCounts", results: Sequence["RunResult"], margin: float, stopped: "Stopped | None" = None
 ) -> list[str]:
-    """What a trial says, in sentences; ``margin`` is a share."""
+    """The result of a trial in sentences; ``margin`` is a share."""
     from mnemosyne_lab.trial.statistics import DISAGREE, LEVEL, count_needed, interval, mcnemar, non_inferiority
 
     lines = [f"Stopped: {stopped.why}. The same command goes on with a larger budget."] if stopped is not None else []

@@ -1,4 +1,4 @@
-"""``mnemosyne what-if``: what the client's own transcripts say that it cost, and what it would have cost with us."""
+"""``mnemosyne what-if``: the cost of recorded transcripts, and their cost with Mnemosyne."""
 
 import os
 import textwrap
@@ -43,14 +43,14 @@ HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "en
 def what_if(
     ctx: click.Context, /, paths: tuple[Path, ...], since: str, tariffs: tuple[str, ...], as_json: bool
 ) -> None:
-    """Read the transcripts that Claude Code keeps of its sessions, and say what they cost and what they would have cost
-    with us. It needs no proxy and no key, and sends nothing anywhere. PATH is a transcript or a folder of them, by
-    default `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR.
+    """Estimate from Claude Code's transcripts what your sessions would have cost with Mnemosyne. It needs no proxy and
+    no key, and sends nothing. PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in
+    $CLAUDE_CONFIG_DIR.
 
-    Any session active in that period counts in full. What was recorded is what the provider counted, at list
-    prices. What would have been is simulated, as `mnemosyne evaluate` does (`docs/evaluation.md`): first without us,
-    which shows how good the simulation is, then with us. What cannot be known from a transcript is said. A line that is
-    no JSON is named on stderr, and the rest goes on; the exit code is 2 if there was nothing to tell.
+    Any session active in that period counts in full. Recorded costs are the provider's counts at list prices. The rest
+    is simulated as by `mnemosyne evaluate` (`docs/evaluation.md`): first without Mnemosyne, to show the error of the
+    simulation, then with it. Missing information is listed. Lines that are not JSON are named on stderr and skipped;
+    the exit code is 2 if there is no result.
     """
     from mnemosyne.cli.reading import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
@@ -84,7 +84,7 @@ def _default_places() -> tuple[Path, ...]:
 
 
 def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
-    """The sentence, the table, and what could not be known."""
+    """The sentence, the table, and the unknowns."""
     lines = [sentence(found, since)]
     if found.evaluation is not None:
         rows = [_row(found.evaluation, tariff) for tariff in _tariffs(found.evaluation)]
@@ -113,7 +113,6 @@ WORDS = (
 
 
 def sentence(found: "WhatIf", since: str) -> str:
-    """What it came to."""
     from mnemosyne_lab.evaluation.verdict import dollars as told
 
     which = f"{plural(found.sessions, 'session')} used since {since[:10]} cost"

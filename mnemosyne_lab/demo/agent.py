@@ -25,7 +25,7 @@ Block = dict[str, Any]
 
 
 class Audience(Protocol):
-    """Who follows what the agent does."""
+    """An observer of the agent."""
 
     async def answering(self) -> None:
         """The head of a reply is here."""
@@ -43,12 +43,12 @@ class Audience(Protocol):
         """A tool has run."""
 
     def deeper(self) -> "Audience":
-        """Who follows a sub-agent."""
+        """The observer of a sub-agent."""
 
 
 @attrs.define(kw_only=True)
 class Agent:
-    """One context window. ``agent_id`` is None for the main agent."""
+    """One context window. The main agent has no ``agent_id``."""
 
     server: Upstream
     workshop: Workshop
@@ -63,7 +63,7 @@ class Agent:
     messages: list[dict[str, Any]] = attrs.field(factory=list)
 
     async def ask(self, prompt: str) -> str:
-        """Work on what was typed until the model calls no more tools; return its last words."""
+        """Work on a prompt until the model calls no more tools; return its final text."""
         self.messages.append({"role": "user", "content": [{"type": "text", "text": prompt}]})
         while True:
             reply = await self._next_reply()
@@ -133,7 +133,7 @@ class Agent:
 
 
 def _mark(message: dict[str, Any]) -> dict[str, Any]:
-    """With the provider's cache told to keep everything up to here."""
+    """The message with a cache marker on its last block."""
     *blocks, last = message["content"]
     return {**message, "content": [*blocks, {**last, **_MARKER}]}
 

@@ -1,4 +1,4 @@
-"""What the agent does, put on the stage, with what the log takes in beside it."""
+"""Shows the agent's actions on the stage, with the recorded events in the second column."""
 
 from typing import Self
 
@@ -16,12 +16,12 @@ PAUSE_SECONDS = 0.5
 STYLES = {"text": "default", "thinking": "dim italic"}
 
 TELLING = ("ValueError", "Ran", "OK", "FAILED", "Error")
-"""How the lines begin that are worth showing of what a command printed."""
+"""Beginnings of output lines that are shown."""
 
 
 @attrs.frozen(kw_only=True)
 class Performance:
-    """An ``agent.Audience`` that shows everything; what a sub-agent does, further to the right."""
+    """An ``agent.Audience`` that shows everything; a sub-agent's actions are indented."""
 
     stage: Stage
     witness: Witness
@@ -29,7 +29,7 @@ class Performance:
     indent: int = 2
 
     def header(self) -> None:
-        """What the two columns are."""
+        """Print the headings of the two columns."""
         self.stage.note([Text("what Mnemosyne records", "bold")])
         self.stage.line("what the agent's terminal shows", "bold", indent=0)
         legend = Text.assemble((READ, "green"), (" read from cache  ", "dim"), (NEW, "yellow"), (" new", "dim"))
@@ -88,7 +88,7 @@ class Performance:
 
 
 def _outcome(call: Block, result: str) -> list[tuple[str, str]]:
-    """What a tool did, in a few lines and their styles."""
+    """A tool's outcome in a few lines with their styles."""
     lines = result.splitlines()
     match call["name"]:
         case "Edit" if not result.startswith("Error"):

@@ -1,7 +1,7 @@
-"""The demo: the stand-in, the real server, the real database and the agent at work, then a tour of the record.
+"""The demo: the stand-in, the real server, database and agent at work, then a tour of the record.
 
-Whatever happens, and whenever somebody presses Ctrl-C, everything that was started ends and everything that was made
-is removed, but for a data directory that is to be kept.
+Every process that it starts ends and every file that it makes is removed, also after Ctrl-C, except a data directory to
+keep.
 """
 
 import os
@@ -50,7 +50,7 @@ class Options:
 
 
 def run_demo(options: Options) -> int:
-    """Play it all. Returns the exit code: 0, that of a command that found something wrong, or a shell's for a signal.
+    """Play the whole demo. Returns the exit code: 0, a failed command's, or a shell's for a signal.
 
     Raises BadConfiguration if the directory to keep is in use.
     """
@@ -136,7 +136,7 @@ async def _running(console: Console, data_dir: Path, story: Story) -> AsyncItera
     """The stand-in and, between it and us, the server."""
     async with open_standin(story.script) as provider:
         config = load({"data_dir": data_dir, "upstream": provider.url, "port": 0}, os.environ)
-        # Starting and stopping take their time; in a thread, so that the stand-in and signals are heard meanwhile.
+        # In a thread, because starting and stopping takes long and must not block the stand-in and signals.
         servers = ExitStack()
         try:
             with console.status("Starting PostgreSQL and the proxy …"):

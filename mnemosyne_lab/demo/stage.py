@@ -1,7 +1,7 @@
-"""Two columns that scroll: what the agent's terminal shows, and beside it what the log takes in.
+"""Two scrolling columns: the agent's terminal and the recorded events.
 
-Everything is written line by line, from top to bottom, and nothing that stands is touched again. So the same code
-serves a terminal, where words appear as they arrive, and a file.
+Lines are written from top to bottom and never changed, so the same code serves a terminal, with words as they arrive,
+and a file.
 """
 
 import errno
@@ -18,7 +18,7 @@ RIGHT = 28
 BAR = " │ "
 WIDEST = 100
 NARROWEST = 72
-"""Columns below which there is no second column, and its lines stand between those of the first."""
+"""Least width for two columns; below it, the second column's lines follow in the first."""
 
 _PIECES = re.compile(r"\n|[^\S\n]+|\S+")
 
@@ -54,7 +54,7 @@ class Stage:
                 self._word += piece
 
     def end_block(self, style: str, *, indent: int = 2) -> None:
-        """What was said is at its end."""
+        """End the current text."""
         self._end_word(style, indent)
         self.end_line()
 
@@ -79,7 +79,7 @@ class Stage:
     def empty_line(self) -> None:
         """Go to the next line, with what waits for the second column at the end of this one."""
         if self._two:
-            self._write(self._beside())
+            self._write(self._second_column())
         self.console.print()
         self._column = 0
 
@@ -89,7 +89,7 @@ class Stage:
         while self._waiting:
             self.empty_line()
 
-    def _beside(self) -> Text:
+    def _second_column(self) -> Text:
         line = Text(" " * (self._left - self._column)).append(BAR, "dim")
         if self._waiting:
             line.append_text(self._waiting.popleft())

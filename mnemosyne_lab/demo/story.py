@@ -15,7 +15,7 @@ FILE = "story.toml"
 
 @attrs.frozen(kw_only=True)
 class Scene:
-    """What a person does: type something, perhaps after going back to the remembered place."""
+    """A user's action: typing a prompt, perhaps after rewinding to the remembered place."""
 
     prompt: str
     remember: bool = False
@@ -24,7 +24,7 @@ class Scene:
 
 @attrs.frozen(kw_only=True)
 class Story:
-    """A project with a bug, the people who work on it, and what the model will say."""
+    """A project with a bug, its agents, and the model's script."""
 
     model: str
     system: str

@@ -56,7 +56,7 @@ class Workshop:
         return cls(folder)
 
     async def use(self, name: str, given: Mapping[str, Any]) -> str:
-        """What a tool answers; that a file or a passage is not there is an answer, too."""
+        """A tool's result; a missing file or passage is a result, too."""
         try:
             match name:
                 case "Read":

@@ -1,4 +1,4 @@
-"""The tour: what was recorded, seen with the commands that anybody would use, and what to do next."""
+"""The tour: the record, shown with ordinary commands, and suggested next steps."""
 
 import io
 import shlex
@@ -51,7 +51,7 @@ class Guide:
         self._run = run
 
     async def welcome(self) -> None:
-        """What is about to happen."""
+        """Print the introduction."""
         self._console.print(Rule("Mnemosyne", style="magenta"))
         self._console.print(
             "A small coding agent will now work through the real proxy, which records every\n"
@@ -127,7 +127,7 @@ class Guide:
 
 
 class _Captured(io.TextIOWrapper):
-    """Takes what a command prints, and says that it is the terminal, if that is where it will be shown."""
+    """Captures a command's output; reports a terminal if it will be shown on one."""
 
     buffer: io.BytesIO
 

@@ -18,7 +18,7 @@ WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 CELL = 200
-"""Tokens for one cell of the bar that stands for a window."""
+"""Tokens for one cell of the bar of a window."""
 
 READ, NEW = "█", "░"
 
@@ -36,7 +36,7 @@ class Witness:
         """How many have finished."""
 
     async def news(self) -> list[Text]:
-        """What was recorded since the last time."""
+        """Lines for the events since the last call."""
         lines: list[Text] = []
         while page := await self._log.tail(after=self._position, limit=PAGE):
             for recorded in page:
@@ -93,7 +93,7 @@ def _turn(event: TurnBegan | TurnFinished) -> Text:
 
 
 def _window(usage: Mapping[str, Any]) -> list[Text]:
-    """What the model was given, as a bar: from the provider's cache, and anew."""
+    """The prompt as a bar: cached and new tokens."""
     tokens = window_of(usage)
     if tokens is None:
         return []

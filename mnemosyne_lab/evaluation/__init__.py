@@ -1,1 +1,1 @@
-"""What a policy costs, saves and hides: recorded sessions driven through the real pipeline, without a model."""
+"""Evaluation of context policies: recorded sessions driven through the real pipeline, without a model."""

@@ -1,6 +1,4 @@
-"""The policies that somebody asks for: those that are compared here by name, and others' by where they can be imported
-from.
-"""
+"""Selection of policies by name, and import of a user's own policy."""
 
 import importlib
 import os
@@ -14,8 +12,8 @@ from mnemosyne_lab.evaluation.policy import Policy
 
 
 def choose_policies(names: Sequence[str]) -> list[Policy]:
-    """These policies, each once: ours in the order of the table, then those of ``MODULE:NAME`` as they were asked for.
-    Without names, all of ours. Raises BadOption.
+    """The named policies, each once: built-in ones in the order of the table, then ``MODULE:NAME`` in the given order.
+    Without names, all built-in ones. Raises BadOption.
     """
     known = [policy.name for policy in POLICIES]
     own = [name for name in names if ":" in name]
@@ -34,8 +32,8 @@ def choose_policies(names: Sequence[str]) -> list[Policy]:
 
 
 def import_policy(place: str) -> Policy:
-    """The policy, or the planner as a policy, of a ``MODULE:NAME`` that can be imported, from the current folder too.
-    Raises BadOption, which says what is missing.
+    """Import a policy, or a planner as a policy, from ``MODULE:NAME``; the current folder is on the path. Raises
+    BadOption with the reason.
     """
     module, _, name = place.partition(":")
     if not module or not name:
@@ -67,7 +65,7 @@ def _first_sentence(text: object) -> str:
 
 
 def render_error(error: Exception) -> str:
-    """An error in a few words: its kind, what it says, and the last line of a file that it came by."""
+    """The error's type, message, and the file and line that raised it."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -1,7 +1,6 @@
-"""One policy against everything that a session could have been without it, under every tariff that was asked for.
+"""Comparison of a policy with its alternatives under each tariff.
 
-That a policy saves on the whole says little to the one whose session ended early: so each session is also judged as if
-it had ended after every one of its requests.
+Each session is also judged as if it had ended after each of its requests, because an average hides early ends.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from itertools import accumulate, groupby
 from mnemosyne_lab.evaluation.results import DEARER, DearerStretch, PolicyComparison, SessionResult
 
 SMALLER = Fraction(98, 100)
-"""A prompt that is so much smaller than another one is that of a client that has dropped some of its history."""
+"""A prompt below this share of another means that the client dropped some of its history."""
 
 
 def compare(
@@ -21,7 +20,7 @@ def compare(
     managed: Sequence[SessionResult],
     others: Sequence[SessionResult],
 ) -> PolicyComparison:
-    """The same sessions, in the same order, under a policy and under another one."""
+    """Compare two policies on the same sessions, given in the same order."""
     pairs = list(zip(managed, others, strict=True))
     billed, whole = (sum((each.billed for each in results), Fraction(0)) for results in (managed, others))
     ratios = [(one.billed / other.billed, one.name) for one, other in pairs if other.billed]
@@ -48,7 +47,7 @@ def compare(
 
 
 def ends_of(managed: SessionResult, other: SessionResult) -> list[Fraction]:
-    """What the session cost under one policy over the other, had it ended after each of its requests."""
+    """For each request, the ratio of both bills if the session had ended after it."""
     sums = zip(
         accumulate(point.billed for point in managed.points),
         accumulate(point.billed for point in other.points),
@@ -58,13 +57,13 @@ def ends_of(managed: SessionResult, other: SessionResult) -> list[Fraction]:
 
 
 def find_dearer(managed: SessionResult, other: SessionResult) -> Iterator[DearerStretch]:
-    """Each stretch of requests after which a session had cost more than 1.02 times as much, with what made it so: the
-    request that cost most above the other since the session was last no dearer.
+    """The stretches of requests after which a session cost more than 1.02 times as much. Each names the request that
+    added most since the session was last no dearer.
     """
     more = [one.billed - without.billed for one, without in zip(managed.points, other.points, strict=True)]
     sums = list(accumulate(more))
     ends = ends_of(managed, other)
-    if len(ends) < len(more):  # nothing is dearer than what was free
+    if len(ends) < len(more):  # a free session has no ratio
         return
     for is_dearer, group in groupby(range(len(ends)), lambda number: ends[number] > DEARER):
         stretch = list(group)
@@ -84,7 +83,6 @@ def find_dearer(managed: SessionResult, other: SessionResult) -> Iterator[Dearer
 
 
 def _explain(managed: SessionResult, other: SessionResult, number: int) -> str:
-    """Why a request cost more than without the policy."""
     point = managed.points[number]
     for epoch in managed.epochs:
         if epoch.turn == point.turn:

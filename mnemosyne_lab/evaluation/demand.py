@@ -1,8 +1,8 @@
-"""What the agent needed: what each recorded reply took, letter by letter, from earlier context.
+"""Demands: text in a recorded reply that the agent took word for word from earlier context.
 
-An *exact text* is the old text of an edit; a *specific* is a path, an identifier, a number, a quoted string … that
-occurs in the history and not in the newest input. The recorded agent had all of it before its eyes; whether a managed
-agent would have had it too is the question.
+An *exact text* is the old text of an edit; a *specific* is a path, an identifier, a number or a quoted string that
+occurs in the history and not in the newest input. The recorded agent saw all of it; the question is whether a managed
+agent would have.
 """
 
 import re
@@ -28,13 +28,11 @@ _LINE_NUMBERS = re.compile(r"^ {0,8}\d{1,7}[→\t]", re.MULTILINE)
 
 
 class Outcome(Enum):
-    """Whether what was needed was in the window."""
+    """Whether the window held a demanded text."""
 
     RESIDENT = "resident"
     DECLARED = "declared"
-    """It was not, but what was there names its source, or says that such specifics were dropped: one restore finds
-    it.
-    """
+    """The window named its source, or said that such specifics were dropped: one restore finds it."""
     SILENT = "silent"
 
 
@@ -48,7 +46,6 @@ class Demand:
     text: str
     kind: str
     sources: tuple[str, ...]
-    distance: int
 
     @property
     def exact(self) -> bool:
@@ -58,8 +55,8 @@ class Demand:
 
 @attrs.frozen(kw_only=True)
 class ShownObject:
-    """What a window shows of an object: all of it, or a ``text``. ``lost`` is what is said to be missing; ``parts`` are
-    those of the object.
+    """The window's rendering of an object: all of it, or a ``text``. ``lost`` names the kinds of specifics it lacks;
+    ``parts`` are the object's.
     """
 
     full: bool
@@ -74,9 +71,7 @@ def plain(text: str) -> str:
 
 
 def demands(trace: Trace) -> tuple[Demand, ...]:
-    """Everything that the recorded replies took from earlier context, in order. What the user had the client drop is
-    no context any more.
-    """
+    """All demands of the recorded replies, in order. Context that the user dropped does not count."""
     held = _Held(trace.items)
     found: list[Demand] = []
     before = 0
@@ -105,9 +100,8 @@ def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held
 def _demand(request: TraceRequest, text: str, kind: str, sources: Sequence[Item]) -> Iterator[Demand]:
     """The demand for a text, if anything before the newest input holds it."""
     if sources:
-        distance = max(0, request.turn - sources[0].born)
         ids = tuple(item.id for item in sources[:MOST_SOURCES])
-        yield Demand(turn=request.turn, text=text, kind=kind, sources=ids, distance=distance)
+        yield Demand(turn=request.turn, text=text, kind=kind, sources=ids)
 
 
 class _Held:
@@ -140,8 +134,8 @@ class _Range:
 
 
 def outcome(demand: Demand, shown: Callable[[str], ShownObject], window: Callable[[], Iterable[str]]) -> Outcome:
-    """Whether a demand was met by what a window showed of its sources, or by anything else in the ``window``, whose
-    texts (``plain``) are asked for only if need be.
+    """Judge a demand by the renderings of its sources and by the other texts of the ``window`` (in ``plain`` form),
+    which are read only if needed.
     """
     renderings = [shown(source) for source in demand.sources]
     if any(rendering.full for rendering in renderings) or any(demand.text in text for text in window()):
@@ -177,7 +171,7 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _list_demands(reply: Mapping[str, Any]) -> Iterator[str]:
-    """What the reply says and asks for; what it only thinks is no demand that can be checked."""
+    """The texts of a reply without its thinking, which cannot be checked."""
     for block in _blocks(reply):
         match block:
             case {"type": "text", "text": str(text)}:

@@ -1,12 +1,12 @@
-"""Drives one recorded session under one policy: what goes upstream, what that costs, what the agent could not see.
+"""Drive one recorded session under one policy and compute its requests, its bill and its missing texts.
 
-Requests come at the recorded times and get the recorded answers; the agent does not react. An exact text that the next
-reply takes from what is not in the window is restored first: that costs another round, and the object's tokens at the
-tail until the next epoch, as it would in life.
+Requests have the recorded times and get the recorded answers; the agent does not react. If the next reply uses an exact
+text that is not in the window, it is restored first: another round, and the object's tokens at the tail until the next
+epoch, as in a real session.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -43,13 +43,13 @@ from mnemosyne_lab.evaluation.trace import Reset, Step, TraceRequest, pass_on
 from mnemosyne_lab.provider.rules import violations
 
 CALL_TOKENS = 80
-"""What the model writes to ask for a restore."""
+"""Tokens of the model's restore call."""
 
 SUMMARY_REQUEST = PromptBlock(b"summarize", 1_500, Tier.MESSAGES, "text")
-"""What a client says when it asks for a summary of its history."""
+"""The client's request for a summary of its history."""
 
 ROUNDING = Fraction(102, 100)
-"""A part of the head that is estimated at so many times what was read of it was read."""
+"""Tolerance of an estimate of the cached part of the head."""
 
 SUMMARY_NOT_KNOWN = "(The client's own summary of what came before.)"
 
@@ -57,16 +57,7 @@ IN_FULL = ShownObject(full=True)
 GONE = ShownObject(full=False)
 
 BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
-"""What the judge of the wire's rules must allow: recorded clients change the effort in mid-history."""
-
-
-Watch = Callable[
-    [TraceRequest, int, Sequence[Message] | None, Sequence[Message], Callable[[str], ShownObject]],
-    None,
-]
-"""Told of each request that is sent: how many messages the one before held; where the history was rewritten or dropped
-with it, what was sent of that before; what is sent now; and what the window shows of an object by its id.
-"""
+"""A beta that the wire rules must allow: recorded clients change the effort in mid-history."""
 
 
 def simulate(
@@ -74,13 +65,12 @@ def simulate(
     demands: Sequence[Demand],
     policy: Policy,
     unmanaged: SessionResult | None = None,
-    watch: Watch | None = None,
     step: Step = pass_on,
 ) -> SessionResult:
-    """One session under one policy. ``unmanaged`` is what the same session really was; None while that is driven."""
+    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed."""
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)
-    run = _Run(sized, policy, unmanaged, watch)
+    run = _Run(sized, policy, unmanaged)
     wanted: dict[int, list[Demand]] = {}
     for demand in demands:
         wanted.setdefault(demand.turn, []).append(demand)
@@ -92,13 +82,10 @@ def simulate(
 
 
 class _Run:
-    """One session on its way. It alone changes; what it holds at the end is the result."""
+    """The mutable state of one simulated session."""
 
-    def __init__(
-        self, sized: Sized, policy: Policy, unmanaged: SessionResult | None, watch: Watch | None = None
-    ) -> None:
+    def __init__(self, sized: Sized, policy: Policy, unmanaged: SessionResult | None) -> None:
         self._sized = sized
-        self._watch = watch
         self._policy = policy
         self._unmanaged = unmanaged
         self._settings = sized.settings
@@ -138,15 +125,13 @@ class _Run:
         self._nanodollars = self._unmanaged_nanodollars = self._tokens_sent = 0
         self._evictions = self._violations = self._exact_faults = self._compactions = 0
         self._outcomes = dict.fromkeys(Outcome, 0)
-        self._distances: list[int] = []
         self._epochs: list[Epoch] = []
         self._points: list[TurnPoint] = []
 
     # One request
 
     def send(self, request: TraceRequest) -> None:
-        """Send a request, rewritten if the policy says so."""
-        known, shown = self._sent, tuple(self._wire) if self._watch is not None else ()
+        """Send a request; rewrite the history first if the policy plans it."""
         reset = self._resets.get(request.turn) or self._compaction(request)
         compacting, spent = Fraction(0), self._nanodollars
         if reset is not None:
@@ -172,12 +157,9 @@ class _Run:
             self._note_epoch(request, plan, situation, billed, appended)
         self._last_at = request.at
         self._points.append(self._point(request, compacting + billed, self._nanodollars - spent))
-        if self._watch is not None:
-            is_new = plan is not None or reset is not None
-            self._watch(request, known, shown if is_new else None, self._wire, self._show)
 
     def _compaction(self, request: TraceRequest) -> Reset | None:
-        """What another client than the recorded one would drop before this request: all that it has sent so far."""
+        """The compaction by another client before this request: it drops everything it has sent."""
         if self._policy.compacts is None or not self._sent:
             return None
         new = sum(block.tokens for block in self._sized.blocks(self._sized.messages[self._sent : request.messages]))
@@ -195,8 +177,8 @@ class _Run:
         )
 
     def _ask_for_summary(self, reset: Reset, request: TraceRequest) -> Fraction:
-        """What the client's own compaction costs: the prompt once more, of which what was not sent before is written to
-        no cache (seen in Claude Code 2.1.329), and the summary.
+        """Bill the client's own compaction: the prompt again and the summary. Unsent messages are not written to the
+        cache (seen in Claude Code 2.1.329).
         """
         dropped = self._sized.messages[self._sent : reset.kept_from]
         asked = self._prompt.extend([*self._sized.blocks(dropped), SUMMARY_REQUEST])
@@ -207,7 +189,7 @@ class _Run:
         return self._pay(attrs.evolve(tokens, output=output))
 
     def _start_over(self, reset: Reset) -> None:
-        """The client dropped its history: the window begins with its summary."""
+        """Start the window with the client's summary."""
         self._since = self._sent = reset.kept_from
         self._reset = reset
         self._begin(self._preface())
@@ -219,7 +201,7 @@ class _Run:
         self._prompt = self._prompt.extend(self._sized.blocks(messages))
 
     def _begin(self, messages: Sequence[Message]) -> None:
-        """A window of these messages, of which the first is the client's summary, if there is one."""
+        """Set the window to these messages. The first is the client's summary, if there is one."""
         preface = messages[:1] if self._reset is not None else []
         self._prompt, self._wire = self._fixed, list(preface)
         if self._reset is not None and self._reset.tokens is not None:
@@ -235,7 +217,7 @@ class _Run:
         return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
 
     def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
-        """The new messages as they are sent for the first time, and the objects that are whole with them."""
+        """Render the new messages for their first sending and register their objects."""
         born = [each for each in self._sized.list_born(request.turn) if each.item.places[0].message >= self._since]
         self._visible += born
         situation = self._situation(request, before, before)
@@ -268,7 +250,7 @@ class _Run:
         )
 
     def _dollars_so_far(self) -> tuple[CostSoFar]:
-        """What else than the unit that is weighed in must not become dearer."""
+        """The cost in dollars, which must not rise either when another unit is weighed."""
         weights = weights_at(self._price)
         cost = CostSoFar(
             read=weights.read,
@@ -286,8 +268,8 @@ class _Run:
         return [self._candidate(each, request, later.get(each.item.id, Later.NOTHING)) for each in known]
 
     def _count_known(self, request: TraceRequest) -> int:
-        """The last turn of whose objects a planner knows. The server makes objects of what a request brought once that
-        has left: a plan knows neither them nor what they say of others.
+        """The last turn whose objects a planner knows. The server derives a request's objects after sending it, so a
+        policy with memory does not know the current ones.
         """
         return request.turn - 1 if self._policy.has_memory else request.turn
 
@@ -313,7 +295,7 @@ class _Run:
         )
 
     def _is_protected(self, each: SizedItem, request: TraceRequest) -> bool:
-        """Whether the server would let nobody take it, as one whose policy has its memory."""
+        """Whether the server would protect the object from eviction, for a policy with memory."""
         if not self._policy.has_memory:
             return False
         typed = self._typed[: bisect_left(self._typed, request.messages)]
@@ -331,7 +313,7 @@ class _Run:
 
     def _rewrite(self, request: TraceRequest, plan: Plan, situation: Situation) -> None:
         there = {each.item.id: each for each in self._visible}
-        for key in self._restored:  # it stands in its place again, in full unless the plan says otherwise
+        for key in self._restored:  # it is rendered at its place again, in full unless the plan says otherwise
             self._fidelity.pop(key, None)
         self._restored.clear()
         for key, fidelity in plan.fidelities.items():
@@ -374,7 +356,7 @@ class _Run:
     def _note_epoch(
         self, request: TraceRequest, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
     ) -> None:
-        """The price of a rewrite is what this request cost more than if nothing had been rewritten."""
+        """Record an epoch. Its price is the difference to the same request without a rewrite."""
         if situation.cold or situation.idle is None:
             unchanged = appended.tokens * situation.write
         else:
@@ -393,7 +375,7 @@ class _Run:
     # The bill
 
     def _bill(self, prompt: Prompt, at: int, *, marked: Prompt | None = None) -> Tokens:
-        """What a request costs; its markers are those of a prompt that it goes on from, if one is ``marked``."""
+        """Bill a request. With ``marked``, it has the cache markers of that earlier prompt."""
         if self._settings.tariff.has_slot:
             tokens = as_slot(self._slot, prompt)
             self._slot = prompt
@@ -406,9 +388,7 @@ class _Run:
         return billed.tokens
 
     def _as_if_free(self, request: TraceRequest, situation: Situation, added: Sequence[PromptStep]) -> Tokens:
-        """As if every rewrite had been in the cache, and that always chosen to last for an hour: only what is new is
-        written, without its thinking.
-        """
+        """Bill as if every rewrite were cached for an hour: only new blocks without thinking are written."""
         if situation.idle is None or situation.idle >= LIFETIME["1h"]:
             self._cache = Cache()
             return self._bill(self._prompt, request.at)
@@ -446,11 +426,11 @@ class _Run:
             nanodollars=nanodollars,
         )
 
-    # What the reply needed
+    # Demands of the reply
 
     def answer(self, request: TraceRequest, demands: Sequence[Demand]) -> None:
-        """Judge what the recorded reply took from earlier context; restore an exact text that is not there."""
-        if self._settings.tariff.has_slot:  # what the server wrote itself it need not read
+        """Judge the demands of the recorded reply and restore each exact text that is missing."""
+        if self._settings.tariff.has_slot:  # the server does not read its own output again
             self._slot = self._prompt.extend(
                 self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
             )
@@ -459,7 +439,6 @@ class _Run:
             self._outcomes[found] += 1
             if found is Outcome.RESIDENT:
                 continue
-            self._distances.append(demand.distance)
             if demand.exact:
                 self._exact_faults += 1
                 self._restore(request, demand)
@@ -474,8 +453,8 @@ class _Run:
         return self._sized.show(key, fidelity)
 
     def _restore(self, request: TraceRequest, demand: Demand) -> None:
-        """Another round: the model asks, and the object is appended. A client that dropped it reads the file again;
-        that is in the recording.
+        """Restore an object in another round. A client that dropped its history reads the file again, which the
+        recording contains.
         """
         there = [key for key in demand.sources if self._sized.by_id[key].item.places[0].message >= self._since]
         if not there or self._policy.planner is None:
@@ -499,7 +478,6 @@ class _Run:
     # The result
 
     def result(self) -> SessionResult:
-        """What the session came to."""
         self._judge()
         unmanaged = sum(point.unmanaged_tokens for point in self._points)
         shadow = sum((point.shadow for point in self._points), Fraction(0))
@@ -521,14 +499,13 @@ class _Run:
             silent=self._outcomes[Outcome.SILENT],
             wire_violations=self._violations,
             epochs=tuple(self._epochs),
-            fault_distances=tuple(self._distances),
             points=tuple(self._points),
         )
 
 
 def _cache_of_others(sized: Sized) -> Cache:
-    """What the provider held when the session began: as much of tools and system prompt as its first request read. Of a
-    session whose head is assumed nothing is known.
+    """The provider's cache at the start: the part of tools and system prompt that the first request read. An assumed
+    head is not cached.
     """
     found, first = sized.trace.found_cached, sized.trace.requests[0].at
     held = [step for step in sized.head if step.tokens <= ROUNDING * found] if sized.trace.head is not None else []
@@ -536,12 +513,12 @@ def _cache_of_others(sized: Sized) -> Cache:
 
 
 def _resets(resets: Sequence[Reset], policy: Policy) -> Mapping[int, Reset]:
-    """Those that happen under a policy: to the client's own history all, else those that its user wanted."""
+    """The resets that apply: all for the client's own history, otherwise only the user's."""
     return {reset.turn: reset for reset in resets if policy.history == "client" or reset.by_user}
 
 
 def _round(each: SizedItem, turn: int) -> list[Message]:
-    """The model asks for an object, and gets it."""
+    """The two messages of a restore."""
     key = f"restore_{each.item.id}_{turn}"
     call = {"type": "tool_use", "id": key, "name": "memory_restore", "input": {"id": each.item.id}}
     result = {"type": "tool_result", "tool_use_id": key, "content": each.item.text}
@@ -549,5 +526,5 @@ def _round(each: SizedItem, turn: int) -> list[Message]:
 
 
 def _body(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A request around a history, for the judge of the wire's rules."""
+    """A request with this history, for the wire rules."""
     return {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": list(messages)}

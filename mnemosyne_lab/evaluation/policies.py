@@ -1,4 +1,4 @@
-"""The policies that are compared: reality, what others do, what the papers propose, and the limits.
+"""The compared policies: reality, other tools, proposals from papers, and the limits.
 
 To add one, write a planner (``domain/window/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
 """
@@ -39,7 +39,7 @@ Chosen = Callable[[Situation, Candidate], Fidelity]
 
 
 def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason: str) -> Plan | None:
-    """The epoch that shows every object as chosen; None if nothing would change."""
+    """The epoch with every object at its chosen fidelity; None if nothing changes."""
     fidelities = {}
     for each in candidates():
         fidelity = each.fidelity if each.kept else chosen(situation, each)
@@ -49,7 +49,7 @@ def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason
 
 
 def is_conversation(candidate: Candidate) -> bool:
-    """Whether it is what user and assistant said, which is small and carries the thread."""
+    """Whether it is dialogue, which is small and carries the thread."""
     return KINDS[candidate.kind].is_conversation or "user" in candidate.tags
 
 
@@ -59,7 +59,7 @@ def age(situation: Situation, candidate: Candidate) -> int:
 
 
 def lower(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
-    """Not above where it stands, and never larger than it is."""
+    """The fidelity, if the object gets smaller by it; otherwise its current one."""
     tokens = candidate.at(fidelity)
     here = candidate.at(candidate.fidelity)
     if tokens is None or here is None or tokens >= here:
@@ -68,7 +68,7 @@ def lower(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
 
 
 def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
-    """Everything but what was said goes to a fidelity once it is so old."""
+    """Lower everything but dialogue to a fidelity after this many turns."""
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_conversation(candidate) or age(situation, candidate) <= turns:
@@ -100,7 +100,7 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
 def clear(
     messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
-    """What the provider makes of it: results replaced, calls and thinking left alone."""
+    """Replace results as the provider does; keep calls and thinking."""
     return [
         {
             **message,
@@ -115,25 +115,26 @@ def _clear(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
     return {**block, "content": CLEARED} if degraded and is_result(block) else block
 
 
-# The client itself, without us
+# The client itself
 
 AUTOCOMPACT = 33_000
-"""What Claude Code keeps free of the model's window before it compacts."""
+"""Tokens that Claude Code keeps free before it compacts."""
 
 USUAL_WINDOW = 200_000
 """The window that both are meant for."""
 
 IDLE_LEAST, IDLE_BEFORE = 200_000, 60_000_000
-"""From so many tokens on it compacts when its user is away, so many µs before an entry of an hour expires (that moment
-is assumed)."""
+"""It compacts above this many tokens when its user is away, this many µs before an hour's cache entry expires (an
+assumption).
+"""
 
 CLEARED_AFTER, CLEARED_KEEPS, CLEARED_NEEDS, CLEARED_FREES = 3_900_000_000, 12, 27, 20_000
-"""After so many µs it clears tool results but the last ones, if there are so many and that frees so many tokens."""
+"""After this many µs it clears all but the last tool results, if there are enough and it frees enough tokens."""
 
 
 def native(settings: Settings, before: int, upcoming: int, at: int, last_at: int | None) -> Compaction | None:
-    """Claude Code 2.1.329: before the window is full, and with entries of an hour while its user is away. In a
-    window of another size it is a client of that kind: what it keeps free and what it goes on with are as much less.
+    """Claude Code 2.1.329 compacts before the window is full, and while its user is away if cache entries last an hour.
+    In a window of another size its reserve and summary scale with it.
     """
     hour = LIFETIME["1h"]
     if last_at is not None and settings.ttl == "1h" and at - last_at >= hour and before >= IDLE_LEAST:
@@ -147,7 +148,7 @@ def native(settings: Settings, before: int, upcoming: int, at: int, last_at: int
 
 
 def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Claude Code's clearing of old tool results once its user was away, which a flag of its server decides on."""
+    """Claude Code's clearing of old tool results after idle time, which a flag of its server enables."""
     if situation.idle is None or situation.idle < CLEARED_AFTER:
         return None
     tools = [each for each in candidates() if not is_conversation(each)]
@@ -165,7 +166,7 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
 def clear_without_thinking(
     messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
-    """What that makes of a history: results replaced, thinking gone."""
+    """Replace results and remove thinking."""
     return [
         {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
         for message in clear(messages, renderings, thinking_from, first)
@@ -173,12 +174,12 @@ def clear_without_thinking(
 
 
 def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Results older than twenty requests leave with every request."""
+    """Stub results older than twenty requests with every request."""
     return plan_of(situation, candidates, older_than(20), "every request")
 
 
 def when_cold(chosen: Chosen) -> Planner:
-    """A rewrite whenever the provider's cache has forgotten the session."""
+    """Rewrite whenever the provider's cache is cold."""
 
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
         return plan_of(situation, candidates, chosen, "cold cache") if situation.cold else None
@@ -191,13 +192,6 @@ def degrade_superseded(situation: Situation, candidate: Candidate) -> Fidelity:
     return lower(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
 
 
-def batch(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Everything older than ten requests at once, when the prompt reaches 140,000 tokens."""
-    if situation.prompt < 140_000:
-        return None
-    return plan_of(situation, candidates, older_than(10), "more than 140,000 tokens")
-
-
 def compress(situation: Situation, candidate: Candidate) -> Fidelity:
     """At birth: a result of more than 2,000 tokens as its detailed summary."""
     if is_conversation(candidate) or candidate.tokens[0] <= 2_000:
@@ -205,44 +199,12 @@ def compress(situation: Situation, candidate: Candidate) -> Fidelity:
     return lower(candidate, Fidelity.DETAILED)
 
 
-# The ladder as the first design describes it
-
-
-def ladder(situation: Situation, candidates: Candidates) -> Plan | None:
-    """By zone of pressure, on every request: one rung down for what was not used in the last three turns."""
-    percent = 100 * situation.prompt // situation.window
-    if percent < 50:
-        return None
-
-    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
-        if is_conversation(candidate) or situation.turn - candidate.last_use <= 3:
-            return candidate.fidelity
-        return _next_rung(candidate, percent)
-
-    return plan_of(situation, candidates, choose, f"{percent} % of the window")
-
-
-def _next_rung(candidate: Candidate, percent: int) -> Fidelity:
-    here = candidate.fidelity
-    if here is Fidelity.FULL:
-        wanted = Fidelity.DETAILED
-    elif here is Fidelity.DETAILED and percent >= 70:
-        wanted = Fidelity.STUB if candidate.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
-    elif here is Fidelity.COMPACT and percent >= 70:
-        wanted = Fidelity.STUB
-    elif here is Fidelity.STUB and percent >= 85:
-        wanted = Fidelity.EVICTED
-    else:
-        wanted = here
-    return lower(candidate, wanted)
-
-
 # Paying rules
 
 
 def simple(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Cold, or above 130,000 tokens: stub what is older than ten requests, drop what is older than twenty, and keep
-    what belongs to files edited within eight.
+    """When cold or above 130,000 tokens: stub what is older than ten requests, drop what is older than twenty, and keep
+    objects of files edited within eight.
     """
     if not situation.cold and situation.prompt <= 130_000:
         return None
@@ -261,38 +223,21 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
     return plan_of(situation, candidates, choose, "cold cache" if situation.cold else "more than 130,000 tokens")
 
 
-def rent_or_buy(situation: Situation, candidates: Candidates) -> Plan | None:
-    """A warm rewrite once what it would have saved since the last one equals its price."""
-    plan = plan_of(situation, candidates, older_than(10), "regret has reached the price")
-    if plan is None:
-        return None
-    there = {each.key: each for each in candidates()}
-    changed = [there[key] for key in plan.fidelities]
-    regret = sum((_regret(situation, each, plan.fidelities[each.key]) for each in changed), Fraction(0))
-    return plan if regret >= price_of_rewrite(situation, candidates(), plan.fidelities) else None
-
-
-def _regret(situation: Situation, each: Candidate, after: Fidelity) -> Fraction:
-    since = max(each.born + 10, situation.last_epoch or 0)
-    freed = (each.at(each.fidelity) or 0) - (each.at(after) or 0)
-    return freed * situation.read * max(0, situation.turn - since)
-
-
 # The limits: they know the future
 
 
 def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """Belady with free rewriting: an object leaves right after its last use as the source of an exact text."""
+    """Belady with free rewriting: evict an object right after its last use as the source of an exact text."""
     return _knowing(last_uses(demand for demand in demands if demand.exact), free=True)
 
 
 def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """The same, keeping every specific that will be asked for."""
+    """The same, but keep every specific that will be needed."""
     return _knowing(last_uses(demands), free=True)
 
 
 def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """Belady, legal and paid: a rewrite when the cache is cold, or when what it saves until then exceeds its price."""
+    """Belady with legal, paid rewrites: when the cache is cold, or when the savings until then exceed the price."""
     uses = last_uses(demand for demand in demands if demand.exact)
     policy = _knowing(uses, free=False)
     every = policy.planner
@@ -325,7 +270,7 @@ def _requests_until_cold(trace: Trace, situation: Situation) -> int:
 
 
 def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
-    """For each object the last turn in whose reply it was the latest source of a demand."""
+    """The last turn, by object, in whose reply it was the latest source of a demand."""
     uses: dict[str, int] = {}
     for demand in demands:
         uses[demand.sources[0]] = max(uses.get(demand.sources[0], 0), demand.turn)
@@ -340,7 +285,7 @@ def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
 
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
         plan = plan_of(situation, candidates, choose, "not needed any more")
-        # Where rewriting costs nothing, thinking leaves with every request, whether or not anything else does.
+        # Free rewriting drops thinking with every request.
         return Plan(fidelities={}, reason="thinking") if plan is None and free else plan
 
     return Policy(name="oracle", about="", planner=rewrite, free=free)
@@ -350,7 +295,7 @@ def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
 
 
 def hour_after_a_break(settings: Settings, situation: Situation, freed: int) -> Ttl:
-    """System prompt and tools are held for an hour where the user has shown to take breaks."""
+    """Cache system prompt and tools for an hour once the user takes breaks."""
     return "1h" if head_lasts_an_hour(situation, freed) else settings.ttl
 
 
@@ -380,7 +325,7 @@ NATIVE_CLEARING = Policy(
 )
 
 DENOMINATORS: tuple[Policy, ...] = (UNMANAGED, UNCOMPACTED, NATIVE, NATIVE_CLEARING)
-"""What a session could have been without us: each policy is compared with all of them."""
+"""The alternatives that each policy is compared with."""
 
 POLICIES: tuple[Policy, ...] = (
     UNMANAGED,
@@ -404,14 +349,11 @@ POLICIES: tuple[Policy, ...] = (
         about="Results older than 10 requests are stubbed when the cache is cold.",
         planner=when_cold(older_than(10)),
     ),
-    Policy(name="batch", about="Results older than 10 requests are stubbed above 140,000 tokens.", planner=batch),
     Policy(
         name="birth",
         about="Results of more than 2,000 tokens are sent as their detailed summary from the start.",
         at_birth=compress,
     ),
-    Policy(name="ladder", about="One rung down by zone of pressure, on every request.", planner=ladder),
-    Policy(name="rent-or-buy", about="A rewrite when its regret has reached its price.", planner=rent_or_buy),
     Policy(
         name="simple",
         about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",

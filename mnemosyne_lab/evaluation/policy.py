@@ -17,8 +17,8 @@ from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace
 
 Assemble = Callable[[Sequence[dict[str, Any]], Renderings, int, int], list[dict[str, Any]]]
-"""Renders a history: the messages, what is shown of the objects in it, the number of the message from which thinking
-stays, and that of the first message.
+"""Renders a history from its messages, the objects' renderings, the first message that keeps its thinking, and the
+number of the first message.
 """
 
 
@@ -32,9 +32,9 @@ FIXED = 41_000
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What a run is asked for. ``fixed`` is the size of system prompt and tools in tokens; None for the session's own,
-    and FIXED where those are not known. With ``memory_tools``, a policy that has memory sends its tools with every
-    request, as the server does. ``window`` is the most tokens that a prompt may hold; None for the models' own.
+    """Settings of a run. ``fixed`` is the size of system prompt and tools in tokens: None for the session's own, or
+    FIXED if unknown. With ``memory_tools``, a policy with memory sends its tools with every request, as the server
+    does. ``window`` limits the prompt's tokens; None for the models' own.
     """
 
     tariff: JudgedTariff = API_5M
@@ -73,7 +73,7 @@ def same_ttl(settings: Settings, situation: Situation, freed: int) -> Ttl:
 
 @attrs.frozen
 class Compaction:
-    """A client drops its history and goes on with a summary, which it asks for ``at`` (µs), and with what it reads
+    """A client drops its history and continues with a summary, requested ``at`` (µs), and with files that it reads
     again: ``tokens``.
     """
 
@@ -82,23 +82,22 @@ class Compaction:
 
 
 Compacts = Callable[[Settings, int, int, int, int | None], Compaction | None]
-"""Whether a client compacts by itself before a request: the size of the prompt before, that of the next one, when it
-comes (µs), and when the one before came (None if there was none).
+"""Whether a client compacts by itself before a request. Arguments after the settings: the size of the last prompt and
+of the next one, the time of the next one (µs), and of the last one (None for the first).
 """
 
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """``planner`` says when to rewrite and to what, ``at_birth`` how an object is sent first; ``about`` says both in a
-    sentence.
+    """A policy. ``planner`` decides when to rewrite and to which fidelities, ``at_birth`` how an object is first sent;
+    ``about`` describes both in a sentence.
 
-    ``history`` is the client's own, with the compactions that it made by itself, or the whole; those that its user
-    ordered happen in either, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history.
-    ``head`` chooses with a rewrite, which freed so many tokens, how long the cache is to hold system prompt and tools
-    from then on; an hour stays an hour. From its first rewrite on, the tools that it ``offers`` stand behind those of
-    the client. One that ``has_memory`` answers questions about what left; one that is ``free`` pays for no rewrite.
-    ``for_trace`` makes a policy that knows the future of one session. Where a policy stands for something that exists,
-    ``guess`` says what of it is assumed.
+    ``history`` is the client's own, with its automatic compactions, or the whole one; compactions that the user ordered
+    happen in both, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history. ``head``
+    chooses at a rewrite, from the freed tokens, how long system prompt and tools are cached from then on; an hour is
+    final. From the first rewrite on, the tools in ``offers`` follow the client's. A policy that ``has_memory`` answers
+    questions about evicted objects; a ``free`` one pays for no rewrite. ``for_trace`` makes a policy that knows one
+    session's future. ``guess`` names the assumptions of a policy that models an existing product.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Reads recorded sessions and divides them into objects, as the server would have done while they went on.
+"""Read recorded sessions and divide them into objects, as the server does during a session.
 
 FILE is JSON Lines, one session a line: ``{name, model, messages, turns, resets}``. ``messages`` is the whole history in
 the form of the Messages API; request k holds the first ``turns[k].msg`` of them, and the next one is its answer.
 ``turns[k].ts`` is when it was sent (ISO 8601); ``resets`` says where the client dropped its history: kind ``compact``,
-``before_msg``, the ``summary`` with which it went on, and ``trigger`` ``auto`` or ``manual``. ``head`` has the
+``before_msg``, the ``summary`` that it continued with, and ``trigger`` ``auto`` or ``manual``. ``head`` has the
 session's own ``system`` and ``tools``, ``turns[k].output`` the tokens of a reply. Anything else is ignored.
 A FILE may also be one that `mnemosyne export` wrote.
 """
@@ -43,7 +43,7 @@ _UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, sco
 
 @attrs.frozen
 class RecordedSession:
-    """A session as it stands in a file. ``where`` names file and line; ``notes`` say what had to be assumed of it."""
+    """A recorded session. ``where`` names its file and line; ``notes`` list the assumptions made about it."""
 
     where: str
     name: str
@@ -70,7 +70,7 @@ MnemosyneError.
 
 
 def read(paths: Sequence[Path], exported: Exported) -> Iterator[RecordedSession | str]:
-    """The sessions in files, in order. What is none is a sentence that names file and line, and the rest goes on."""
+    """The sessions in files, in order. For input that is not a session, a sentence with file and line."""
     for path in paths:
         try:
             with open_regular(path) as file:
@@ -106,7 +106,7 @@ def _of_export(path: Path, exported: Exported) -> Iterator[RecordedSession | str
 
 
 def _sessions(path: Path, lines: Iterator[bytes]) -> Iterator[RecordedSession | str]:
-    """The sessions of a file, and then a sentence for each reason why lines of it are none."""
+    """The sessions of a file, then a sentence for each reason why lines were skipped."""
     empty = True
     unreadable: dict[str, list[int]] = {}
     for number, line in enumerate(lines, 1):
@@ -172,7 +172,7 @@ def _is_message(message: object) -> bool:
 
 
 def _turns(turns: object, count: int, note: Any) -> Iterator[dict[str, Any]]:
-    """The turns whose request holds more of the history than the one before it."""
+    """The turns whose request holds more of the history than the previous one."""
     if not isinstance(turns, list) or not turns:
         raise Unreadable("the session has no turns")
     before, left_out = 0, 0
@@ -191,7 +191,7 @@ def _turns(turns: object, count: int, note: Any) -> Iterator[dict[str, Any]]:
 
 
 def _times(stamps: Sequence[object], note: Any) -> list[int]:
-    """µs of UTC, never falling. Where one is not on record, it is GAP after the one before it."""
+    """Non-decreasing times in µs since 1970. A missing time is GAP after the previous one."""
     known = [_time(stamp) for stamp in stamps]
     first = next((at - GAP * (index + 1) for index, at in enumerate(known) if at is not None), -GAP)
     times: list[int] = []
@@ -237,12 +237,12 @@ def _requests(
 
 
 def _is_prompt(message: Mapping[str, Any]) -> bool:
-    """Whether the user speaks, and not only tools answer."""
+    """Whether it holds more than tool results."""
     return blocks.is_prompt(message["role"], content_blocks(message["content"]))
 
 
 def _prompt_size(usage: object) -> int | None:
-    """What the provider counted."""
+    """The provider's count of the prompt's tokens."""
     if not isinstance(usage, dict):
         return None
     parts = [usage.get(name) for name in ("input", "cache_write", "cache_read")]
@@ -263,7 +263,7 @@ def _resets(resets: object, messages: Sequence[Mapping[str, Any]], counts: Seque
         elif reset.get("kind") != "compact" or not isinstance(reset.get("summary"), str) or not reset["summary"]:
             note(f"what a {str(reset.get('kind'))[:40]} took away before message {at} is not on record; it is ignored")
         else:
-            # Where the assistant speaks next, the summary alone was the request.
+            # If the assistant's message is next, the request was the summary alone.
             needed = at + (messages[at]["role"] == "user")
             turn = next((turn for turn, count in enumerate(counts, 1) if count >= needed), None)
             if turn is not None:
@@ -316,7 +316,7 @@ class _Made:
         self._identify = partial(_id, sha256(recorded.name.encode("utf-8", "surrogatepass")).digest())
 
     def segment(self, request: TraceRequest) -> None:
-        """Go on to where a request ends."""
+        """Segment the messages up to a request."""
         found = segment(self._seen[self._known.open : request.messages], self._known)
         ids = self._make(found, request.turn)
         for each in found.supersessions:
@@ -343,7 +343,6 @@ class _Made:
         self._known = self._known.supersede(target)
 
     def item(self, number: int) -> Item:
-        """One object as the evaluation sees it."""
         draft, identity = self.drafts[number], self._ids[number]
         parts = list(_parts(draft, self._seen))
         texts, lost, asks = list_renditions(draft)
@@ -376,7 +375,7 @@ def _read_messages(recorded: RecordedSession) -> Iterator[SeenMessage]:
 
 
 def _parts(draft: Draft, seen: Sequence[SeenMessage]) -> Iterator[Description]:
-    """The calls of an object with their results, described one by one, and what was said."""
+    """Describe each call of an object with its results, and each text."""
     calls: dict[str, Any] = {}
     results: dict[str, list[Any]] = {}
     for place in draft.places:
@@ -397,13 +396,13 @@ def _resolve(target: str | int, ids: Sequence[str]) -> str:
 
 
 def _id(salt: bytes, number: int, draft: Draft) -> str:
-    """Eight characters that the session's name and the object's first place settle; a derived object has its number."""
+    """Eight characters from the session's name and the object's first place, or a derived object's number."""
     origin = f"{draft.places[0].message}.{draft.places[0].block}" if draft.places else f"derived {number}"
     return base64.b32encode(blake2b(origin.encode(), key=salt, digest_size=5).digest()).decode().lower()
 
 
 def _memory_object(identity: str, draft: Draft, links: tuple[Link, ...]) -> MemoryObject:
-    """As much of an object as segmentation remembers it by."""
+    """The part of an object that segmentation remembers."""
     return MemoryObject(
         at=0,
         object=identity,

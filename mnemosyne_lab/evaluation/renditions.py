@@ -1,4 +1,4 @@
-"""What an object of a trace shows below full fidelity: the extractive summaries, its stub and its line in the index."""
+"""Renderings of an object below full fidelity: the extractive summary, the stub and the line in the index."""
 
 from collections.abc import Mapping
 
@@ -16,14 +16,14 @@ from mnemosyne.domain.text.stubs import plain
 from mnemosyne_lab.evaluation.trace import TracePart
 
 _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
-"""The inputs of a call that a reader knows it by; they are there as long as the object is not evicted."""
+"""Inputs that identify a call; they stay visible until the object is evicted."""
 
 
 ByFidelity = Mapping[Fidelity, str]
 
 
 def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
-    """What an object shows at L1, L3 and L4, what the L1 says that it lacks, and what it is not enough for."""
+    """The texts at L1, L3 and L4, the kinds of specifics that L1 lacks, and the purposes that it is not enough for."""
     texts = {Fidelity.STUB: draft.stub, Fidelity.EVICTED: draft.line}
     lost: dict[Fidelity, str] = {}
     asks: dict[Fidelity, str] = {}
@@ -52,7 +52,7 @@ def _cut(draft: Draft, target: int) -> renditions.ProposedRendition:
 
 
 def part_of(part: Description) -> TracePart:
-    """One of an object's parts, and what names it."""
+    """A part of an object, with its names."""
     path = path_of(part)
     if path is not None:
         return TracePart((plain(last_part(path), LINE),), part.text)

@@ -1,4 +1,4 @@
-"""The charts of all policies together, as SVG: faults by distance, and the bill against the faults."""
+"""The chart of all policies together, as SVG: the bill against the faults."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,59 +8,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.figures import printable
-from mnemosyne.services.charts import WIDTH, Plane, count_text, grid, nothing, picture, px, ticks
-from mnemosyne_lab.evaluation.report_figures import managing
-from mnemosyne_lab.evaluation.results import Evaluation
-
-_PANELS, _PANEL_HEIGHT = 4, 120
-_DISTANCES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, None))
-
-
-def distance_counts(distances: Sequence[int]) -> list[int]:
-    """How many faults lie in each class of the histogram: up to 1 turn back, 2, 3 to 4, and so on by doubling."""
-    edges = [last for _, last in _DISTANCES if last is not None]
-    counts = [0] * len(_DISTANCES)
-    for distance in distances:
-        counts[sum(distance > edge for edge in edges)] += 1
-    return counts
-
-
-def distance_chart(evaluation: Evaluation, policies: Mapping[str, Any]) -> str:
-    """Faults by distance: a panel for each policy that manages, all on one scale."""
-    names = managing(policies)
-    found = {
-        policy.name: distance_counts([far for session in policy.sessions for far in session.fault_distances])
-        for policy in evaluation.policies
-        if policy.name in names
-    }
-    if not found:
-        return picture("distances", "No policy evicted anything.", nothing("No policy evicted anything."))
-    top = max(max(counts) for counts in found.values()) or 1
-    panels = [_panel(index, name, counts, top) for index, (name, counts) in enumerate(found.items())]
-    height = -(-len(panels) // _PANELS) * _PANEL_HEIGHT
-    label = f"Faults by distance in turns, for {len(panels)} policies; the highest bar is {top} faults."
-    return picture("distances", label, "".join(panels), height=height)
-
-
-def _panel(index: int, name: str, counts: Sequence[int], top: int) -> str:
-    width = WIDTH / _PANELS
-    left, base = index % _PANELS * width + 8, (index // _PANELS + 1) * _PANEL_HEIGHT - 26
-    step, room = (width - 24) / len(counts), _PANEL_HEIGHT - 58
-    parts = [f'<text class="panel" x="{px(left)}" y="{base - room - 18}">{_short(name)}: {sum(counts)}</text>']
-    parts.append(f'<line class="axis" x1="{px(left)}" x2="{px(left + width - 24)}" y1="{base}" y2="{base}"/>')
-    for bar, (count, (first, last)) in enumerate(zip(counts, _DISTANCES, strict=True)):
-        x, high = left + bar * step, count / top * room
-        words = f"{first} or more" if last is None else f"{first}" if first == last else f"{first} to {last}"
-        middle = px(x + step / 2)
-        parts.append(f'<text class="small" x="{middle}" y="{base + 12}">{first}{"+" * (last is None)}</text>')
-        if count:
-            parts.append(
-                f'<rect class="bar" x="{px(x + 1)}" width="{px(step - 3)}" y="{px(base - high)}"'
-                f' height="{px(high)}"><title>{escape(printable(name))}: {count} faults, {words} turns back</title>'
-                "</rect>"
-                f'<text class="small" x="{middle}" y="{px(base - high - 3)}">{count_text(count)}</text>'
-            )
-    return "".join(parts)
+from mnemosyne.services.charts import WIDTH, Plane, grid, nothing, picture, px, ticks
 
 
 def _short(name: str, longest: int = 28) -> str:
@@ -101,7 +49,7 @@ def frontier_chart(policies: Mapping[str, Any]) -> str:
 
 
 def _plane(points: Sequence[_Point]) -> Plane:
-    """Ratios are far from zero, and their axis need not begin there: it goes from a tenth to another."""
+    """The ratio axis spans whole tenths and need not start at zero."""
     ratios = [point.ratio for point in points] + [1.0]
     first, last = math.floor(min(ratios) * 10 - 0.25), math.ceil(max(ratios) * 10 + 0.25)
     # A bound that spares no specifics has faults beyond all others; it must not press those into one line.
@@ -133,7 +81,7 @@ def _axes(plane: Plane) -> str:
 
 
 def find_undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those of some (bill, faults) that no other beats in both; the cheapest first."""
+    """The pairs of (bill, faults) that no other pair beats in both, cheapest first."""
     kept: list[tuple[float, float]] = []
     for place in sorted(places):
         if not kept or place[1] < kept[-1][1]:
@@ -167,7 +115,7 @@ def _words(point: _Point) -> str:
 
 
 def _labels(points: Sequence[_Point], plane: Plane) -> list[str]:
-    """A name at the right of each point, moved up or down to where nothing else is, with a line to its point."""
+    """Place each name to the right of its point, moved vertically where it would overlap, with a leader line."""
     marks = [(plane.x(point.ratio), plane.y(point.faults)) for point in points]
     taken: list[tuple[float, float, float]] = [(x - 5, x + 5, y) for x, y in marks]
     parts = []
@@ -185,7 +133,7 @@ def _labels(points: Sequence[_Point], plane: Plane) -> list[str]:
 
 
 def _free(y: float, others: Sequence[float]) -> float:
-    """The place nearest to ``y``, inside the chart, that is a line away from the others."""
+    """The free place nearest to ``y`` inside the chart, a line away from the others."""
     inside = range(_TOP, _FRONTIER_HEIGHT - _BOTTOM + 1)
     free = [place for place in (y, *inside) if all(abs(place - other) >= _LINE for other in others)]
     return min(free, key=lambda place: abs(place - y), default=y)

@@ -1,4 +1,4 @@
-"""The columns by which policies are compared, once: the terminal and the page show the same ones in the same words."""
+"""The columns of the comparison, shared by terminal and page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -6,7 +6,6 @@ from typing import Any, Literal
 import attrs
 
 from mnemosyne.figures import printable
-from mnemosyne_lab.evaluation.results import STRETCH
 
 Totals = Mapping[str, Any]
 """The ``totals`` of one policy in the JSON report."""
@@ -17,7 +16,7 @@ BEST = "*"
 
 @attrs.frozen
 class Column:
-    """``value`` is what is compared, None where there is nothing to compare; ``words`` explain it in a legend."""
+    """A column. ``value`` is None if there is nothing to compare; ``words`` explain it in a legend."""
 
     title: str
     words: str
@@ -87,17 +86,17 @@ COLUMNS: Sequence[Column] = (
 
 
 def denominator(told: Mapping[str, Any]) -> str:
-    """What the ratios of a JSON report are against."""
+    """The denominator of a JSON report's ratios, in a sentence."""
     return _IN_A_WINDOW if told["window"] else _DENOMINATOR
 
 
 def managing(policies: Mapping[str, Any]) -> list[str]:
-    """The names of the policies that evicted something and do not know the future: those it is fair to compare."""
+    """The names of the policies that evict and do not know the future, which can be compared fairly."""
     return [name for name, policy in policies.items() if policy["totals"]["evictions"] and not policy["bound"]]
 
 
 def best(column: Column, policies: Mapping[str, Any]) -> set[str]:
-    """Who is best in a column, of those that manage; all of them where several are equal as shown."""
+    """The best policies in a column among those that manage; all of them if equal as shown."""
     values = {name: column.value(policies[name]["totals"]) for name in managing(policies)}
     known = [value for value in values.values() if value is not None]
     if not known or column.better is None:
@@ -107,7 +106,7 @@ def best(column: Column, policies: Mapping[str, Any]) -> set[str]:
 
 
 def wire_sentence(policies: Mapping[str, Any]) -> str:
-    """Which policies sent requests that break a rule of the wire, and how many."""
+    """The number of requests that break a wire rule, by policy, in a sentence."""
     broken = {name: policy["totals"]["wire_violations"] for name, policy in policies.items()}
     told = ", ".join(f"{printable(name)} {count}" for name, count in broken.items() if count)
     return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
@@ -130,7 +129,7 @@ AGAINST: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = (
     ),
     ("worst end", "the worst of these", lambda row: _ratio(row["dearest_end"])),
 )
-"""The columns of a comparison with what could have been: title, words, and the cell of a row of the JSON report."""
+"""The columns of a comparison: title, words, and the cell for a row of the JSON report."""
 
 
 def _ratio(value: float | None) -> str:
@@ -138,12 +137,12 @@ def _ratio(value: float | None) -> str:
 
 
 def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The comparisons that are shown, of a JSON report: of the policy that its first sentence is about."""
+    """The comparisons of the judged policy in a JSON report."""
     return [row for row in told["comparisons"] if row["policy"] == told["judged"]]
 
 
 STRETCHES_SHOWN = 12
-"""Stretches of requests; the report as JSON has all."""
+"""The most stretches shown; the JSON report has all."""
 
 STRETCHES: Sequence[tuple[str, str]] = (
     ("session", ""),
@@ -153,12 +152,12 @@ STRETCHES: Sequence[tuple[str, str]] = (
     ("tokens", "what that cost more, in tokens of plain input"),
     ("why", ""),
 )
-"""The columns of what made ends dearer: title and words."""
+"""The columns about dearer ends: title and words."""
 
 
 def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:
-    """Of a JSON report, a row for each stretch of dearer ends under a tariff, most first: the tariff, and the cells of
-    STRETCHES. Only against what really happened, or what stands for that in a window.
+    """A row for each stretch of dearer ends in a JSON report, longest first: the tariff and the cells of STRETCHES.
+    Compared only with reality, or with the client that replaces it in a window.
     """
     rows = rows_of_comparisons(told)
     against = rows[0]["against"] if rows else ""
@@ -176,43 +175,3 @@ def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:
         ]
         for tariff, each in found
     ]
-
-
-PROBED: Sequence[tuple[str, str]] = (
-    (
-        "asked",
-        "probes: at each rewrite the last errors (recall), the files changed last and what was written to them"
-        " (artifact), what the user said last (decision), and what is open (continuation), word for word; planted facts"
-        " by how long ago they came",
-    ),
-    ("before", "of these stood in the window before the rewrite"),
-    ("resident", "stand in it afterwards"),
-    ("one answer away", "do not, and an answer of memory to the probe's question quotes it"),
-    ("named", "neither, but what is there names what holds it: to be restored, or to be read or run again"),
-    ("lost", "none of these"),
-)
-"""The columns of what can still be told after a rewrite: title and words."""
-
-_OUTCOMES = ("before", "resident", "answered", "named", "lost")
-
-
-def rows_of_probes(told: Mapping[str, Any]) -> list[list[str]]:
-    """Of a JSON report, a row for each policy and each thing that was asked about: both, and the cells of PROBED."""
-    return [
-        [name, each["about"], str(each["asked"]), *(f"{each[key] / each['asked']:.1%}" for key in _OUTCOMES)]
-        for name, found in told["probes"].items()
-        for each in found
-    ]
-
-
-def rereads_sentence(told: Mapping[str, Any]) -> str:
-    """What recorded compactions cost; empty where none is known."""
-    found = told["rereads"]
-    if found is None:
-        return ""
-    return (
-        f"In the {STRETCH} requests after {found['compactions']} recorded compactions {found['files']:.1f} files were"
-        f" read again ({found['tokens']:,.0f} tokens), in as many elsewhere in the same sessions"
-        f" {found['files_elsewhere']:.1f} ({found['tokens_elsewhere']:,.0f}): {found['least']:+.1f} to"
-        f" {found['most']:+.1f} files, with each session left out once."
-    )

@@ -1,8 +1,7 @@
-"""An evaluation as one HTML page that needs nothing else: its verdict, tables, charts of all policies, and those of
-each session under the policy that it is about. It looks like the pages, and its charts are drawn by the same code.
+"""An evaluation as one self-contained HTML page: verdict, tables, the chart of all policies, and charts of each session
+under the judged policy. It uses the styles and chart code of the server's pages.
 
-All that came from a file or a session's name is escaped where it is put; the page's own policy for content lets no
-script run but ours.
+All text from files is escaped where it is inserted; the page's content security policy allows only our script.
 """
 
 import base64
@@ -17,20 +16,17 @@ from typing import Any
 from mnemosyne.figures import printable
 from mnemosyne.http.inspector.session_report import read_styles
 from mnemosyne.services.charts import count_text
-from mnemosyne_lab.evaluation.report_charts import distance_chart, frontier_chart
+from mnemosyne_lab.evaluation.report_charts import frontier_chart
 from mnemosyne_lab.evaluation.report_figures import (
     AGAINST,
     BEST,
     COLUMNS,
     LIMITS,
     NOTHING,
-    PROBED,
     best,
     denominator,
     managing,
-    rereads_sentence,
     rows_of_comparisons,
-    rows_of_probes,
     wire_sentence,
 )
 from mnemosyne_lab.evaluation.report_json import report
@@ -57,10 +53,7 @@ def report_html(evaluation: Evaluation) -> str:
         against_head=_heads(["tariff", "against", *(title for title, _, _ in AGAINST)]),
         against_rows=_against_rows(told),
         against_legend=_pairs({title: words for title, words, _ in AGAINST}) + _pairs(told["legend"]),
-        probes=_probes(told),
         frontier=frontier_chart(policies),
-        distances=distance_chart(evaluation, policies),
-        demands=_demands_text(policies),
         chosen=escape(printable(chosen)),
         drawn=f"Of a session of more than {DRAWN} turns, {DRAWN} evenly spread ones are drawn.",
         sessions=_sessions([] if shown is None else evaluation.policies[shown].sessions, chosen),
@@ -79,8 +72,8 @@ def _read(name: str) -> str:
 
 
 def _choose(told: Mapping[str, Any]) -> int | None:
-    """Whose sessions are drawn: the policy that the verdict is about. Where there is none, the cheapest of those that
-    manage, one without silent losses if there is one; where none manages, the first.
+    """The index of the policy whose sessions are drawn: the judged one; otherwise the cheapest managing one, preferably
+    without silent losses; otherwise the first.
     """
     policies = told["policies"]
     names = list(policies)
@@ -94,7 +87,7 @@ def _choose(told: Mapping[str, Any]) -> int | None:
 
 
 def _sessions(sessions: Sequence[SessionResult], policy: str) -> str:
-    """Each session's charts, the longest first and open: there is the most to see."""
+    """The charts of each session, longest first and open."""
     order = sorted(range(len(sessions)), key=lambda place: -sessions[place].turns)
     shown = [_session(sessions[place], policy, place, is_open=not index) for index, place in enumerate(order)]
     return "".join(shown) or "<p>No session was evaluated.</p>"
@@ -172,25 +165,6 @@ def _against_rows(told: Mapping[str, Any]) -> str:
     return "".join(rows)
 
 
-def _probes(told: Mapping[str, Any]) -> str:
-    """The section about what can still be told after rewrites; empty where nobody asked."""
-    rows = rows_of_probes(told)
-    if not rows:
-        return ""
-    cells = (
-        f'<tr><th scope="row">{escape(printable(name))}</th><td class="text">{escape(about)}</td>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in found)
-        + "</tr>"
-        for name, about, *found in rows
-    )
-    return Template(_read("report_probes.html")).substitute(
-        head=_heads(["policy", "asked about", *(title for title, _ in PROBED)]),
-        rows="".join(cells),
-        legend=_pairs(dict(PROBED)),
-        rereads=escape(rereads_sentence(told)),
-    )
-
-
 def _legend(policies: Mapping[str, Any]) -> str:
     return _pairs({column.title: column.words for column in COLUMNS}) + _pairs(
         {
@@ -206,15 +180,8 @@ def _pairs(pairs: Mapping[str, str]) -> str:
     )
 
 
-def _demands_text(policies: Mapping[str, Any]) -> str:
-    demands = sorted({policy["totals"]["demands"] for policy in policies.values()})
-    if not demands:
-        return "no demands at all"
-    return " or ".join(f"{count:,}" for count in demands) + " demands under each policy"
-
-
 def _session_rows(evaluation: Evaluation, shown: int | None) -> str:
-    """A row for each session, the dearest under the policy that is ``shown`` first."""
+    """A row for each session, dearest first under the policy that is ``shown``."""
     rows: dict[tuple[str, int], dict[int, int]] = {}
     for index, policy in enumerate(evaluation.policies):
         seen: dict[str, int] = {}

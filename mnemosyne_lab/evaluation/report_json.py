@@ -12,20 +12,20 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
-from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, Rereads, SessionResult
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
 
 def report_json(evaluation: Evaluation) -> str:
-    """The report as a text that ends in a newline; pure ASCII, whatever the sessions are called."""
+    """The report as ASCII text that ends with a newline."""
     return json.dumps(report(evaluation), indent=2, allow_nan=False) + "\n"
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "probes",
-    "rereads", "window"}``, of which ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "window"}``;
+    ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
-    Billed amounts are in input-token equivalents. A ratio whose denominator is zero is None. Raises ``ValueError`` if
-    two policies share a name, since one would hide the other.
+    Billed amounts are in input-token equivalents. A ratio with denominator zero is None. Raises ``ValueError`` if two
+    policies share a name.
     """
     names = [policy.name for policy in evaluation.policies]
     for name in names:
@@ -40,15 +40,8 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         "comparisons": [_comparison(each) for each in evaluation.comparisons],
         "legend": dict(evaluation.legend),
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
-        "probes": {name: [attrs.asdict(each) for each in found] for name, found in evaluation.probes.items()},
-        "rereads": None if evaluation.rereads is None else _rereads(evaluation.rereads),
         "window": list(evaluation.window),
     }
-
-
-def _rereads(found: Rereads) -> dict[str, Any]:
-    means = {name: round_amount(value, 3) for name, value in attrs.asdict(found).items() if name != "compactions"}
-    return {"compactions": found.compactions, **means}
 
 
 def _comparison(found: PolicyComparison) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the charts of one session draw: its turns, fewer of them where there are many, and when each epoch paid back."""
+"""The data of one session's charts: its turns, thinned out in long sessions, and the payback of each epoch."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -9,16 +9,16 @@ import attrs
 from mnemosyne_lab.evaluation.results import Epoch, SessionResult
 
 LAYERS = ("fixed", "L0", "L1", "L2", "L3")
-"""What a context is made of, from the bottom of the chart."""
+"""The layers of a context, from the bottom of the chart."""
 
 DRAWN = 120
-"""The most turns of a session that are drawn; of a longer one they are spread evenly."""
+"""The most turns drawn; longer sessions are sampled evenly."""
 
 
 @attrs.frozen(kw_only=True)
 class DrawnEpoch:
-    """One rewrite: ``price`` in whole input tokens, ``expected`` and ``paid`` in how many turns it was to pay, and did;
-    None where that is not known, or was not within the session.
+    """A rewrite: ``price`` in whole input tokens, ``expected`` and ``paid`` in turns until it pays off; None if unknown
+    or not within the session.
     """
 
     turn: int
@@ -30,8 +30,8 @@ class DrawnEpoch:
 
 @attrs.frozen(kw_only=True)
 class Series:
-    """The lines of a session, each with a value for each of ``turns``: tokens of its prompt by layer, and of what the
-    client would have sent. ``billed`` and ``shadow`` are sums since its beginning, in whole input tokens.
+    """The lines of a session, with a value for each of ``turns``: tokens of the prompt by layer and of the client's own
+    request. ``billed`` and ``shadow`` are cumulative, in whole input tokens.
     """
 
     turns: Sequence[int]
@@ -61,17 +61,17 @@ def session_series(session: SessionResult) -> Series:
 
 
 def choose_turns(count: int) -> list[int]:
-    """The places of the turns that are drawn: all, or ``DRAWN`` of them with the first and the last."""
+    """The indexes of the turns that are drawn: all, or ``DRAWN`` of them including first and last."""
     if count <= DRAWN:
         return list(range(count))
     return [index * (count - 1) // (DRAWN - 1) for index in range(DRAWN)]
 
 
 def payback(turn: int, saved: dict[int, Fraction]) -> int | None:
-    """In how many turns the ledger was again where it stood before this turn; None if not within the session.
+    """The number of turns until the savings are back at their level before this turn; None if not within the session.
 
-    The ledger, ``saved`` by turn, is what the session has saved so far. What earlier rewrites still save helps it back,
-    so that this is when the session recovered, not what one epoch earned.
+    ``saved`` is the session's total savings by turn. Earlier rewrites contribute, so this is the session's recovery,
+    not one epoch's yield.
     """
     before = next((value for at, value in reversed(saved.items()) if at < turn), Fraction(0))
     return next((at - turn for at, value in saved.items() if at >= turn and value >= before), None)

@@ -1,4 +1,4 @@
-"""Runs policies over recorded sessions, on all cores, and puts what they found together."""
+"""Run policies over recorded sessions on all cores and combine their results."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +17,7 @@ from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
-from mnemosyne_lab.evaluation.probing import SessionProbes, probe_session, sum_tallies
 from mnemosyne_lab.evaluation.reading import Exported, RecordedSession, read, trace_of
-from mnemosyne_lab.evaluation.rereads import compare_rereads
 from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
@@ -30,10 +28,9 @@ from mnemosyne_lab.evaluation.verdict import find_judged, verdict, verdicts
 
 @attrs.frozen(kw_only=True)
 class RunPlan:
-    """A run: the names of policies, under which ``settings``, on sessions of how many turns. Without a ``model``, each
-    session's own stands if its price is known. Under each of ``tariffs`` the policies are compared with what could have
-    been without them. With ``probes`` it is asked what can still be told after each rewrite. It goes to other
-    processes, and what a policy is does not.
+    """A run: the names of policies, their ``settings``, and the least number of turns. Without a ``model``, each
+    session uses its own if the price is known. Policies are compared with the alternatives under each of ``tariffs``.
+    It is sent to other processes, which policies cannot be.
     """
 
     policies: Sequence[str]
@@ -41,11 +38,10 @@ class RunPlan:
     model: str | None
     min_turns: int = 1
     tariffs: Sequence[JudgedTariff] = (API_5M,)
-    probes: bool = False
 
 
 NOTES = 3
-"""Of so many sessions the same that is assumed of them is said with their names."""
+"""The most sessions that are named for the same assumption."""
 
 T = TypeVar("T")
 
@@ -59,13 +55,12 @@ def evaluate(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> Evaluation:
-    """Everything that is in the files under every policy. ``say`` is told what was skipped or assumed, as it is found,
-    ``progress`` how many requests are done, and of how many. Raises BadOption for a policy that there is not, or that
-    fails.
+    """Evaluate all files under every policy. ``say`` gets each skipped input and assumption, ``progress`` the number of
+    finished requests and their total. Raises BadOption for an unknown or failing policy.
 
-    The same files and settings give the same evaluation, on any machine and number of ``workers``.
+    The same files and settings give the same evaluation, whatever the machine and the number of ``workers``.
     """
-    choose_policies(asked.policies)  # what is wrong with one is said before anything is read
+    choose_policies(asked.policies)  # reports a wrong name before anything is read
     recordings, skipped = _choose(read(paths, exported), asked.min_turns, say)
     return evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
 
@@ -78,12 +73,11 @@ def evaluate_recordings(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> Evaluation:
-    """The same of sessions that were read already."""
+    """Evaluate sessions that were read already."""
     policies = choose_policies(asked.policies)
-    runs = 2 if asked.probes else 1
     cores = workers or os.cpu_count() or 1
     driving = _Run(partial(_session, asked), 1 + len(_list_tariffs(asked)) * len(_list_driven(policies)))
-    results = _results(driving, recordings, cores, lambda done, whole: progress(done, runs * whole))
+    results = _results(driving, recordings, cores, progress)
     main = asked.settings.tariff.name
     too_small, results = split_too_small(results, asked.settings.window, (main, baseline_of(asked.settings).name))
     results_of = {
@@ -114,7 +108,7 @@ def evaluate_recordings(
     )
     about = find_judged(found)
     judged = about.name if about is not None else None
-    found = attrs.evolve(
+    return attrs.evolve(
         found,
         verdict=verdict(found),
         verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
@@ -131,28 +125,6 @@ def evaluate_recordings(
             ),
         ],
     )
-    if not asked.probes:
-        return found
-    probing = _Run(partial(_probe, asked), 2 + len(_list_probed(policies)))
-    probed = _results(probing, recordings, cores, lambda done, whole: progress(whole + done, runs * whole))
-    return attrs.evolve(
-        found,
-        probes={
-            policy.name: sum_tallies(each for session in probed for each in session.tallies[policy.name])
-            for policy in _list_probed(policies)
-        },
-        rereads=compare_rereads([session.read_again for session in probed]),
-    )
-
-
-def _probe(asked: RunPlan, recorded: RecordedSession, step: Step) -> SessionProbes:
-    """What can still be told in one session, under each policy that does not know the future."""
-    settings = attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model))
-    return probe_session(recorded, settings, _list_probed(choose_policies(asked.policies)), step)
-
-
-def _list_probed(policies: Sequence[Policy]) -> list[Policy]:
-    return [policy for policy in policies if policy.for_trace is None]
 
 
 def _choose(
@@ -179,7 +151,7 @@ def _choose(
 
 @attrs.frozen
 class _Run(Generic[T]):
-    """What is done with each recording; it goes through its requests ``passes`` times."""
+    """The work for each recording, which passes its requests ``passes`` times."""
 
     do: Callable[[RecordedSession, Step], T]
     passes: int
@@ -191,9 +163,7 @@ def _results(
     workers: int,
     progress: Callable[[int, int], None],
 ) -> list[T]:
-    """In the order of the recordings, whichever is ready first. The longest begin first, so that no core is left with
-    one when the others are done.
-    """
+    """The results in the order of the recordings. The longest start first, to keep all cores busy."""
     results: dict[int, T] = {}
     whole = sum(len(each.requests) for each in recordings)
     done = steps = 0
@@ -215,7 +185,9 @@ def _results(
 def _ready(
     do: Callable[[RecordedSession, Step], T], recordings: Sequence[RecordedSession], workers: int, step: Step
 ) -> Iterator[tuple[int, T]]:
-    """The result of each recording, with its number, as it is ready. Steps are told of what is done in this process."""
+    """Yield each recording's number and result as soon as it is ready. ``step`` is called only for work in this
+    process.
+    """
     if workers == 1 or len(recordings) <= 1:
         yield from enumerate(do(each, step) for each in recordings)
         return
@@ -231,8 +203,8 @@ def _ready(
 
 
 def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
-    """One session under every policy that was asked for, and what it could have been without one. Reality is always
-    driven, because everything is judged beside it; in a window of a certain size that is a client that compacts in it.
+    """Drive one session under each policy and each alternative. Reality is always driven as the reference; in a limited
+    window that is a client that compacts.
     """
     baseline = baseline_of(asked.settings)
     trace = trace_of(recorded, step)
@@ -249,7 +221,7 @@ def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
         is_main = tariff == asked.settings.tariff
         reality = simulate(under, wanted if is_main else (), baseline, step=step)
         for policy in _list_driven(policies):
-            # What was needed is asked of a policy that is judged, or that has to bring it back.
+            # Demands matter for a judged policy and for one that restores.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
             driven = reality if policy is baseline else _drive(under, needed, policy, reality, step)
             found[tariff.name, policy.name] = driven
@@ -257,12 +229,12 @@ def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
 
 
 def _list_tariffs(asked: RunPlan) -> Sequence[JudgedTariff]:
-    """Those under which sessions are driven, the main one first."""
+    """The tariffs, the main one first."""
     return list(dict.fromkeys((asked.settings.tariff, *asked.tariffs)))
 
 
 def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
-    """The policies under which sessions are driven, reality among them."""
+    """The policies to drive, including the alternatives."""
     return list({each.name: each for each in (*DENOMINATORS, *policies)}.values())
 
 
@@ -278,7 +250,7 @@ def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[D
 
 
 def _legend(asked: RunPlan) -> dict[str, str]:
-    """What the tariffs and what policies are compared with are, and what of that is a guess."""
+    """Descriptions of the tariffs and alternatives, with their assumptions."""
     return {
         **{tariff.name: tariff.about for tariff in asked.tariffs},
         **{
@@ -289,7 +261,7 @@ def _legend(asked: RunPlan) -> dict[str, str]:
 
 
 def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
-    """What a session could have been without us: in a window of a certain size only a client that compacts in it."""
+    """The alternatives: in a limited window only a client that compacts in it."""
     if asked.settings.window is None:
         return DENOMINATORS
     scaled = "In another window than 200,000 tokens all of these numbers are as much smaller or larger."
@@ -297,7 +269,7 @@ def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
 
 
 def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult, step: Step) -> SessionResult:
-    """Raises BadOption where a policy of somebody's own fails; ours do not, and if one does, all of it is told."""
+    """Drive a policy. Raises BadOption if a user's own policy fails; an error in a built-in one propagates."""
     try:
         return simulate(sized, wanted, policy, reality, step=step)
     except Exception as error:
@@ -307,7 +279,7 @@ def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: Sess
 
 
 def baseline_of(settings: Settings) -> Policy:
-    """What a session would have been without us."""
+    """The reference policy: reality, or a compacting client in a limited window."""
     return UNMANAGED if settings.window is None else NATIVE
 
 

@@ -1,7 +1,7 @@
-"""The sizes of one session, as its provider counted them: what it says of whole prompts is divided over their parts.
+"""Scale estimated sizes to the provider's counts of whole prompts.
 
-An estimate is at the scale of a model's family. Where each request's prompt was counted, and it is known what was in
-it, what a request added is as large as the prompts grew.
+If the provider counted each prompt and its content is known, the size of a request's new messages is the growth of the
+prompt.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,16 +12,16 @@ import attrs
 from mnemosyne_lab.evaluation.trace import TraceRequest
 
 LEAST_GROWTH = 2_000
-"""A history that grew by fewer tokens says nothing about the scale of its estimates."""
+"""A history that grew by fewer tokens is too short to measure the scale."""
 
 LEAST, MOST = 0.25, 4.0
-"""What a request added is not scaled by less or more; the next one makes up for the rest."""
+"""Bounds of the scale of a request's messages; the next request compensates for the rest."""
 
 
 @attrs.frozen(kw_only=True)
 class Scales:
-    """How many tokens there are for each estimated one: in each message, in tools and system prompt, and in what is
-    rendered anew. ``fixed`` is the size of tools and system prompt where nothing but the counted prompts tells it.
+    """Actual tokens for each estimated one: in each message, in tools and system prompt, and in new renderings.
+    ``fixed`` is the size of tools and system prompt if only the counted prompts reveal it.
     """
 
     messages: Sequence[float]
@@ -39,9 +39,9 @@ def scales_of(
     overhead: int,
     dropped: Collection[int],
 ) -> Scales:
-    """From the estimated ``sizes`` of messages, each without the ``overhead`` that every one has, and of the ``head``
-    (None if it is not on record), of which the provider ``added`` so many tokens itself. ``dropped`` are the turns
-    before which the client dropped its history.
+    """Compute the scales from the estimated ``sizes`` of messages without their ``overhead``, and of the ``head`` (None
+    if not recorded), of which the provider ``added`` some tokens. ``dropped`` are the turns before which the client
+    dropped its history.
     """
     rest = _measure_growth(requests, sizes, overhead, dropped)
     begun, told = _between(sizes, overhead, 0, requests[0].messages), requests[0].prompt
@@ -73,7 +73,7 @@ def scales_of(
 def _measure_growth(
     requests: Sequence[TraceRequest], sizes: Sequence[int], overhead: int, dropped: Collection[int]
 ) -> float | None:
-    """By how much prompts grew over what was estimated, all requests together; None where they tell too little."""
+    """The growth of all prompts relative to the estimate; None if there is too little."""
     counted = estimated = 0
     for before, request in pairwise(requests):
         size, around = _between(sizes, overhead, before.messages, request.messages)
@@ -85,7 +85,7 @@ def _measure_growth(
 
 
 def _between(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple[int, int]:
-    """The estimated size of messages, and what is around them."""
+    """The estimated size of some messages, and of their overhead."""
     return sum(sizes[start:end]), overhead * (end - start)
 
 

@@ -1,4 +1,4 @@
-"""The two charts of one session under one policy, as SVG: what its prompts were made of, and what it cost so far."""
+"""The two SVG charts of a session under one policy: the content of its prompts, and its cost so far."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -10,19 +10,19 @@ from mnemosyne_lab.evaluation.report_series import LAYERS, DrawnEpoch, Series
 
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 12, 22, HEIGHT - 36
 _LABELS_APART = 16
-"""Numbers of epochs stand so far from each other, or they could not be read."""
+"""The least distance of two epoch numbers, for legibility."""
 
 _EMPTY = nothing("No turns were recorded.")
 
 
 def context_chart(series: Series, name: str, about: str) -> str:
-    """Tokens of each prompt by fidelity, beside what the client would have sent."""
+    """Chart the tokens of each prompt by fidelity, with the client's own request for comparison."""
     label = f"Context by fidelity over turns: {about}"
     if not series.turns:
         return picture(name, label, _EMPTY)
     tops = list(accumulate((series.layers[layer] for layer in LAYERS), _add))
     plane = _plane(series, max(*tops[-1], *series.unmanaged, 1))
-    # What lies above is drawn first: each layer covers all that lies below it.
+    # Upper layers are drawn first, because each covers all below it.
     layers = [
         area(layer, plane, list(zip(series.turns, top, strict=True))) for layer, top in zip(LAYERS, tops, strict=True)
     ]
@@ -32,7 +32,7 @@ def context_chart(series: Series, name: str, about: str) -> str:
 
 
 def bill_chart(series: Series, name: str, about: str) -> str:
-    """What the session had cost after each turn, managed and not, and the price of each epoch on the same scale."""
+    """Chart the cost after each turn, managed and not, with the price of each epoch on the same scale."""
     label = f"Bill so far with and without management: {about}"
     if not series.turns:
         return picture(name, label, _EMPTY)
@@ -76,7 +76,7 @@ def _cuts(plane: Plane, series: Series) -> Iterator[str]:
 
 
 def _price(plane: Plane, epoch: DrawnEpoch) -> str:
-    """An upright as high as the price, and from its top a line to when the session had saved as much again."""
+    """A vertical line as high as the price, and a horizontal one until it had paid off."""
     x, y = px(plane.x(epoch.turn)), px(min(plane.y(max(0, epoch.price)), plane.base - 2))
     paid = epoch.paid is not None
     end = px(plane.x(epoch.turn + epoch.paid + 1) if epoch.paid is not None else plane.right)

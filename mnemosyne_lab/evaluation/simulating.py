@@ -1,4 +1,4 @@
-"""One branch of an exported session under one policy, for the page that asks what if."""
+"""Simulation of one branch of an exported session under a policy, for the what-if page."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 
 
 def list_policies() -> Mapping[str, str]:
-    """What each of our policies does, by its name; without those that know the future."""
+    """The descriptions of the built-in policies by name, without those that know the future."""
     return {policy.name: policy.about for policy in POLICIES if policy.for_trace is None}
 
 
 def simulate_branch(path: Path, branch: str, policy: str, progress: Callable[[int, int], None]) -> SimulatedBranch:
-    """The branch of a session's export under a policy. ``progress`` is told how many turns are done, and of how many.
-    Raises NotFound for a branch that is no conversation, BadOption for a policy that there is not.
+    """Simulate a branch of a session's export. ``progress`` gets the number of finished turns and their total. Raises
+    NotFound if the branch is no conversation, BadOption for an unknown policy.
     """
     recordings = read([path], partial(conversations, codec=event_codec()))
     told = [each for each in recordings if isinstance(each, RecordedSession)]
@@ -54,14 +54,14 @@ def _turns(session: SessionResult) -> list[SimulatedTurn]:
 
 
 COMMAND = (sys.executable, "-P", "-m", "mnemosyne_lab.evaluation.simulating")
-"""What simulates a branch in a process of its own: FILE BRANCH POLICY."""
+"""The command that simulates a branch in a process of its own: FILE BRANCH POLICY."""
 
 NICE = 10
-"""So much more patient than a server is whoever simulates."""
+"""The niceness of a simulation, so that it does not slow the server."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print how far a simulation is and then what it came to, as lines of JSON, or why there is none; the exit code."""
+    """Print the progress and the result, or the error, as lines of JSON; return the exit code."""
     file, branch, policy = arguments
     try:
         found = simulate_branch(Path(file), branch, policy, lambda done, turns: _say(write_step(done, turns)))

@@ -1,4 +1,4 @@
-"""A trace measured for one model: its blocks as the cache sees them, and what its objects take at each fidelity."""
+"""Sizes of a trace for one model: its blocks as the cache sees them, and its objects at each fidelity."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -30,7 +30,7 @@ from mnemosyne_lab.evaluation.trace import Item, Trace
 
 @attrs.frozen(kw_only=True)
 class SizedItem:
-    """An object of the trace with its tokens on the wire at L0 to L4, thinking not among them."""
+    """An object with its tokens on the wire at L0 to L4, without thinking."""
 
     item: Item
     thinking: int
@@ -81,7 +81,7 @@ class Sized:
         self._rendered.clear()
 
     def blocks(self, messages: Iterable[Message]) -> list[PromptBlock]:
-        """The blocks of messages; the first of each bears what the message itself costs."""
+        """The blocks of messages; the first block of each includes the message's overhead."""
         found = []
         for message in messages:
             for number, each in enumerate(message["content"]):
@@ -90,7 +90,6 @@ class Sized:
         return found
 
     def text_tokens(self, text: str) -> int:
-        """What a text alone takes."""
         return self._estimator.tokens(features_of_text(text))
 
     def under(self, settings: Settings) -> "Sized":
@@ -100,7 +99,7 @@ class Sized:
         return other
 
     def list_texts(self, messages: Iterable[Message]) -> Iterator[str]:
-        """What stands in each block, as demands look for it."""
+        """The text of each block in the form that demands search."""
         for message in messages:
             for each in message["content"]:
                 known = self._said.get(id(each))
@@ -127,7 +126,7 @@ class Sized:
         return self.head_with(())
 
     def head_with(self, offered: Sequence[Mapping[str, Any]]) -> Prompt:
-        """The same with more tools behind the client's own: the provider does not find what it holds of the rest."""
+        """The head with more tools after the client's own: the provider's cache misses everything behind them."""
         keys, own, scales = Keys(model=self.settings.model), self.trace.head, self._scales
         if own is not None and scales is not None and scales.fixed is None:
             estimator = attrs.evolve(self._estimator, scale=scales.head)
@@ -151,7 +150,7 @@ class Sized:
 
     @cached_property
     def objects(self) -> tuple[SizedItem, ...]:
-        """The objects that have content of their own, in the order in which they stand in the history."""
+        """The objects with content of their own, in the order of the history."""
         owned = sorted((item for item in self.trace.items if item.places), key=lambda item: item.places[0])
         return tuple(map(self._size, owned))
 
@@ -183,12 +182,12 @@ class Sized:
         return SizedItem(item=item, thinking=thinking, tokens=tokens)
 
     def _at(self, item: Item, fidelity: Fidelity) -> int:
-        """What it takes on the wire, its messages included, between messages that stand there anyway."""
+        """Its tokens on the wire among messages that are there anyway."""
         tokens = sum(block.tokens for block in self.blocks(self._alone(item, fidelity)))
         return tokens - sum(block.tokens for block in self.blocks([AROUND, AROUND]))
 
     def show(self, key: str, fidelity: Fidelity) -> ShownObject:
-        """What a reader sees of an object below full fidelity: its text, and what is left of its calls."""
+        """The visible rest of an object below full fidelity: its text and the rest of its calls."""
         known = self._shown.get((key, fidelity))
         if known is None:
             item = self.by_id[key].item
@@ -204,7 +203,7 @@ class Sized:
 
 
 def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
-    """What is shown of an object below full fidelity."""
+    """The rendering of an object below full fidelity."""
     return ObjectRendering(
         id=item.id,
         fidelity=fidelity,

@@ -1,5 +1,5 @@
-"""What becomes of recorded sessions in a window of a certain size, in sentences: without us, where the client does
-nothing and where it compacts, and with us.
+"""Sentences about recorded sessions in a limited window: for a client that does nothing, for one that compacts, and
+with memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,18 @@ Driven = Mapping[tuple[str, str], SessionResult]
 def split_too_small(
     results: Sequence[Driven], window: int | None, driven: tuple[str, str]
 ) -> tuple[list[SessionResult], list[Driven]]:
-    """The sessions of which no request can fit, since system prompt and tools alone do not, as they were ``driven``;
-    and all others.
-    """
+    """Split off the sessions whose system prompt and tools exceed the window, with their results for ``driven``."""
     small = [found for found in results if window is not None and found[driven].points[0].fixed >= window]
     return [found[driven] for found in small], [found for found in results if found not in small]
 
 
 def list_refused(session: SessionResult, window: int) -> list[int]:
-    """The numbers, from 0, of the requests that the window cannot hold."""
+    """The indexes of the requests that exceed the window."""
     return [number for number, point in enumerate(session.points) if point.prompt > window]
 
 
 def render_too_small(sessions: Sequence[SessionResult], window: int) -> list[str]:
-    """What is said of sessions that a window cannot hold at all."""
+    """A sentence about the sessions that a window cannot hold at all."""
     if not sessions:
         return []
     sizes = [each.points[0].fixed for each in sessions]
@@ -42,7 +40,7 @@ def render_too_small(sessions: Sequence[SessionResult], window: int) -> list[str
 def render_window(
     window: int, idle: Sequence[SessionResult], native: Sequence[SessionResult], ours: PolicyResult | None
 ) -> list[str]:
-    """What happens to a client that does nothing when the window is full, to one that compacts, and to one with us."""
+    """Sentences about a client that does nothing when the window is full, one that compacts, and one with memory."""
     if not idle:
         return []
     refused = {number: found for number, each in enumerate(idle) if (found := list_refused(each, window))}

@@ -1,4 +1,4 @@
-"""The tariffs that a recorded session can be judged by: who pays, and what the client's markers ask for."""
+"""The tariffs that a recorded session can be judged by."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,8 +14,8 @@ from mnemosyne.errors import BadOption
 
 @attrs.frozen(kw_only=True)
 class JudgedTariff:
-    """How somebody pays whose client's markers ask the provider to remember for ``ttl``. What tokens weigh for them,
-    and what is remembered, is the tariff ``pays`` of the table of models.
+    """A tariff of a user whose client's markers request cache entries for ``ttl``. Weights and cache follow the tariff
+    ``pays`` of the price table.
     """
 
     name: str
@@ -25,30 +25,29 @@ class JudgedTariff:
 
     @property
     def tariff(self) -> Tariff:
-        """What the table in force says."""
         return tariff_of(self.pays)
 
     @property
     def has_slot(self) -> bool:
-        """Whether nothing is remembered but the last prompt, as far as the next one begins with it."""
+        """Whether the cache holds only the last prompt, as a prefix."""
         return self.tariff.caching is Caching.PREFIX and self.tariff.slots == 1
 
     def weights_at(self, price: Price) -> Weights:
-        """What tokens weigh for a model of that price."""
+        """The weights of tokens at a model's price."""
         return self.tariff.weights(price)
 
     def write_at(self, price: Price) -> Fraction:
-        """What a token weighs that is written to the cache."""
+        """The weight of a token that is written to the cache."""
         weights = self.weights_at(price)
         return weights.write_5m if self.ttl == "5m" else weights.write_1h
 
     def equivalents(self, tokens: Tokens, price: Price) -> Fraction:
-        """What a request weighs, in tokens of plain input. In dollars, a long prompt may be dearer."""
+        """The weight of a request in tokens of plain input. Long prompts may cost more in dollars."""
         return price.equivalents(tokens) if self.tariff.is_in_dollars else self.weights_at(price).equivalents(tokens)
 
     @property
     def forgets_after(self) -> int:
-        """µs without a request."""
+        """Lifetime of an entry in µs."""
         return self.tariff.life(hour=self.ttl == "1h")
 
 
@@ -84,12 +83,12 @@ TARIFFS: Sequence[JudgedTariff] = (API_5M, API_1H, QUOTA, OPENAI, OPENAI_BEFORE,
 
 
 def api(ttl: Ttl) -> JudgedTariff:
-    """An API key with cache entries that live so long."""
+    """The dollar tariff with cache entries of this lifetime."""
     return API_5M if ttl == "5m" else API_1H
 
 
 def choose_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
-    """These, in the order of TARIFFS; ``all`` is each of them. Raises BadOption."""
+    """The named tariffs in the order of TARIFFS; ``all`` means each. Raises BadOption."""
     known = [tariff.name for tariff in TARIFFS]
     for name in names:
         if name not in known and name != "all":
@@ -98,7 +97,7 @@ def choose_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
 
 
 def as_slot(before: Prompt, prompt: Prompt) -> Tokens:
-    """What one slot has still to read of a prompt, when it holds the one before."""
+    """The tokens that one slot, holding the last prompt, must read of the next one."""
     low, high = 0, min(len(before), len(prompt))
     while low < high:  # each step's digest is of all before it
         middle = (low + high + 1) // 2

@@ -38,8 +38,8 @@ class OwnHead:
 
 @attrs.frozen
 class TracePart:
-    """One call of an object with its results, or something that was said. Whoever reads one of its ``names`` (the last
-    part of a path, the beginning of a command or of what was searched for) knows where its ``text`` came from.
+    """A call of an object with its results, or a text. Any of its ``names`` (the last part of a path, the beginning of
+    a command or search) identifies the source of its ``text``.
     """
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class TracePart:
 
 @attrs.frozen
 class Use:
-    """Something in the request of a ``turn`` referred to an object, as is ``known`` once that of another is read."""
+    """A reference to an object in the request of a ``turn``, which is ``known`` once another object is read."""
 
     known: int
     turn: int
@@ -58,11 +58,11 @@ class Use:
 class Item:
     """An object of the trace; ``id`` is unique in it.
 
-    ``born`` is the turn with which it was made, ``last_turn`` the one whose request was the first to hold all of it:
-    some are made only once it is clear what belongs to them. ``texts`` are what it shows at L1 to L4 (for L4
-    the line of the index), without the frame; a fidelity without a rendition is missing. ``lost`` says in few words
-    what the rendition lacks, ``asks`` what it is not enough for. ``superseded`` is the turn with
-    which it was known that it no longer says how things are.
+    ``born`` is the turn in which it was made, ``last_turn`` the first one whose request held all of it: some objects
+    are made only once it is clear what belongs to them. ``texts`` are its renderings at L1 to L4 (for L4 the line of
+    the index), without the frame; a missing fidelity has no rendering. ``lost`` names the kinds of specifics that a
+    rendering lacks, ``asks`` the purposes it is not enough for. ``superseded`` is the turn in which it became known to
+    be out of date.
     """
 
     id: str
@@ -85,10 +85,10 @@ class Item:
 
 @attrs.frozen(kw_only=True)
 class Reset:
-    """Where the client dropped its history: from ``turn`` on, a request begins with ``summary`` instead of the messages
-    before number ``kept_from``. ``by_user`` says that its user ordered it. The summary was asked for at ``at`` (µs;
-    None: right before the request). Where its text is not known, ``tokens`` is the size of what the client goes on
-    with.
+    """A client's compaction: from ``turn`` on, a request begins with ``summary`` instead of the messages before number
+    ``kept_from``. ``by_user`` means that its user ordered it. The summary was requested ``at`` (µs; None: right before
+    the request). If its text is unknown, ``tokens`` is the size of the summary with the files that the client reads
+    again.
     """
 
     turn: int
@@ -101,9 +101,9 @@ class Reset:
 
 @attrs.frozen(kw_only=True)
 class Trace:
-    """One session. ``messages`` is the whole history, as if the client had never shortened it, parsed. Its first
-    request read ``found_cached`` tokens from the provider's cache, where another session had left them. Where there is
-    a ``head``, the counted prompts are those of just this, and sizes are estimated at their scale.
+    """One session. ``messages`` is the whole history, parsed, as if the client had never shortened it. Its first
+    request read ``found_cached`` tokens that another session had cached. With a ``head``, the counted prompts are those
+    of exactly this content, and sizes are scaled to them.
     """
 
     name: str
@@ -117,8 +117,8 @@ class Trace:
 
 
 Step = Callable[[], None]
-"""Called behind each request that was gone through, for whoever shows how far that is."""
+"""Called after each request, to show progress."""
 
 
 def pass_on() -> None:
-    """The step of whom nobody watches."""
+    """A step that shows no progress."""

@@ -1,13 +1,12 @@
-"""Transcripts that Claude Code keeps of its sessions, as recordings: what was said, what each request used, and when
-the client dropped its history.
+"""Claude Code's transcripts as recordings: the conversation, the usage of each request, and the compactions.
 
-One JSON object a line, as a rule (``split_records``). Lines of type ``user`` and ``assistant`` hold a message, an
-assistant's one block each, all under the id of the reply, with the reply's ``usage``. A ``compact_boundary`` and the
-summary after it say where the client compacted. Sub-agents have files, or lines, of their own (``isSidechain``). A
-session that was resumed may begin with the lines of the one before: a reply that was read already is not counted again.
-Seen in Claude Code 2.1.329; its older files have the same members, and what else a file holds is passed over.
+Usually one JSON object a line (``split_records``). Lines of type ``user`` and ``assistant`` hold a message; an
+assistant's lines hold one block each, with the reply's id and ``usage``. A ``compact_boundary`` and the following
+summary mark a compaction. Sub-agents have their own files or lines (``isSidechain``). A resumed session may repeat the
+lines of the previous one, so a reply is counted once. Seen in Claude Code 2.1.329; older files have the same members,
+and other content is skipped.
 
-System prompt and tools are not in it; the counted prompts say how large they are.
+System prompt and tools are missing; the counted prompts reveal their size.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.regular_files import open_regular
 
 SYNTHETIC = "<synthetic>"
-"""The model of what the client says itself in the place of a reply."""
+"""The model name of messages that the client makes itself."""
 
 
 @attrs.frozen
@@ -36,25 +35,25 @@ class TranscriptLine:
     value: Mapping[str, Any] = attrs.field(repr=False)
 
     def text(self, name: str) -> str:
-        """A member that is a text; "" for anything else."""
+        """A string member; "" for anything else."""
         found = self.value.get(name)
         return found if isinstance(found, str) else ""
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """The message that it holds, or an empty one."""
+        """The message, or an empty one."""
         found = self.value.get("message")
         return found if isinstance(found, dict) else {}
 
     @property
     def is_typed(self) -> bool:
-        """Whether the user speaks in it."""
+        """Whether it is a user message without tool results."""
         return self.text("type") == "user" and not has_results(_with_blocks(self.message.get("content")))
 
 
 @attrs.frozen
 class TranscriptReply:
-    """A reply that a transcript tells of: when its request was sent (ISO 8601), and what it used."""
+    """A recorded reply: the time of its request (ISO 8601) and its usage."""
 
     id: str
     model: str
@@ -69,15 +68,15 @@ class TranscriptReply:
 
     @property
     def listed(self) -> int:
-        """What its tokens cost at the plain list price, by which the simulation goes: 0 for a model without one."""
+        """The cost at the plain list price, which the simulation uses: 0 for a model without one."""
         return cost(self.used, self.model) or 0
 
 
 @attrs.define
 class TranscriptConversation:
-    """One conversation of a file: the session's own, or that of a sub-agent. ``replies`` are all that its lines tell
-    of; ``session`` is its recording, as ``reading.recording`` takes it, of those that led to where it is now.
-    ``uncounted`` has the times of replies whose token counts are missing or are not whole numbers.
+    """A conversation of a file: the session's own, or a sub-agent's. ``replies`` are all replies in its lines;
+    ``session`` is a recording for ``reading.recording`` of those that led to its current state. ``uncounted`` has the
+    times of replies without whole token counts.
     """
 
     name: str
@@ -90,7 +89,7 @@ class TranscriptConversation:
 
     @property
     def times(self) -> list[str]:
-        """When its requests were sent, as far as its lines have times."""
+        """The known times of its requests."""
         return [at for at in (*(reply.at for reply in self.replies), *self.uncounted) if at]
 
     def is_used_since(self, start: str) -> bool:
@@ -99,7 +98,7 @@ class TranscriptConversation:
 
 
 def lines_of(path: Path) -> Iterator[TranscriptLine | str]:
-    """The records of a file; what is none is a sentence that names file and line. Raises OSError."""
+    """The records of a file, or a sentence with file and line for an invalid one. Raises OSError."""
     with open_regular(path) as file:
         for number, raw in enumerate(file, 1):
             where = f"{path}, line {number}"
@@ -132,7 +131,7 @@ def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str])
 
 
 class _Made:
-    """A conversation that is put together line by line."""
+    """A conversation built line by line."""
 
     def __init__(self, seen: set[str]) -> None:
         self._seen = seen
@@ -157,8 +156,7 @@ class _Made:
         elif kind == "assistant" and line.message.get("model") != SYNTHETIC:
             self._assistant(line)
         if (uuid := line.text("uuid")) and kind != "progress":
-            # Older clients wrote the progress of calls between the messages, and named such a record as the parent of
-            # a message that did not stand there.
+            # Older clients named progress records between messages as parents.
             self._places[uuid] = len(self._messages)
 
     def _user(self, line: TranscriptLine) -> None:
@@ -173,7 +171,7 @@ class _Made:
         self._add("user", content)
 
     def _compact(self, content: Sequence[Mapping[str, Any]]) -> None:
-        """The client dropped what was before and goes on with a summary."""
+        """Record a compaction with its summary."""
         summary = "\n".join(str(each.get("text", "")) for each in content)
         trigger = (self._boundary or {}).get("trigger")
         reset = {"kind": "compact", "before_msg": len(self._messages), "summary": summary, "trigger": trigger}
@@ -181,7 +179,7 @@ class _Made:
         self._boundary, self._reply = None, ""
 
     def _go_back(self, parent: str) -> None:
-        """The user went on from an earlier place: what was said after it is not sent any more."""
+        """Rewind to an earlier message: later ones are no longer sent."""
         place = self._places.get(parent)
         if place is None or not any(each["role"] == "assistant" for each in self._messages[place:]):
             return
@@ -208,7 +206,7 @@ class _Made:
         self._reply = identity
 
     def _use(self, identity: str, at: str, model: str, tokens: Tokens, terms: Terms) -> None:
-        """The lines of a reply repeat what it used; the last one is complete."""
+        """Count a reply once: its lines repeat the usage, and the last one is complete."""
         if identity in self._replies:
             known = self._replies[identity]
             more = max(known.used.output, tokens.output)
@@ -219,7 +217,7 @@ class _Made:
             self._turns.append({"msg": len(self._messages), "ts": at or None, "reply": identity})
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
-        """What one says stands in one message, however many lines it takes."""
+        """Append to the last message if it has the same role."""
         if self._messages and self._messages[-1]["role"] == role and not self._is_dropped_here():
             self._messages[-1]["content"] += content
         elif content:

@@ -1,4 +1,4 @@
-"""What an evaluation came to, in one sentence for people."""
+"""The result of an evaluation in one sentence."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -11,9 +11,7 @@ OURS = "mnemosyne"
 
 
 def find_judged(evaluation: Evaluation) -> PolicyResult | None:
-    """The policy that the sentence is about: the reader's own, else ours, else the cheapest that evicts and does not
-    know the future.
-    """
+    """The judged policy: the user's own, else ours, else the cheapest that evicts and does not know the future."""
     candidates = [each for each in evaluation.policies if not each.bound]
     own = [each for each in candidates if each.name not in {policy.name for policy in POLICIES}]
     ours = [each for each in candidates if each.name == OURS]
@@ -26,7 +24,7 @@ def _sum_billed(policy: PolicyResult) -> Fraction:
 
 
 def verdict(evaluation: Evaluation) -> str | None:
-    """The sentence; None where no policy was run that manages anything."""
+    """The sentence; None if no policy manages anything."""
     policy = find_judged(evaluation)
     if policy is None or not policy.sessions:
         return None
@@ -49,7 +47,7 @@ WITHOUT = {
     "uncompacted": "never compacting",
     "native": "the client of today",
 }
-"""What a tariff's sentence says of what sessions could have been, by name."""
+"""Names of the alternatives in a tariff's sentence."""
 
 
 def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:
@@ -80,7 +78,7 @@ def _render_change(ratio: Fraction) -> str:
 
 
 def dollars(amount: float) -> str:
-    """An amount for people: as many digits as it takes to tell two of its size apart."""
+    """An amount with enough digits to compare two of its size."""
     if amount >= 100 or amount == 0:
         return f"${amount:,.0f}"
     return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"

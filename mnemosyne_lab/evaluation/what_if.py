@@ -1,8 +1,8 @@
-"""What the sessions of a client have cost, and what they would have cost with us: told from its own transcripts,
-without a proxy, a key or a network.
+"""The cost of a client's sessions, and their cost with Mnemosyne, from its own transcripts, without proxy, key or
+network.
 
-What was recorded is added up as the provider counted it. What would have been is a simulation, which first has to say
-what really happened: how far it is from the record is told beside it.
+Recorded costs are added up from the provider's counts. The alternative is simulated; the simulation of reality is
+compared with the record to show its error.
 """
 
 from collections import Counter
@@ -32,10 +32,10 @@ from mnemosyne_lab.evaluation.verdict import OURS
 
 @attrs.frozen(kw_only=True)
 class WhatIf:
-    """``recorded`` is what all replies cost at list prices, in nanodollars; ``judged`` what those that were simulated
-    did, and ``listed`` what these would have cost without surcharges and rebates. ``tariff`` is the one that the record
-    shows; ``evaluation`` has the simulation, None where there was nothing to simulate. ``unknown`` are sentences about
-    what a transcript does not tell, ``skipped`` what could not be read.
+    """``recorded`` is the cost of all replies at list prices in nanodollars, ``judged`` the cost of the simulated ones,
+    and ``listed`` the latter without surcharges and rebates. ``tariff`` is the recorded one; ``evaluation`` is None if
+    there was nothing to simulate. ``unknown`` are sentences about missing information, ``skipped`` about unreadable
+    input.
     """
 
     sessions: int
@@ -61,9 +61,8 @@ def what_if(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> WhatIf:
-    """Of the transcripts in files and folders, those conversations that were gone on with after ``since`` (ISO 8601, in
-    UTC), whole. Without ``tariffs``, the one that the record shows and a quota. ``progress`` counts the files that are
-    read, then what is simulated.
+    """Evaluate the conversations in transcripts that were active after ``since`` (ISO 8601, UTC), each as a whole.
+    Default ``tariffs``: the recorded one and a quota. ``progress`` counts the files read, then the simulated requests.
     """
     skipped: list[str] = []
 
@@ -113,7 +112,7 @@ def what_if(
 def _conversations(
     paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
 ) -> Iterator[TranscriptConversation]:
-    """Those of all files; of a reply that stands in several, the oldest file has it."""
+    """The conversations of all files. A reply in several files belongs to the oldest."""
     files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     seen: set[str] = set()
     for number, file in enumerate(sorted(files, key=_age)):
@@ -152,7 +151,7 @@ def _recordings(found: Sequence[TranscriptConversation], skip: Callable[[str], N
 def _name_omissions(
     read: Sequence[TranscriptConversation], used_since: Sequence[TranscriptConversation]
 ) -> Iterator[str]:
-    """What is in none of the sums, because a transcript lacks a number or a time."""
+    """Sentences about replies and conversations without a count or time, which are in no sum."""
     if untimed := sum(not each.times for each in read):
         yield (
             f"{plural(untimed, 'conversation')} left out: the records have no times, so when"
@@ -163,7 +162,7 @@ def _name_omissions(
 
 
 def _name_terms(replies: Sequence[TranscriptReply]) -> Iterator[str]:
-    """What the money that was recorded holds and the simulation lacks."""
+    """A sentence about surcharges and rebates, which the simulation lacks."""
     count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
     if count:
         yield (

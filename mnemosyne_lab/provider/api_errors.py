@@ -1,4 +1,4 @@
-"""Errors as the Messages API tells them: one JSON shape, a type that belongs to the status.
+"""Errors of the Messages API: one JSON shape, with a type for each status.
 
 Source: Messages API documentation (errors).
 """
@@ -38,7 +38,7 @@ class ApiFailure(Exception):
 
 
 def error_body(status: int, request_id: str, message: str | None = None, kind: str | None = None) -> bytes:
-    """The JSON body of an error; type and message default to those of the status."""
+    """The JSON body of an error; type and message default by status."""
     usual = TYPES.get(status, ("api_error", "Something went wrong."))
     error = {"type": kind or usual[0], "message": message or usual[1]}
     return orjson.dumps({"type": "error", "error": error, "request_id": request_id})

@@ -48,7 +48,7 @@ class PromptCache:
         self._cache = Cache()
 
     def request(self, body: Body, now: float) -> Lookup:
-        """What a request that starts now reads and writes. What it writes can be read after `begin_reply`."""
+        """Bill a request that starts now. Its writes become readable with `begin_reply`."""
         prompt, markers = _read(body)
         at = int(now * _MICROSECONDS)
         minimum = model_of(str(body.get("model", ""))).cache_minimum
@@ -57,7 +57,7 @@ class PromptCache:
         return Lookup(CacheUse(used.read, used.write_5m, used.write_1h, used.input), billed.written, at)
 
     def begin_reply(self, lookup: Lookup) -> None:
-        """The reply to that request has begun: what it wrote can be read from now on."""
+        """Make the writes of a request readable, because its reply has begun."""
         self._cache = self._cache.begin_reply(lookup.written, lookup.at)
 
 

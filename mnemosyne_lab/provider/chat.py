@@ -1,4 +1,4 @@
-"""What a Chat Completions body says to the rules of a script."""
+"""The script's view of a Chat Completions body."""
 
 from collections.abc import Iterator
 
@@ -32,6 +32,6 @@ def _utterances(body: Body) -> Iterator[Utterance]:
 
 
 def tool_name(tool: dict[str, Json]) -> str:
-    """The name of a tool's definition, which stands under the tool's type."""
+    """The name of a tool's definition, which is under the tool's type."""
     kind = str(tool.get("type"))
     return str(as_dict(tool.get(kind)).get("name", kind))

@@ -1,4 +1,4 @@
-"""What a reply in either dialect of OpenAI depends on, and what both count alike."""
+"""The context of a reply in either dialect of OpenAI, and the counts that both share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +19,14 @@ CREATED = 1_767_225_600
 
 @attrs.frozen
 class OpenAiContext:
-    """What a reply depends on besides the script."""
+    """The context of a reply besides the script."""
 
     body: Body
     view: RequestView
     number: int
     """Of this request for a message, from 1."""
     next_id: Callable[[], str]
-    """Makes the part of an id that tells it from all others."""
+    """Makes the unique part of an id."""
     prefix: PrefixUse
     secret: bytes
 
@@ -37,7 +37,7 @@ class OpenAiContext:
 
 @attrs.frozen
 class Composed:
-    """A finished reply. `text` is what a template makes of it."""
+    """A finished reply. `text` is its form in a chat template."""
 
     rendering: Rendering
     text: str

@@ -1,4 +1,4 @@
-"""What the stand-in answers when no rule of its script fits: something that lets any client go on or stop."""
+"""The reply if no rule of the script matches: any client can continue or stop."""
 
 import orjson
 

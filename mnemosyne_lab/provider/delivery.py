@@ -28,9 +28,9 @@ class Rendering:
 def deliver(
     reply: ScriptedReply, rendering: Rendering, *, stream: bool, asked: Headers, headers: HeaderLines
 ) -> list[Step]:
-    """Everything that happens on the connection for this reply.
+    """All steps on the connection for this reply.
 
-    `asked` are the request's headers, `headers` those of the response that the dialect adds.
+    `asked` are the request's headers, `headers` the response headers that the dialect adds.
     """
     if any(fault.kind == "cut_before_reply" for fault in reply.faults):
         return [*wait_for(reply.pace.first), Cut(any(fault.reset for fault in reply.faults))]

@@ -1,7 +1,7 @@
-"""What the stand-in knows about models: which features each one refuses. Sizes are those of ``models.toml``.
+"""Features that each model refuses. Sizes are in ``models.toml``.
 
-Source: Messages API documentation (models, extended thinking). An unknown name is treated as a current model, because
-a client that names a new model expects the newest behaviour.
+Source: Messages API documentation (models, extended thinking). An unknown name is treated as a current model, because a
+client that names a new model expects the newest behaviour.
 """
 
 import attrs

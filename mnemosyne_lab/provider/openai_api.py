@@ -42,7 +42,7 @@ class OpenAiEndpoint:
 
     view: Callable[[Body, Headers], RequestView]
     find_breaches: Callable[[Body, bytes], list[Violation]]
-    """All breaches of a body; the secret is that of the seals."""
+    """All breaches of a body; the secret verifies the seals."""
     write_prompt: Callable[[Body], str]
     compose: Callable[[ScriptedReply, OpenAiContext], Composed]
     items: str

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: a message, a type, the parameter that is to blame, a code."""
+"""OpenAI's errors: a message, a type, the wrong parameter, a code."""
 
 import orjson
 
@@ -23,7 +23,7 @@ def openai_error_body(
     param: str | None = None,
     code: str | None = None,
 ) -> bytes:
-    """The JSON body of an error; what is not given is that of the status."""
+    """The JSON body of an error, with defaults by status."""
     usual = _TYPES.get(status, _TYPES[500])
     usual_code = usual[1] if message is None else None
     error = {"message": message or usual[2], "type": kind or usual[0], "param": param, "code": code or usual_code}

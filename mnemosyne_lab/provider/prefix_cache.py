@@ -1,7 +1,7 @@
-"""Caches that know a prompt by its first tokens: the automatic one of a hosted API, and the slots of a local server.
+"""Prefix caches: the automatic one of a hosted API, and the slots of a local server.
 
-Both see the prompt as one text (see `templates.py`) and count in the stand-in's tokens. What a request writes can be
-read after `keep`, which its reply calls when it begins. Time is an argument, in seconds.
+Both see the prompt as one text (see `templates.py`) and count in the stand-in's tokens. A request's writes become
+readable with `keep`, which its reply calls when it begins. Time is an argument, in seconds.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ UNIT = 128
 LEAST = 1024
 """Tokens; a shorter prefix is not cached."""
 LIFETIME = 30 * 60
-"""Seconds since the last use, where nobody says otherwise."""
+"""Default seconds since the last use."""
 _LEAST_SIMILAR = 0.1
 """A slot is taken for a prompt when so great a part of the prompt begins like it."""
 
@@ -30,14 +30,14 @@ class LocalServer:
 
     slots: int = 1
     seconds_per_1k: float = 0
-    """What it takes to evaluate 1000 tokens of a prompt that are in no slot."""
+    """Seconds to evaluate 1000 tokens of a prompt that are in no slot."""
     waits: bool = False
     """Let the client wait as long as that; else the time is only reported."""
 
 
 @attrs.frozen
 class PrefixUse:
-    """What a prompt found in the cache, in tokens."""
+    """Tokens of a prompt that were in the cache."""
 
     total: int
     cached: int
@@ -109,7 +109,7 @@ class Slots:
         """The text of each slot, used longest ago first."""
 
     def look(self, prompt: str, key: str, now: float) -> PrefixUse:
-        """What the best slot holds of the prompt. At least one token is always evaluated, as the model needs one."""
+        """Look the prompt up in the best slot. At least one token is always evaluated, as the model needs one."""
         shared = [_count_shared(prompt, held) for held in self._held]
         best = max(range(len(shared)), key=shared.__getitem__)
         place = best if prompt and shared[best] / len(prompt) > _LEAST_SIMILAR else 0

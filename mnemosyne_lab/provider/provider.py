@@ -1,7 +1,7 @@
-"""The provider itself, without a network: a request in, the steps of a response out.
+"""The provider without a network: a request in, the steps of a response out.
 
-It owns what the real API owns: the prompt cache, the signing secret, the counters behind the ids. Nothing here waits,
-so requests are answered in the order of their arrival.
+It owns the state of the real API: the prompt cache, the signing secret, the counters behind the ids. Nothing here
+waits, so requests are answered in the order of their arrival.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from mnemosyne_lab.provider.delivery import raw_steps, wait_for
 from mnemosyne_lab.provider.openai_api import ENDPOINTS, OpenAiApi
 from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
 from mnemosyne_lab.provider.reading import Body, betas, session_key
-from mnemosyne_lab.provider.received import Answer, Noted, Received, decode
+from mnemosyne_lab.provider.received import Answer, Received, RecordedViolation, decode
 from mnemosyne_lab.provider.reply import ReplyContext, steps_for
 from mnemosyne_lab.provider.rules import Violation, too_large, violations
 from mnemosyne_lab.provider.script import Script, ScriptedReply
@@ -47,7 +47,7 @@ class Provider:
         local: LocalServer | None = None,
     ) -> None:
         self.strict = strict
-        self.violations: list[Noted] = []
+        self.violations: list[RecordedViolation] = []
         self._secret = secret
         self._cache = PromptCache()
         self._local = local
@@ -147,7 +147,7 @@ class Provider:
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
     ) -> tuple[CacheUse, PrefixUse | None, Callable[[], None]]:
-        """What the request finds in the cache, and what to do when its reply begins."""
+        """The request's cache lookup, and the action for the beginning of its reply."""
         name = str(body.get("model", ""))
         prefixes = self._slots or self._find_automatic(name)
         if prefixes is None:
@@ -225,7 +225,7 @@ class Provider:
     def _note(self, request: Received, found: list[Violation]) -> None:
         key = session_key(request.headers)
         session = key[0] if key else None
-        self.violations.extend(Noted(request.number, session, violation) for violation in found)
+        self.violations.extend(RecordedViolation(request.number, session, violation) for violation in found)
 
     def _response_headers(self, request: Received, request_id: str) -> HeaderLines:
         headers = [("request-id", request_id), ("anthropic-organization-id", ORGANIZATION)]
@@ -254,7 +254,7 @@ def _bills_writes(model: str) -> bool:
 
 
 def _window_headers(request: Received) -> HeaderLines:
-    """The windows of a subscription: whoever has logged in uses a hundredth of five hours with each request."""
+    """The rate-limit windows of a subscription: each request uses a hundredth of five hours."""
     given = {name.lower(): value for name, value in request.headers}
     if not given.get("authorization", "").lower().startswith("bearer sk-ant-oat"):
         return []

@@ -1,7 +1,7 @@
-"""What a request says: the views of a Messages API body that scripts, rules, signatures and cache all need.
+"""Views of a Messages API body for scripts, rules, signatures and cache.
 
 Pure, and total over any JSON object: a body of the wrong shape gives empty views, because `rules.py` judges shape.
-Roles: consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
+Consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def tools(body: Body) -> list[dict[str, Json]]:
 
 @attrs.frozen
 class Placed:
-    """A content block and where it stands."""
+    """A content block and its place."""
 
     message: int
     index: int

@@ -1,4 +1,4 @@
-"""A request as it came from the network, and what is done about it."""
+"""A received HTTP request, and the answer to it."""
 
 import gzip
 import zlib
@@ -19,7 +19,7 @@ class Received:
     """Order of arrival, from 1."""
     method: str
     target: str
-    """As it stood in the request line."""
+    """As in the request line."""
     headers: Headers
     body: bytes
     at: float
@@ -28,17 +28,17 @@ class Received:
 
 @attrs.frozen
 class Answer:
-    """What the server does about a request."""
+    """The server's answer to a request."""
 
     steps: list[Step]
     rule: str = ""
     """The name or number of the script's rule; empty for defaults and refusals."""
     begin: Callable[[], None] | None = None
-    """Call it when the response starts: what the request wrote to a cache can be read from then on."""
+    """Call it when the response starts: the request's cache writes become readable."""
 
 
 @attrs.frozen
-class Noted:
+class RecordedViolation:
     """A breach and the request that showed it."""
 
     request: int

@@ -1,6 +1,6 @@
-"""A scripted reply in the Messages dialect: blocks first (ids and signatures are filled in), then a message or events.
+"""A scripted reply in the Messages dialect: blocks with ids and signatures, then a message or events.
 
-Pure. The format of the events is that of the Messages API documentation (streaming).
+Pure. The format of the events is in the Messages API documentation (streaming).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from mnemosyne_lab.provider.wire_steps import HeaderLines, Step
 
 @attrs.frozen
 class ReplyContext:
-    """What a reply depends on besides the script."""
+    """The context of a reply besides the script."""
 
     body: Body
     view: RequestView
@@ -35,10 +35,10 @@ class ReplyContext:
     conversation: Conversation
     """At the end of the request; thinking blocks are signed with it."""
     transformations: list[dict[str, str]]
-    """Entries for `input_transformations`, empty when there is nothing to tell."""
+    """Entries for `input_transformations`, possibly empty."""
     response_headers: HeaderLines
     prefix: PrefixUse | None = None
-    """What a local server found in its slots."""
+    """Tokens that a local server found in its slots."""
 
 
 def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:

@@ -1,6 +1,6 @@
 """A scripted reply as a chat completion: one object, or chunks that end with `[DONE]`.
 
-Pure. The format is that of the Chat Completions documentation; `reasoning_content` is what local servers add to it.
+Pure. The format is in the Chat Completions documentation; local servers add `reasoning_content`.
 """
 
 from collections.abc import Iterator

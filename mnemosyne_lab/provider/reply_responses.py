@@ -1,6 +1,6 @@
-"""A scripted reply as a response: output items, whole or told event by event.
+"""A scripted reply as a response: output items, whole or as events.
 
-Pure. The format is that of the Responses documentation (streaming events).
+Pure. The format is in the Responses documentation (streaming events).
 """
 
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _call(block: dict[str, Json], context: OpenAiContext, made: str) -> dict[str
 
 
 def _seal_all(items: list[dict[str, Any]], reply: ScriptedReply, context: OpenAiContext) -> list[dict[str, Any]]:
-    """The same with each reasoning item bound to the next item that is none, where the client asks for it."""
+    """Bind each reasoning item to the next item of another type, if the client requests encryption."""
     asked = "reasoning.encrypted_content" in as_list(context.body.get("include"))
     following = ""
     sealed: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What a Responses body says: its items, and what the rules of a script see."""
+"""The items of a Responses body, and the script's view of it."""
 
 from collections.abc import Iterator
 

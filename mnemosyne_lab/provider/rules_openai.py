@@ -1,4 +1,4 @@
-"""What both dialects of OpenAI refuse alike: fields that nobody knows, a missing model, tools without a name.
+"""Rules of both dialects of OpenAI: unknown fields, a missing model, tools without a name.
 
 ====  =====================================================================================================
 O0    the body has the fields and types that every request needs, and no field that the dialect does not know

@@ -56,7 +56,7 @@ _NOT_KEPT = (
 
 
 def find_responses_breaches(body: Body, secret: bytes) -> list[Violation]:
-    """Every breach in one body; the secret is that of the seals. Raises nothing."""
+    """All breaches of a body; the secret verifies the seals."""
     shape = [*find_missing_model(body), *_find_moved(body), *find_unknown_fields(body, (*_FIELDS.split(), "messages"))]
     shape += [*_shape(body), *_state(body)]
     if shape:
@@ -159,7 +159,7 @@ def _pairing(items: list[dict[str, Json]]) -> Iterator[Violation]:
 
 
 def _reasoning(items: list[dict[str, Json]], secret: bytes) -> Iterator[Violation]:
-    """O3: seals are ours, and what a reasoning item led to follows it."""
+    """O3: seals are genuine, and each reasoning item is followed by its item."""
     for number, item in enumerate(items):
         kind, path = item_type(item), f"input[{number}]"
         if kind == "item_reference" or (kind == "reasoning" and not item.get("encrypted_content")):

@@ -1,7 +1,7 @@
-"""A script: plain data that says what the stand-in answers.
+"""A script: plain data that defines the replies of the stand-in.
 
-A script is a list of rules, tried in order; the first that fits a request gives the reply, and a request that fits none
-gets a sensible short answer. A rule that lists `replies` plays an agent's loop: the reply is chosen by how many rounds
+A script is a list of rules, tried in order; the first that matches a request gives the reply, and a request without a
+match gets a short default. A rule that lists `replies` plays an agent's loop: the reply is chosen by how many rounds
 of tool results follow the last typed prompt in the request itself, so a repeated request gets the same reply and
 simultaneous clients do not disturb each other. The same data is written in JSON or TOML::
 
@@ -178,15 +178,15 @@ class WireFault:
 
 @attrs.frozen(kw_only=True)
 class ScriptedReply:
-    """What the model, or a misfortune, answers. At most one of `failure` and `raw` replaces the message."""
+    """A reply of the model, or a failure. At most one of `failure` and `raw` replaces the message."""
 
     text: str | None = None
-    """Short for one text block, after those of `content`."""
+    """Shorthand for one text block after those of `content`."""
     content: list[dict[str, Any]] = attrs.field(factory=list)
     """Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any other type,
     which is sent whole. Each dialect writes them as its own; a tool of type `custom` gets the input's `input`, a text.
-    In a tool's input, `{"$find": "regex"}` becomes what the expression last matched in the request's text (its first
-    group if it has one)."""
+    In a tool's input, `{"$find": "regex"}` becomes the last match of the expression in the request's text (its first
+    group, if any)."""
     stop_reason: str | None = None
     """By default `tool_use` when a tool is called, else `end_turn`; the other dialects say the same in their words."""
     stop_sequence: str | None = None
@@ -244,7 +244,7 @@ class ScriptRule:
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """All rules, and what the server answers where none fits."""
+    """All rules, and the default reply."""
 
     rules: list[ScriptRule] = attrs.field(factory=list)
     default: ScriptedReply | None = None

@@ -1,6 +1,6 @@
-"""Reasoning that only the stand-in can read: a seal over what was thought and over the item that came next.
+"""Sealed reasoning: a signature over the reasoning's text and the name of the next item.
 
-`encrypted_content` is not encrypted here, but signed, so that any change shows. Pure: the secret is an argument.
+`encrypted_content` is signed here instead of encrypted, so that any change shows. Pure: the secret is an argument.
 """
 
 import base64
@@ -13,7 +13,7 @@ _SIZE = 16
 
 
 def name_item(item: dict[str, Json]) -> str:
-    """What tells an item from others, however a client echoes it: its type, and of a call its id."""
+    """The identity of an item, however a client echoes it: its type and, for a call, its id."""
     return f"{item.get('type')} {item.get('call_id', '')}".strip()
 
 

@@ -19,7 +19,7 @@ from mnemosyne_lab.provider.choosing import Model
 from mnemosyne_lab.provider.openai_api import ENDPOINTS
 from mnemosyne_lab.provider.prefix_cache import LocalServer
 from mnemosyne_lab.provider.provider import Provider
-from mnemosyne_lab.provider.received import Answer, Noted, Received
+from mnemosyne_lab.provider.received import Answer, Received, RecordedViolation
 from mnemosyne_lab.provider.rules import LARGEST_BODY
 from mnemosyne_lab.provider.script import Script, from_data
 from mnemosyne_lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, Step, Wait
@@ -85,7 +85,7 @@ class Standin:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def violations(self) -> list[Noted]:
+    def violations(self) -> list[RecordedViolation]:
         """Every breach so far, those that were answered with an error included."""
         return self._provider.violations
 
@@ -178,7 +178,7 @@ class Standin:
 
 
 class _Connection:
-    """h11 and a stream, with what is written added to the exchange's record."""
+    """h11 and a stream; all written bytes are added to the exchange's record."""
 
     def __init__(self, stream: trio.SocketStream, number: int) -> None:
         self.number = number

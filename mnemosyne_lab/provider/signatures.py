@@ -6,7 +6,7 @@ thinking block before it. What counts as "before" (Messages API documentation, p
 * compared: `system`, the set of tools by name, every block of every message;
 * not compared: cache markers, tool order, key order, 1 or 1.0, a string or one text block, white space around a text,
   blank text blocks, the billing entry of `system`, deferred tools that nothing has referred to, and all options;
-* a compaction block starts the conversation anew.
+* a compaction block starts a new conversation.
 
 Because the earlier thinking is compared by its chain only, a client may leave out a leading run, a trailing run or all
 of it; a block missing from the middle, or put back later, breaks the chain. Pure: the secret is an argument.
@@ -148,9 +148,9 @@ class Conversation:
         return base64.b64encode(payload).decode()
 
     def judge(self, signature: str, text: str, enforced: bool) -> str:
-        """What is wrong with a block said here: nothing (then it joins the chain), or one of four words.
+        """The fault of a block at this place: "" (it joins the chain), or one of four words.
 
-        `foreign` (not a signature of this server), `modified` (its text is not the one that was signed), or a reason of
+        `foreign` (not a signature of this server), `modified` (its text is not the signed one), or a reason of
         `input_transformations`.
         """
         payload = _decode(signature)

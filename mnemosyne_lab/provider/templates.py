@@ -1,7 +1,7 @@
-"""A request as the one text that a model reads, in each dialect, the way a chat template writes it.
+"""A request as the text that a model reads, in each dialect, as a chat template writes it.
 
-Ids, statuses and markers are no part of it. What a reply becomes here is what the client's echo of it becomes, unless
-the client leaves something out.
+Ids, statuses and markers are excluded. A reply has the same form as the client's echo of it, unless the client omits
+something.
 """
 
 import orjson

@@ -1,4 +1,4 @@
-"""What the rules of a script see of a request: the same few things, whatever its dialect."""
+"""The view of a request that a script's rules match: the same fields in every dialect."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,7 @@ _AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-pare
 
 @attrs.frozen
 class Utterance:
-    """A run of what one side said. `brings_results`: answers to tool calls are in it."""
+    """Consecutive messages of one role. `brings_results`: it contains answers to tool calls."""
 
     role: str
     """`user` or `assistant`."""
@@ -52,7 +52,7 @@ class RequestView:
 
     @property
     def prompt(self) -> str:
-        """The text of the last user turn that answers no tool: what the person typed, with the client's reminders."""
+        """The text of the last user turn without tool results: the typed prompt, with the client's reminders."""
         typed = (each.text for each in reversed(self.said) if each.role == "user" and not each.brings_results)
         return next(typed, "")
 
@@ -63,9 +63,9 @@ class RequestView:
 
     @property
     def rounds(self) -> int:
-        """How many user turns with tool results follow the last typed prompt.
+        """The number of user turns with tool results after the last typed prompt.
 
-        A count of what the client sends, not of what the server answered: a repeated request counts the same.
+        It depends on the request alone: a repeated request counts the same.
         """
         done = 0
         for each in reversed(self.said):

@@ -1,7 +1,7 @@
-"""What the server does on a connection to send one reply, as data; and how replies are cut into chunks.
+"""The server's actions on a connection for one reply, as data; and the division of replies into chunks.
 
-A reply is a list of steps: first a `Head`, then `Piece`s and `Wait`s, and perhaps a `Cut`. A list without a `Cut` ends
-the response in good order. Pure.
+A reply is a list of steps: first a `Head`, then `Chunk`s and `Wait`s, and perhaps a `Cut`. Without a `Cut`, the
+response ends normally. Pure.
 """
 
 import itertools
@@ -56,7 +56,7 @@ Framing = Literal["frame", "byte", "whole"] | list[int]
 
 
 def frame(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
-    """The same steps with the bytes between waits cut into other pieces; a wait or a cut sends what is left first."""
+    """Divide the bytes between waits into other chunks; remaining bytes are sent before a wait or a cut."""
     if framing == "frame":
         yield from steps
         return
@@ -82,7 +82,7 @@ def frame(steps: Iterable[Step], framing: Framing) -> Iterator[Step]:
 
 
 def compress(steps: Iterable[Step]) -> Iterator[Step]:
-    """The same steps with the body compressed; what was a piece can still be read as soon as it arrives."""
+    """Compress the body; each chunk can still be read as soon as it arrives."""
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     cut = False
     for step in steps:

@@ -26,8 +26,8 @@ class TrialTerms:
 
 @attrs.frozen(kw_only=True)
 class RunResult:
-    """A run that ended: whether its check ``passed``, how long its command took, what it cost in dollars, None where
-    nobody said, and whether it was stopped because it took too long. ``exit`` is its command's exit code.
+    """A finished run: whether its check ``passed``, its duration, its cost in dollars (None if unknown), and whether it
+    was stopped for exceeding its time. ``exit`` is the command's exit code.
     """
 
     pair: str

@@ -17,7 +17,7 @@ from mnemosyne_lab.trial.record import RunResult
 from mnemosyne_lab.trial.tasks import PlannedRun
 
 SHOWN_BYTES = 65_536
-"""So much of the end of what a command said is searched for what it cost."""
+"""Bytes at the end of a command's output that are searched for its cost."""
 
 _COST = re.compile(r'"total_cost_usd"\s*:\s*([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)')
 
@@ -44,10 +44,10 @@ def run_pairs(
     add: Callable[[RunResult], None],
     budget: float | None,
 ) -> Stopped | None:
-    """Run what is not done yet, pair by pair, and ``add`` each result; None once all is.
+    """Run the missing runs pair by pair and ``add`` each result; None once all are done.
 
-    A pair is begun only if what was spent and the dearest pair so far fit in the ``budget`` (dollars); one that has
-    begun is finished. Where a run does not say what it cost, nobody could keep a budget, so it ends there.
+    A pair starts only if the money spent and the dearest pair so far fit into the ``budget`` (dollars); a started pair
+    is finished. A run without a known cost ends a trial with a budget.
     """
     results = {(each.pair, each.arm): each for each in done}
     for pair in pairs:
@@ -78,8 +78,8 @@ def _why_stop(results: Iterable[RunResult], budget: float) -> Stopped | None:
 def run_task(
     planned: PlannedRun, arms: Mapping[str, Arm], environ: Mapping[str, str], price: float | None
 ) -> RunResult:
-    """Run a task's command and then its check, in a fresh copy of its folder that is gone afterwards. ``price`` is what
-    a run costs, in dollars, that does not say so itself.
+    """Run a task's command and then its check in a fresh copy of its folder, which is removed afterwards. ``price`` is
+    the cost in dollars of a run that reports none.
     """
     arm = arms[planned.arm]
     with tempfile.TemporaryDirectory(prefix="mnemosyne-trial-", ignore_cleanup_errors=True) as place:
@@ -113,7 +113,7 @@ def run_task(
 
 
 def _addresses(url: str) -> Mapping[str, str]:
-    """How clients are told where their provider is."""
+    """Environment variables with the provider's address."""
     base = url.rstrip("/")
     return {"ANTHROPIC_BASE_URL": base, "OPENAI_BASE_URL": f"{base}/v1"}
 
@@ -141,7 +141,7 @@ def _run(command: str, folder: Path, environ: Mapping[str, str], seconds: float,
 
 
 def _find_cost(output: Path) -> float | None:
-    """What a command says last that it cost, as Claude Code does with ``--output-format json``."""
+    """The last cost that a command printed, as Claude Code does with ``--output-format json``."""
     with output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - SHOWN_BYTES))
         found = _COST.findall(file.read().decode(errors="replace"))

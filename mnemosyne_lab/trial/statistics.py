@@ -12,10 +12,10 @@ from statistics import NormalDist
 import attrs
 
 LEVEL = 0.05
-"""The chance to claim non-inferiority of what is worse by the margin; the interval has twice that outside."""
+"""The probability of claiming non-inferiority for an arm worse by the margin; the interval's is twice that."""
 
 POWER = 0.8
-"""The chance to claim it of what is as good."""
+"""The probability of claiming it for an equal arm."""
 
 DISAGREE = 0.25
 """The share of pairs that disagree where none is known yet."""
@@ -56,8 +56,8 @@ def mcnemar(counts: PairCounts) -> float:
 
 
 def interval(counts: PairCounts) -> tuple[float, float]:
-    """What the difference may be, by the score that allows for few pairs that disagree (Tango, 1998): 90 %, so that its
-    lower end is what the difference is not below at ``LEVEL``. (-1, 1) without pairs.
+    """Tango's score interval of the difference (1998), which allows for few disagreeing pairs: 90 %, so its lower end
+    bounds the difference at ``LEVEL``. (-1, 1) without pairs.
     """
     if not counts.pairs:
         return -1.0, 1.0
@@ -80,7 +80,7 @@ def non_inferiority(counts: PairCounts, margin: float) -> float:
 
 
 def count_needed(margin: float, disagreeing: float = DISAGREE) -> int:
-    """About how many pairs a claim takes of what is as good, where so many of them disagree."""
+    """The approximate number of pairs for a claim about equal arms with this share of disagreeing pairs."""
     reach = _Z + NormalDist().inv_cdf(POWER)
     return math.ceil(reach * reach * disagreeing / (margin * margin))
 
@@ -103,7 +103,7 @@ def _score(counts: PairCounts, difference: float) -> float:
 
 
 def _bisect(is_inside: Callable[[float], bool], low: float, high: float) -> float:
-    """Where it becomes true, between two differences."""
+    """Bisect for the smallest difference for which ``is_inside`` holds."""
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if is_inside(middle) else (middle, high)

@@ -15,7 +15,7 @@ SECONDS = 1800.0
 """How long a command may take, where its task does not say."""
 
 ARMS = ("with", "without")
-"""What a pair consists of: a run with memory, and one without."""
+"""The arms of a pair: with memory and without."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,7 +50,7 @@ class TaskList:
 
 
 def read_tasks(path: Path) -> TaskList:
-    """The tasks of a TOML file. Raises BadConfiguration with the file, the task and what is wrong with it."""
+    """Read the tasks of a TOML file. Raises BadConfiguration with file, task and reason."""
     try:
         data = path.read_bytes()
         table = tomllib.loads(data.decode())
@@ -105,9 +105,7 @@ def _find_folder(given: object, where: str, path: Path) -> Path | None:
 
 
 def order_runs(tasks: Sequence[TrialTask], repeat: int, seed: int) -> list[tuple[PlannedRun, PlannedRun]]:
-    """Every task so many times as a pair of runs, in an order that the seed alone decides: that of the pairs, and which
-    run of each comes first.
-    """
+    """Each task as ``repeat`` pairs of runs. The seed decides the order of pairs and of the runs in each."""
     chance = random.Random(seed)
     pairs = [(each, number) for number in range(1, repeat + 1) for each in tasks]
     chance.shuffle(pairs)

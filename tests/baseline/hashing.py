@@ -63,7 +63,7 @@ async def _hash_upstream(session: Json, clock: RecordedClock) -> Entries:
 def hash_report(session: Json, *, every_policy: bool) -> Entries:
     """What ``mnemosyne evaluate`` reports of a session under each policy; all of them with probes, or ours alone."""
     policies = [] if every_policy else [UNMANAGED.name, OURS]
-    plan = RunPlan(policies=policies, settings=Settings(memory_tools=True), model=None, probes=every_policy)
+    plan = RunPlan(policies=policies, settings=Settings(memory_tools=True), model=None)
     recorded = recording(session["name"], session)
     found = report(evaluate_recordings([recorded], plan, progress=lambda done, whole: None, workers=1))
     by_policy = {name: _hash(each) for name, each in found.pop("policies").items()}

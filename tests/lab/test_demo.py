@@ -1,11 +1,8 @@
 """`mnemosyne demo`: the whole product in one command, and nothing remains afterwards."""
 
-import os
-import pty
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -188,42 +185,3 @@ def test_answers_on_the_page_about_sql_are_those_of_the_demo(
     for found, (query, answer) in zip(trio.run(ask), (opening, *told), strict=True):
         print_answer(found)
         assert capsys.readouterr().out == answer, query
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("no_color", [False, True])
-def test_terminal_gets_colours_unless_disabled(no_color: bool, environ: dict[str, str], place: Path) -> None:
-    """Lines are truncated to its width, so that tables stay aligned."""
-    variables = {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
-    shown = _in_terminal("--fast", environ=environ | variables)
-    assert "ok 10 turns" in shown
-    assert ("\x1b[32m" in shown) is not no_color
-    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.*\r", "", line) for line in shown.replace("\r\n", "\n").split("\n")]
-    assert max(map(len, lines)) <= 80
-    _assert_nothing_remains(place)
-
-
-def _in_terminal(*options: str, environ: dict[str, str]) -> str:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*MNEMOSYNE, "demo", *options], env=environ, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        written = b""
-        try:
-            written = _all(ours)
-        finally:
-            process.kill()
-            os.close(ours)
-    return written.decode()
-
-
-def _all(terminal: int) -> bytes:
-    written = b""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        try:
-            written += os.read(terminal, 65536)
-        except OSError:  # the other side is closed
-            return written
-    raise AssertionError(f"the demo takes more than {DEADLINE} s: {written.decode()}")

@@ -7,7 +7,7 @@ from mnemosyne_lab.cli.evaluation import render_evaluation
 from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
 from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import Evaluation
-from tests.lab.evaluation.building import evaluation, policy, probed
+from tests.lab.evaluation.building import evaluation, policy
 
 
 def printed(told: Evaluation, *, width: int = 100) -> str:
@@ -46,10 +46,6 @@ def test_best_evicting_policy_without_foresight_is_marked() -> None:
     assert not row(text, "half")[0].endswith(BEST)
 
 
-def test_no_policy_is_marked_best_without_managing() -> None:
-    assert all(best(column, report(evaluation(policy("p", 0)))["policies"]) == set() for column in COLUMNS)
-
-
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_table_fits_the_terminal_without_truncated_numbers(width: int) -> None:
     long = policy("a policy with quite a long name that says what it does", 0.5, ["a session/with a long name " * 9])
@@ -85,13 +81,3 @@ def test_invalid_requests_are_reported_with_their_policy() -> None:
     broken = attrs.evolve(broken, sessions=[attrs.evolve(each, wire_violations=2) for each in broken.sessions])
     assert "rule of the wire: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
     assert "rule of the wire: none, under any policy." in " ".join(printed(evaluation()).split())
-
-
-def test_probes_are_a_table_below_with_the_costs_of_compactions() -> None:
-    text = printed(probed(evaluation()))
-    line = next(line for line in text.splitlines() if "recall" in line and "%" in line)
-    assert line.split() == ["unmanaged", "recall", "8", "100.0%", "25.0%", "50.0%", "12.5%", "12.5%"]
-    told = " ".join(text.split())
-    assert "In the 10 requests after 3 recorded compactions 2.5 files were read again (9,000 tokens)" in told
-    assert "+1.0 to +3.0 files, with each session left out once." in told
-    assert "recall" not in printed(evaluation())

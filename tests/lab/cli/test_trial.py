@@ -78,8 +78,8 @@ def test_claim_is_made_only_if_the_results_show_it() -> None:
     assert "That it is not worse by 5 points is not shown (p = 0.902)." in few
     assert "A claim of 5 points needs about 619 pairs, if 25% of them disagree" in few
     assert "All runs took $1.00 and 4 s with memory and $1.00 and 4 s without memory." in few
-    many = "\n".join(render(PairCounts(both=300, gained=77, lost=78, neither=164), runs(2, None), 0.05))
-    assert "That it is not worse by 5 points is shown (p = 0.009)." in many
+    many = "\n".join(render(PairCounts(both=76, gained=19, lost=19, neither=41), runs(2, None), 0.1))
+    assert "That it is not worse by 10 points is shown (p = 0.0" in many
     assert "an unknown sum and 4 s with memory" in many
     assert render(PairCounts(), [], 0.05) == ["No pair has ended yet."]
 

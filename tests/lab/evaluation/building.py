@@ -4,14 +4,10 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 
-import attrs
-
 from mnemosyne_lab.evaluation.results import (
     Epoch,
     Evaluation,
     PolicyResult,
-    ProbeTally,
-    Rereads,
     SessionResult,
     TurnPoint,
 )
@@ -19,10 +15,10 @@ from mnemosyne_lab.evaluation.results import (
 
 def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: int = 0) -> SessionResult:
     """A session whose context grows and is reduced by an epoch every 25 turns, by more for a greater strength."""
-    draw, draw_distance = random.Random(repr(name)), random.Random(repr(name))
-    points, epochs, distances = [], [], []
+    draw = random.Random(repr(name))
+    points, epochs = [], []
     full, stub, whole = 2_000, 0, 2_000
-    sent = unmanaged = 0
+    sent = unmanaged = absent = 0
     for turn in range(1, turns + 1):
         added = draw.randrange(200, 3_000)
         full, whole = full + added, whole + added
@@ -32,7 +28,7 @@ def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: 
             full, stub = full - cut, stub + cut // 20
             price = int(1.15 * (full + stub))
             epochs.append(Epoch(turn=turn, reason="the cache was cold", price=Fraction(price), expected_payback=9))
-            distances += [min(turn, int(draw_distance.expovariate(0.06)) + 1) for _ in range(int(9 * strength**2) + 1)]
+            absent += int(9 * strength**2) + 1
         fixed = 15_000
         read = (fixed + full + stub - added) // 10
         points.append(
@@ -50,7 +46,7 @@ def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: 
     billed = sum((point.billed for point in points), Fraction(0))
     shadow = sum((point.shadow for point in points), Fraction(0))
     demands = 10 * turns
-    absent = min(len(distances), demands)
+    absent = min(absent, demands)
     return SessionResult(
         name=name,
         turns=turns,
@@ -68,7 +64,6 @@ def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: 
         silent=min(silent, absent),
         wire_violations=0,
         epochs=epochs,
-        fault_distances=distances,
         points=points,
     )
 
@@ -103,18 +98,3 @@ def evaluation(*policies: PolicyResult) -> Evaluation:
         policies=some,
         skipped=["sessions.jsonl, line 7: no messages; leave it out."],
     )
-
-
-def probed(found: Evaluation) -> Evaluation:
-    """The same, with probes."""
-    recall = ProbeTally(about="recall", asked=8, before=8, resident=2, answered=4, named=1, lost=1)
-    rereads = Rereads(
-        compactions=3,
-        files=Fraction(5, 2),
-        files_elsewhere=Fraction(1, 2),
-        tokens=Fraction(9_000),
-        tokens_elsewhere=Fraction(800),
-        least=Fraction(1),
-        most=Fraction(3),
-    )
-    return attrs.evolve(found, probes={found.policies[0].name: [recall]}, rereads=rereads)

@@ -17,6 +17,8 @@ from tests.actors.test_recorded import EXPECTED, reply_of, runs
 from tests.domain.recorded import dumps
 from tests.services.talking import Plain
 
+pytestmark = pytest.mark.release
+
 SAID = [name for name in runs() if name != "oc-openai"]
 """All but the dialect that the server does not record."""
 

@@ -39,7 +39,7 @@ def test_line_numbers_are_not_part_of_the_file() -> None:
     assert plain("     1→a\n    22\tb\n  c 3\td") == "a\nb\n  c 3\td"
 
 
-DEMAND = Demand(turn=9, text="parse_all", kind="identifier", sources=("one",), distance=4)
+DEMAND = Demand(turn=9, text="parse_all", kind="identifier", sources=("one",))
 PART = TracePart(("parser.py",), "def parse_all(): ...")
 
 

@@ -1,6 +1,6 @@
 """Bills add up, a policy without changes costs nothing, and faults are charged."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,11 +13,11 @@ from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.tools.memory_tools import TOOLS
-from mnemosyne.domain.window.assembly import Message, Renderings
+from mnemosyne.domain.window.assembly import Renderings
 from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne_lab.evaluation.comparing import ends_of
-from mnemosyne_lab.evaluation.demand import ShownObject, demands
+from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
@@ -25,7 +25,7 @@ from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
-from mnemosyne_lab.evaluation.trace import Trace, TraceRequest
+from mnemosyne_lab.evaluation.trace import Trace
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
 from tests.profiles import examples
 
@@ -51,15 +51,17 @@ def once(turn: int, fidelity: Fidelity, age: int = 0) -> Policy:
 
 
 @examples(40)
-@given(STEPS, NAMES)
-def test_parts_of_every_bill_add_up(steps: list[Step], name: str) -> None:
-    found = driven(traced(steps), BY_NAME[name])
+@given(STEPS, NAMES, st.sampled_from(TARIFFS))
+def test_parts_of_every_bill_add_up_and_no_wire_rule_is_broken(
+    steps: list[Step], name: str, tariff: JudgedTariff
+) -> None:
+    found = under(traced(steps), BY_NAME[name], tariff)
     price = price_of(MODEL)
     assert price is not None
+    assert found.wire_violations == 0
     assert found.billed_unmanaged == sum(point.shadow for point in found.points)
-    assert found.nanodollars == found.billed * price.input
+    assert tariff not in (API_5M, API_1H) or found.nanodollars == found.billed * price.input
     assert found.demands == found.resident + found.declared + found.silent
-    assert len(found.fault_distances) == found.declared + found.silent
     assert found.billed == sum(point.billed for point in found.points)
     assert found.ends[-1] == found.ratio
     for point in found.points:
@@ -78,13 +80,6 @@ def test_end_of_a_session_changes_nothing_before_it(steps: list[Step], name: str
     assert found.ends == driven(trace, BY_NAME[name]).ends[: len(found.ends)]
 
 
-@examples(40)
-@given(STEPS, NAMES)
-def test_driving_twice_gives_the_same_result(steps: list[Step], name: str) -> None:
-    trace = traced(steps)
-    assert driven(trace, BY_NAME[name]) == driven(traced(steps), BY_NAME[name])
-
-
 @examples(25)
 @given(STEPS)
 def test_policy_without_changes_bills_exactly_the_uncompacted_cost(steps: list[Step]) -> None:
@@ -93,12 +88,6 @@ def test_policy_without_changes_bills_exactly_the_uncompacted_cost(steps: list[S
     one, other = driven(trace, idle), driven(trace, BY_NAME["uncompacted"])
     assert one == other
     assert one.billed == one.billed_unmanaged, "nobody compacted here"
-
-
-@examples(40)
-@given(STEPS, NAMES)
-def test_no_policy_breaks_a_wire_rule(steps: list[Step], name: str) -> None:
-    assert driven(traced(steps), BY_NAME[name]).wire_violations == 0
 
 
 def test_policy_that_breaks_a_wire_rule_is_detected() -> None:
@@ -122,11 +111,6 @@ def test_exact_text_that_was_evicted_is_restored_and_the_round_is_paid() -> None
     free = simulate(measured, (), once(35, Fidelity.EVICTED), simulate(measured, (), UNMANAGED))
     assert found.billed - free.billed > 4 * CALL_TOKENS * Fraction(price.output, price.input)
     assert found.tokens_sent > sum(sum(point.resident) + point.fixed for point in found.points)
-
-
-def test_restored_object_stays_until_it_is_evicted_again() -> None:
-    steps = [*LONG, *[("edit", number % 4, 5) for number in range(4)]]
-    assert driven(traced(steps), once(35, Fidelity.EVICTED)).exact_faults == 4
 
 
 def test_restored_object_stays_in_full_through_an_epoch_that_does_not_name_it() -> None:
@@ -184,27 +168,6 @@ def test_tools_added_by_a_warm_rewrite_write_the_whole_head_again() -> None:
     assert head < other.price - one.price < head + 200
     points = [driven(traced(LONG), policy).points for policy in (plain, late)]
     assert [one == other for one, other in zip(*points, strict=True)] == [True] * 33 + [False] * (len(points[0]) - 33)
-
-
-def test_observer_sees_the_requests_around_a_rewrite_and_changes_nothing() -> None:
-    seen: list[tuple[int, int, int | None, int, bool]] = []
-
-    def watch(
-        request: TraceRequest,
-        known: int,
-        before: Sequence[Message] | None,
-        after: Sequence[Message],
-        show: Callable[[str], ShownObject],
-    ) -> None:
-        shows_first = show(measured.objects[1].item.id).full
-        seen.append((request.turn, known, None if before is None else len(before), len(after), shows_first))
-
-    measured, policy = sized(traced(LONG)), once(35, Fidelity.EVICTED)
-    found = simulate(measured, (), policy, simulate(measured, (), UNMANAGED), watch)
-    assert found == simulate(measured, (), policy, simulate(measured, (), UNMANAGED))
-    assert [each for each in seen if each[2] is not None] == [(35, 67, 67, seen[34][3], False)]
-    assert seen[33] == (34, 65, None, 67, True)
-    assert seen[34][3] < 69
 
 
 def test_client_compaction_shrinks_reality_but_not_the_whole_history() -> None:
@@ -308,14 +271,6 @@ def test_agent_that_only_reads_is_dearer_at_no_end() -> None:
         assert max(ends_of(found, reality)) <= RULE.margin, tariff.name
         assert reality.points[-1].unmanaged_tokens > 160_000
         assert found.epochs
-
-
-@examples(20)
-@given(STEPS, NAMES, st.sampled_from(TARIFFS))
-def test_parts_of_a_bill_add_up_under_every_tariff(steps: list[Step], name: str, tariff: JudgedTariff) -> None:
-    found = under(traced(steps), BY_NAME[name], tariff)
-    assert found.billed == sum(point.billed for point in found.points)
-    assert found.wire_violations == 0
 
 
 def test_slot_reads_each_token_of_a_growing_history_once_except_its_own_output() -> None:

@@ -37,7 +37,7 @@ def test_every_policy_has_a_unique_name_and_a_description() -> None:
     assert all(policy.about.endswith(".") for policy in POLICIES)
 
 
-EVICTING = ("uncompacted", "rolling", "superseded", "cold", "batch", "rent-or-buy", "simple", "oracle-paid")
+EVICTING = ("uncompacted", "rolling", "superseded", "cold", "simple", "oracle-paid")
 """They know what the oracle knows to do: tool results leave for a stub or a line, and what was said stays."""
 
 

@@ -86,16 +86,6 @@ def test_recorded_tariff_is_used_and_others_only_on_request(tmp_path: Path) -> N
     assert {each.tariff for each in other.evaluation.comparisons} == {"api-1h", "local"}
 
 
-def test_unreadable_and_unpriced_parts_are_reported(tmp_path: Path) -> None:
-    Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl", ["nonsense"])
-    said: list[str] = []
-    found = review(tmp_path, tmp_path / "none.jsonl", said=said)
-    assert (found.unpriced, found.recorded) == (2, 0)
-    assert sorted(said) == sorted(f"Skipped: {each}" for each in found.skipped)
-    assert any("none.jsonl: it cannot be read" in each for each in said)
-    assert any("t.jsonl, line" in each and "it is no JSON." in each for each in said)
-
-
 def test_two_files_of_one_name_are_two_sessions(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         Transcript(prefix=folder).work(1).write(tmp_path / folder / "t.jsonl")

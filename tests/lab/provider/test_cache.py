@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
-from tests.lab.provider.building import TOOL, Json, assistant, body, call, result, user
+from tests.lab.provider.building import TOOL, Json, assistant, body, user
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -41,60 +41,11 @@ def test_moved_marker_still_hits_because_markers_are_not_part_of_the_prefix() ->
     assert second.write_5m > 0
 
 
-def test_nothing_is_read_before_the_writers_reply_has_begun() -> None:
-    cache, request = PromptCache(), body(user(block(mark=MARK)))
-    first = cache.request(request, 0)
-    assert cache.request(request, 0).use == first.use
-    cache.begin_reply(first)
-    assert cache.request(request, 0).use.read == first.use.write_5m
-
-
-@pytest.mark.parametrize(("mark", "seconds"), [(MARK, 300), (HOUR, 3600)])
-def test_entry_lives_from_the_start_of_its_last_reader(mark: Json, seconds: float) -> None:
-    cache, request = PromptCache(), body(user(block(mark=mark)))
-    ask(cache, request, at=0)
-    assert ask(cache, request, at=seconds - 1).read > 0
-    assert ask(cache, request, at=2 * seconds - 2).read > 0
-    assert ask(cache, request, at=3 * seconds - 2).read == 0
-
-
-def test_marker_inside_the_hit_is_refreshed_with_it() -> None:
-    cache, request = PromptCache(), body(user(block(mark=MARK), block(mark=MARK)))
-    ask(cache, request, at=0)
-    ask(cache, request, at=200)
-    assert ask(cache, body(user(block(mark=MARK), "another")), at=400).read > 0
-
-
 def test_prompt_below_the_models_minimum_is_silently_not_cached() -> None:
     small = body(user(block("x" * 3000, MARK)), tools=[])
     for model, cached in (("claude-opus-5-5", True), ("claude-opus-4-7", False), ("claude-haiku-4-5", False)):
         use = ask(PromptCache(), {**small, "model": model})
         assert (use.write_5m > 0) is cached
-
-
-@pytest.mark.parametrize(("blocks_after", "hit"), [(18, True), (19, True), (20, False)])
-def test_lookup_goes_back_twenty_positions_including_its_own(blocks_after: int, hit: bool) -> None:
-    cache = PromptCache()
-    ask(cache, body(user(block(mark=MARK))))
-    tail = [block("more") for _ in range(blocks_after - 1)]
-    assert (ask(cache, body(user(block(), *tail, block("end", MARK)))).read > 0) is hit
-
-
-def test_documented_miss_with_two_old_entries_and_one_distant_marker() -> None:
-    cache = PromptCache()
-    history = [block(f"part {number} {LONG}") for number in range(35)]
-    for end in (10, 15):
-        ask(cache, body(user(*history[: end - 1], {**history[end - 1], "cache_control": MARK})))
-    assert ask(cache, body(user(*history[:-1], {**history[-1], "cache_control": MARK}))).read == 0
-
-
-def test_run_of_tool_results_is_one_position() -> None:
-    cache = PromptCache()
-    ask(cache, body(user(block(mark=MARK))))
-    calls = [call(f"t{number}") for number in range(30)]
-    results = [result(f"t{number}") for number in range(30)]
-    use = ask(cache, body(user(block()), assistant(*calls), user(*results, block("end", MARK))))
-    assert use.read > 0
 
 
 def test_one_hour_and_five_minutes_are_billed_separately() -> None:

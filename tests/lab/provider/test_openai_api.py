@@ -103,14 +103,6 @@ async def test_refusal_has_the_openai_format_and_is_recorded(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_lenient_server_answers_and_records_the_violation(path: str) -> None:
-    async with open_standin(strict=False) as server, httpx2.AsyncClient() as client:
-        reply = await client.post(server.url + path, json={**EMPTY[path], "whim": 1})
-        assert reply.status_code == 200
-        assert len(server.violations) == 1
-
-
-@pytest.mark.parametrize("path", [CHAT, RESPONSES])
 async def test_bad_requests_get_distinct_errors(path: str) -> None:
     async with open_standin({"window": 100}) as server, httpx2.AsyncClient() as client:
         url = server.url + path
@@ -132,14 +124,6 @@ async def test_scripted_failure_has_the_format_of_the_dialect(status: int, code:
     assert reply.json()["error"]["code"] == code
 
 
-@pytest.mark.parametrize("path", [CHAT, RESPONSES])
-async def test_cut_breaks_the_stream_of_each_dialect(path: str) -> None:
-    async with open_standin(always({"text": "hello", "faults": [{"kind": "cut", "at": 2, "inside": 9}]})) as server:
-        with pytest.raises(httpx2.TransportError):
-            await send(server, path, {**EMPTY[path], "stream": True})
-        assert not server.exchanges[0].complete
-
-
 async def test_websocket_upgrade_is_refused_and_the_connection_continues() -> None:
     async with open_standin() as server, httpx2.AsyncClient(headers=KEY) as client:
         upgrade = {
@@ -152,14 +136,6 @@ async def test_websocket_upgrade_is_refused_and_the_connection_continues() -> No
         assert refused.status_code == 405
         assert refused.json()["error"]["message"] == "Method Not Allowed"
         assert (await client.post(server.url + RESPONSES, json=asked())).status_code == 200
-
-
-async def test_models_are_listed_in_the_format_of_either_vendor() -> None:
-    async with open_standin() as server, httpx2.AsyncClient() as client:
-        listed = (await client.get(server.url + "/v1/models")).json()
-    assert listed["object"] == "list"
-    assert listed["has_more"] is False
-    assert {"id", "object", "owned_by", "display_name"} <= listed["data"][0].keys()
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
@@ -188,16 +164,6 @@ async def test_local_server_keeps_the_reply_in_its_slot_and_reports_timings(path
     assert before["cache_n"] == 0
     assert abs(after["cache_n"] - before["prompt_n"] - before["predicted_n"]) <= 1
     assert after["prompt_ms"] == after["prompt_n"] < 50
-
-
-async def test_local_server_also_speaks_the_messages_api() -> None:
-    async with open_standin(local=LocalServer()) as server:
-        request = body({"role": "user", "content": LONG})
-        first, second = [(await post(server.url, request)).json() for _ in range(2)]
-        await post(server.url, {**request, "stream": True})
-        assert b'"timings":{"prompt_n":1,' in server.exchanges[2].payload
-    assert first["usage"]["cache_read_input_tokens"] == 0
-    assert second["usage"]["input_tokens"] == second["timings"]["prompt_n"] == 1
 
 
 async def test_client_waits_for_the_prefill_if_requested(autojump_clock: MockClock) -> None:

@@ -17,7 +17,7 @@ from mnemosyne.data_dir import LOG_FILE, TOKEN_FILE
 from tests.waiting import DEADLINE
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for folder in ("docs", "docs/research") for path in (ROOT / folder).glob("*.md"))
+PAGES = sorted(path for folder in ("docs", "docs/internals", "docs/research") for path in (ROOT / folder).glob("*.md"))
 FIRST = [ROOT / "README.md", ROOT / "SECURITY.md"]
 WITH_EXAMPLES = [*FIRST, *PAGES]
 

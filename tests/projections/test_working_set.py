@@ -30,6 +30,7 @@ from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.errors import NotFound
 from mnemosyne.projections.projector import Projector
@@ -41,8 +42,6 @@ from tests.adapters.log_support import open_database
 from tests.domain.memory_objects import about, made
 from tests.domain.session_events import opened_branch
 from tests.golden.sessions import FOLDERS, opened
-from tests.http.managing import Client, Json, Stage, open_stage, text, think
-from tests.http.test_epochs import MINUTES, Clock, answer, client_of, epochs_of, read, reads, restore, results_of
 from tests.services.talking import Plain, rich_session, talking
 
 Shown = tuple[WindowView, Sequence[Resident]]
@@ -96,10 +95,12 @@ def stories(draw: st.DrawFn) -> list[Event]:
     for number in range(draw(st.integers(1, 14))):
         branch = draw(st.sampled_from(sorted(state.branches)))
         shown = list(state.memory.standings(branch))
-        what = draw(st.sampled_from(("make", "derive", "move", "move", "happen", "happen", "fork")))
+        what = draw(st.sampled_from(("make", "derive", "move", "move", "happen", "happen", "fork", "compact")))
         if what == "fork":
             kept, forked_at = draw(st.integers(0, 10)), draw(st.integers(0, 6))
             event: Event = opened_branch(f"fork-{number}", branch, kept=kept, forked_at=forked_at)
+        elif what == "compact":
+            event = compacted(branch, draw(st.integers(1, 9)))
         elif what == "make" or not shown:
             event = made(f"o{number}", draw(st.integers(0, 9)), branch=branch, links=links_to(draw, shown))
         elif what == "derive":
@@ -111,6 +112,11 @@ def stories(draw: st.DrawFn) -> list[Event]:
         events.append(event)
         state = evolve(state, event)
     return [*events, *draw(st.sampled_from(([], [SessionForgotten(at=1)])))]
+
+
+def compacted(branch: str, turn: int) -> EpochBegan:
+    fields: dict[str, Any] = {"epoch": 1, "messages": 0, "reason": "r", "freed": 0, "price": 0, "payback": None}
+    return EpochBegan(at=1, branch=branch, turn=turn, hour=False, **fields)
 
 
 def links_to(draw: st.DrawFn, shown: Sequence[tuple[MemoryObject, Fidelity]]) -> tuple[Link, ...]:
@@ -160,65 +166,3 @@ def test_a_later_restore_and_eviction_do_not_count_in_an_earlier_fork() -> None:
     events = [opened_branch(), made("o0", 0, branch="main"), *moves, last]
     state = reduce(evolve, [*events, opened_branch("fork", "main", kept=1, forked_at=1)], Session())
     assert [fidelity for _, fidelity in state.memory.standings("fork")] == [full]
-
-
-async def test_the_rows_equal_the_state_whatever_the_client_does(dsn: str) -> None:
-    clock = Clock()
-    async with open_stage(clock=clock) as stage, open_database(dsn) as database:
-        snapshots: list[dict[str, dict[str, int]]] = []
-
-        async def record_snapshot() -> None:
-            shown = await check(Plain(stage.log), database)
-            snapshots.append(
-                {
-                    branch: {each.object.id: each.fidelity.value for each in standings if each.object.places}
-                    for branch, (_, standings) in shown.items()
-                }
-            )
-
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 30)
-        clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=30)
-        await record_snapshot()
-        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
-        before_restore = list(client.history)
-        message = await restored(stage, client, message, gone)
-        await record_snapshot()
-        after_restore = list(client.history)
-        client.history = before_restore
-        await diverge(stage, client)  # a fork that never had it restored
-        await record_snapshot()
-        assert (snapshots[-1]["main"][gone], snapshots[-1]["fork-1"][gone]) == (0, 4)
-        client.history = after_restore
-        message = await reads(client, stage, message, 6, first=40)
-        clock.now += 60 * MINUTES
-        message = await reads(client, stage, message, 2, first=46)  # a compaction puts it back in its place
-        assert [each.branch for each in await epochs_of(stage)].count("main") == 2
-        client.history.pop()
-        client.history.pop()
-        await diverge(stage, client)  # a fork after that has it
-        await record_snapshot()
-        whole = client.history
-        client.history = after_restore[:10]
-        await diverge(stage, client)  # so does one from before, since it is rendered from what it inherits
-        await record_snapshot()
-        client.history = whole
-        client.headers = {"x-mnemosyne-mode": "off"}
-        message = await reads(client, stage, client.history[-1], 2, first=60)
-        await record_snapshot()
-        assert len(snapshots[-1]) == 4
-        assert sum(not any(levels.values()) for levels in snapshots[-1].values()) == 1
-        await client.send()
-        await reads(client, stage, message, 1, first=70)
-        await record_snapshot()
-
-
-async def diverge(stage: Stage, client: Client) -> Json:
-    answer(stage, [think(), read("/src/other.py")])
-    return await client.turn(*results_of(client.history[-1]), text("No. Something else."))
-
-
-async def restored(stage: Stage, client: Client, message: Json, object_id: str) -> Json:
-    answer(stage, [think(), restore(object_id)], [think(), read("/src/more.py")])
-    return await client.turn(*results_of(message))

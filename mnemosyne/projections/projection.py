@@ -12,11 +12,12 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.knowledge.events import KnowledgeEvent
 from mnemosyne.domain.ports import Recorded, UnreadableEvent
 
@@ -190,6 +191,37 @@ def fold(projection: Projection, events: Iterable[Recorded[object]]) -> Folded:
 def text(value: str | None) -> str | None:
     """Return a text that a column can hold: PostgreSQL accepts no NUL, and a client may send one in any name."""
     return value if value is None or "\0" not in value else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def row_of(event: object, *names: str) -> Row:
+    """Return the columns that have the names and values of an event's fields."""
+    return {name: _column(getattr(event, name)) for name in names}
+
+
+def _column(value: Any) -> Value:
+    value = value.value if isinstance(value, Enum) else value
+    return text(value) if isinstance(value, str) else value
+
+
+TOKENS = {
+    "input_tokens": Type.INTEGER,
+    "output_tokens": Type.INTEGER,
+    "cache_read_tokens": Type.INTEGER,
+    "cache_write_5m_tokens": Type.INTEGER,
+    "cache_write_1h_tokens": Type.INTEGER,
+}
+"""The columns of ``prices.Tokens``."""
+
+PROMPT_TOKENS = " + ".join(name for name in TOKENS if name != "output_tokens")
+"""The size of a prompt, as an SQL expression."""
+
+
+def fold_tokens(tokens: Tokens | None) -> Row:
+    """Return the columns ``TOKENS``; null for an unknown count."""
+    if tokens is None:
+        return dict.fromkeys(TOKENS)
+    counts = (tokens.input, tokens.output, tokens.read, tokens.write_5m, tokens.write_1h)
+    return dict(zip(TOKENS, counts, strict=True))
 
 
 def _sentence(recorded: Recorded[object], error: Exception) -> str:

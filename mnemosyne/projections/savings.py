@@ -5,7 +5,7 @@ Token counts are stored; ``services/savings.py`` converts them to money at each 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Cause
@@ -13,7 +13,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of
 from mnemosyne.projections.usage import TERMS, fold_terms, size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
@@ -74,51 +74,25 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case TurnFinished() | TurnInterrupted():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), fold_terms(event.usage)),)
         case EpochBegan():
-            began: dict[str, Any] = {
-                "turn": event.turn,
-                "reason": text(event.reason),
-                "price": event.price,
-                "payback": event.payback,
-            }
+            began = row_of(event, "turn", "reason", "price", "payback")
             return (Merge("epochs", (stream, event.branch, event.epoch), began),)
         case RoundBegan():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), {"epoch": event.epoch}),)
         case TurnAssessed():
-            window: dict[str, Any] = {
-                "fixed": event.fixed,
-                "zone": event.zone,
-            }
-            return (Merge("windows", (stream, event.branch, event.turn), window),)
+            return (Merge("windows", (stream, event.branch, event.turn), row_of(event, "fixed", "zone")),)
         case ObjectFaulted():
-            fault: dict[str, Any] = {
-                "branch": event.branch,
-                "turn": event.turn,
-                "kind": event.kind.value,
-                "distance": event.distance,
-            }
+            fault = row_of(event, "branch", "turn", "kind", "distance")
             return (Merge("faults", (stream, recorded.version), fault),)
         case ObjectDegraded() if event.cause is not Cause.ATTEMPT:  # undone with its attempt: not an eviction
-            eviction: dict[str, Any] = {"branch": event.branch, "turn": event.turn}
-            return (Merge("evictions", (stream, recorded.version), eviction),)
+            return (Merge("evictions", (stream, recorded.version), row_of(event, "branch", "turn")),)
         case _:
             return ()
 
 
-def _turn(event: TurnAccounted, version: int) -> dict[str, Any]:
-    sides = zip(_SIDES, (event.shadow, event.expected, event.actual), strict=True)
-    return {
-        "version": version,
-        "began": event.began,
-        "mode": event.mode.value,
-        "model": text(event.model),
-        "rounds": event.rounds,
-        "assumed": event.assumed,
-        "compacted": event.compacted,
-        "deviates": event.deviates,
-        "estimated": event.estimated,
-        "counted": event.counted,
-        **{f"{side}_{part}": getattr(tokens, part) for side, tokens in sides for part in _PARTS},
-    }
+def _turn(event: TurnAccounted, version: int) -> Row:
+    own = row_of(event, "began", "mode", "model", "rounds", "assumed", "compacted", "deviates", "estimated", "counted")
+    sides = {f"{side}_{part}": getattr(getattr(event, side), part) for side in _SIDES for part in _PARTS}
+    return {"version": version, **own, **sides}
 
 
 def _prompt(side: str) -> str:

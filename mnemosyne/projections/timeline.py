@@ -1,18 +1,15 @@
 """The history of sessions for users: sessions, branches, every attempt at every turn, and gaps in the recording."""
 
 from collections.abc import Sequence
-from typing import Any, assert_never, cast
+from typing import Any, cast
 from uuid import UUID
 
 from mnemosyne.domain.cost.prices import window_of
-from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
-    CheckpointNamed,
     Event,
-    EventLost,
     GapRecorded,
     SessionForgotten,
     SessionImported,
@@ -21,21 +18,21 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.input_events import InputEvent
-from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.retired import RetiredEvent
-from mnemosyne.domain.session.round_events import (
-    BranchModeSet,
-    EpochBegan,
-    FallbackSent,
-    KnowledgeTold,
-    ManagingSwitched,
-    RoundBegan,
-    RoundFinished,
-    WindowFilled,
-    WindowStated,
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, WindowFilled
+from mnemosyne.projections.projection import (
+    PROMPT_TOKENS,
+    TOKENS,
+    Key,
+    Merge,
+    Projection,
+    Query,
+    Row,
+    Table,
+    Type,
+    fold_tokens,
+    row_of,
+    text,
 )
-from mnemosyne.projections.projection import Key, Merge, Projection, Query, Row, Table, Type, text
 
 SESSIONS = Table(
     "sessions",
@@ -89,11 +86,7 @@ TURNS = Table(
         "stop_reason": Type.TEXT,
         "error_type": Type.TEXT,
         "reason": Type.TEXT,
-        "input_tokens": Type.INTEGER,
-        "output_tokens": Type.INTEGER,
-        "cache_read_tokens": Type.INTEGER,
-        "cache_write_5m_tokens": Type.INTEGER,
-        "cache_write_1h_tokens": Type.INTEGER,
+        **TOKENS,
     },
 )
 
@@ -134,65 +127,39 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Return the rows that an event changes."""
     stream = recorded.stream
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
-        return ()
     match event:
         case SessionStarted():
-            started = {
-                "tenant": text(event.tenant),
-                "external_id": text(event.external_id),
-                "client": text(event.client),
-                "client_version": text(event.client_version),
-                "started_at": event.at,
-                "last_active_at": event.at,
-            }
+            times: Row = {"started_at": event.at, "last_active_at": event.at}
+            started = row_of(event, "tenant", "external_id", "client", "client_version") | times
             return (Merge("sessions", (stream,), started),)
         case BranchOpened():
-            return (Merge("branches", (stream, event.branch), _fold_opening(event, recorded.version)),)
+            opened = row_of(event, "kind", "lane", "parent", "forked_at", "inherits", "kept", "agent_id")
+            opened |= {"opened_at": event.at, "version": recorded.version}
+            return (Merge("branches", (stream, event.branch), opened),)
         case TurnBegan():
             return _fold_begin(event, recorded)
         case TurnFinished() | TurnInterrupted():
             return (Merge("turns", _turn(stream, event), _fold_end(event)), _active(stream, event.at))
         case GapRecorded():
-            gap = {"since": event.since, "at": event.at, "turns": event.turns, "reason": text(event.reason)}
-            return (Merge("gaps", (stream, recorded.version), gap),)
+            return (Merge("gaps", (stream, recorded.version), row_of(event, "since", "at", "turns", "reason")),)
         case SessionForgotten():
             return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
         case RoundBegan() | FallbackSent():
             sent = Merge("rounds", (stream, recorded.version), {"bytes": event.size})
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)
         case BranchModeSet():
-            mode: Row = {"at": event.at, "branch": event.branch, "mode": event.mode.value, "why": text(event.why)}
-            return (Merge("modes", (stream, recorded.version), mode),)
+            return (Merge("modes", (stream, recorded.version), row_of(event, "at", "branch", "mode", "why")),)
         case SessionImported():
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
-        case TurnAssessed() | TurnAccounted() | ManagingSwitched() | EpochBegan() | RoundFinished() | KnowledgeTold():
-            return ()
-        case CheckpointNamed() | EventLost() | WindowStated():
-            return ()
         case WindowFilled():
-            filled: Row = {"branch": event.branch, "turn": event.turn, "promised": event.window}
+            filled = row_of(event, "branch", "turn") | {"promised": event.window}
             return (Merge("filled", (stream, recorded.version), filled),)
         case _:
-            assert_never(event)
+            return ()
 
 
 def _active(stream: UUID, at: int) -> Merge:
     return Merge("sessions", (stream,), {"last_active_at": at})
-
-
-def _fold_opening(event: BranchOpened, version: int) -> dict[str, Any]:
-    return {
-        "kind": event.kind.value,
-        "lane": text(event.lane),
-        "parent": event.parent,
-        "forked_at": event.forked_at,
-        "inherits": event.inherits,
-        "kept": event.kept,
-        "agent_id": text(event.agent_id),
-        "opened_at": event.at,
-        "version": version,
-    }
 
 
 def _turn(stream: UUID, event: TurnBegan | RoundBegan | FallbackSent | TurnFinished | TurnInterrupted) -> Key:
@@ -200,19 +167,15 @@ def _turn(stream: UUID, event: TurnBegan | RoundBegan | FallbackSent | TurnFinis
 
 
 def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]:
-    turn = {
+    turn: Row = row_of(event, "relation", "model", "echo", "opaque") | {
         "version": recorded.version,
         "rounds": 1,
-        "relation": event.relation.value,
         "state": "open",
         "began_at": event.at,
-        "model": text(event.model),
         "streamed": event.stream,
         "bytes": event.size,
         # Unknown for a body that was not read as a conversation.
         "messages": event.kept + len(event.chains) if event.opaque is None else None,
-        "echo": event.echo.value if event.echo is not None else None,
-        "opaque": text(event.opaque),
     }
     session: dict[str, Any] = {"last_active_at": event.at}
     if event.branch == BranchKind.MAIN.value and event.model is not None:
@@ -220,28 +183,12 @@ def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]
     return (Merge("turns", _turn(recorded.stream, event), turn), Merge("sessions", (recorded.stream,), session))
 
 
-def _fold_end(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
-    tokens = window_of(event.usage)
-    ended: dict[str, Any] = {
-        "ended_at": event.at,
-        "status": event.status,
-        "input_tokens": tokens and tokens.input,
-        "output_tokens": tokens and tokens.output,
-        "cache_read_tokens": tokens and tokens.read,
-        "cache_write_5m_tokens": tokens and tokens.write_5m,
-        "cache_write_1h_tokens": tokens and tokens.write_1h,
-    }
+def _fold_end(event: TurnFinished | TurnInterrupted) -> Row:
+    ended = {"ended_at": event.at, "status": event.status, **fold_tokens(window_of(event.usage))}
     if isinstance(event, TurnInterrupted):
-        return ended | {"state": "interrupted", "reason": text(event.reason)}
-    return ended | {
-        "state": "finished",
-        "reply_model": text(event.model),
-        "stop_reason": text(event.stop_reason),
-        "error_type": text(event.error_type),
-    }
+        return ended | {"state": "interrupted", **row_of(event, "reason")}
+    return ended | {"state": "finished", "reply_model": text(event.model), **row_of(event, "stop_reason", "error_type")}
 
-
-PROMPT_TOKENS = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
 
 FIND = Query(
     "find",

@@ -6,41 +6,25 @@ request named.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, assert_never, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of
-from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import (
-    BranchOpened,
-    CheckpointNamed,
-    Event,
-    EventLost,
-    GapRecorded,
-    SessionForgotten,
-    SessionImported,
-    SessionStarted,
-    TurnBegan,
-    TurnFinished,
-    TurnInterrupted,
-)
-from mnemosyne.domain.session.input_events import InputEvent
-from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.retired import RetiredEvent
-from mnemosyne.domain.session.round_events import (
-    BranchModeSet,
-    EpochBegan,
-    FallbackSent,
-    KnowledgeTold,
-    ManagingSwitched,
-    RoundBegan,
-    RoundFinished,
-    WindowFilled,
-    WindowStated,
-)
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
 from mnemosyne.domain.wire.limits import WINDOWS, window_use
-from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.projection import (
+    PROMPT_TOKENS,
+    TOKENS,
+    Merge,
+    Projection,
+    Query,
+    Table,
+    Type,
+    fold_tokens,
+    text,
+)
 
 Group = TypeVar("Group", bound=Hashable)
 
@@ -66,11 +50,7 @@ TURNS = Table(
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
         "at": Type.INTEGER,
-        "input_tokens": Type.INTEGER,
-        "output_tokens": Type.INTEGER,
-        "cache_read_tokens": Type.INTEGER,
-        "cache_write_5m_tokens": Type.INTEGER,
-        "cache_write_1h_tokens": Type.INTEGER,
+        **TOKENS,
         **TERMS,
     },
 )
@@ -96,8 +76,6 @@ LIMITS = Table(
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Return the row of the attempt that an event begins or ends."""
     event = cast("Event", recorded.envelope.event)
-    if isinstance(event, ObjectEvent | RetiredEvent | InputEvent):
-        return ()
     match event:
         case TurnBegan():
             return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
@@ -114,23 +92,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case RoundFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
-        case (
-            BranchModeSet()
-            | ManagingSwitched()
-            | SessionImported()
-            | CheckpointNamed()
-            | EventLost()
-            | EpochBegan()
-            | WindowFilled()
-            | WindowStated()
-            | FallbackSent()
-            | KnowledgeTold()
-        ):
-            return ()
-        case SessionStarted() | BranchOpened() | TurnAssessed() | TurnAccounted() | GapRecorded() | SessionForgotten():
-            return ()
         case _:
-            assert_never(event)
+            return ()
 
 
 def _merge(
@@ -153,17 +116,7 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
 
 def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
     tokens = tokens_of(usage)
-    if tokens is None:
-        return {"at": at}
-    return {
-        "at": at,
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_read_tokens": tokens.read,
-        "cache_write_5m_tokens": tokens.write_5m,
-        "cache_write_1h_tokens": tokens.write_1h,
-        **fold_terms(usage),
-    }
+    return {"at": at} if tokens is None else {"at": at, **fold_tokens(tokens), **fold_terms(usage)}
 
 
 def fold_terms(usage: Mapping[str, Any]) -> dict[str, str | int | None]:
@@ -186,13 +139,11 @@ def size_class(prompt: str) -> str:
 _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
 """The billed tokens: the rounds of a managed attempt, and not the usage that its client was shown."""
 
-_PROMPT = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
-
 USED = Query(
     "used",
     "Usage by session, model, quarter of an hour, and other price factors",
     f"""select stream, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
-    {size_class(_PROMPT)} as size, service_tier, inference_geo, speed, count(*) as replies,
+    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
@@ -205,7 +156,7 @@ order by min(at), 1, 2, 3, 4, 5, 6, 7""",
 USED_BY_TURN = Query(
     "used_by_turn",
     "Usage of each attempt of a session",
-    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(_PROMPT)} as size,
+    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(PROMPT_TOKENS)} as size,
     service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
     input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
@@ -234,8 +185,8 @@ USAGE = Projection(
             "models",
             "Tokens by model, and the share of cached prompts",
             f"""select coalesce(model, asked_model) as model, count(*) as replies,
-    sum({_PROMPT})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
-    round(100.0 * sum(cache_read_tokens) / nullif(sum({_PROMPT}), 0), 1) as percent_from_cache
+    sum({PROMPT_TOKENS})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
+    round(100.0 * sum(cache_read_tokens) / nullif(sum({PROMPT_TOKENS}), 0), 1) as percent_from_cache
 from mnemosyne.usage_turns
 where {_COUNTED}
 group by 1

@@ -32,7 +32,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from mnemosyne.projections.projection import LARGEST, Merge, Projection, Query, Table, Type, text
+from mnemosyne.projections.projection import LARGEST, Merge, Projection, Query, Table, Type, row_of
 
 _BRANCH = {"stream": Type.UUID, "branch": Type.TEXT}
 
@@ -118,38 +118,28 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     stream, version, event = recorded.stream, recorded.version, cast("Event", recorded.envelope.event)
     match event:
         case BranchOpened() if event.inherits:
-            opened: dict[str, Any] = {
-                "version": version,
-                "parent": event.parent,
-                "forked_at": event.forked_at,
-                "kept": event.kept,
-            }
+            opened = row_of(event, "parent", "forked_at", "kept") | {"version": version}
             return (Merge("branches", (stream, event.branch), opened),)
         case EpochBegan():
             return (_fold_sending(recorded, event, 0),)
         case RoundBegan():
             return (_fold_sending(recorded, event, event.round),)
         case ObjectCreated():
-            made = _of_object(recorded, event, **_fold_creation(event, version))
-            return (made, *_sources(stream, event), *_links(recorded))
+            made = row_of(event, "branch", "kind", "last_turn", "tokens", "stub_tokens") | {"version": version}
+            made["last_message"] = max((place.message for place in event.places), default=None)
+            return (Merge("objects", (stream, event.object), made), *_sources(stream, event), *_links(recorded))
         case ObjectSummarized() if event.fidelity in _RENDITIONS:
             name = _RENDITIONS[event.fidelity]
             return (_of_object(recorded, event, **{f"{name}_tokens": event.tokens, f"{name}_in": version}),)
         case ObjectDegraded() | ObjectRestored():
-            change: dict[str, Any] = {
-                "branch": event.branch,
-                "object": event.object,
-                "turn": event.turn,
-                "fidelity": event.after.value,
-                "restored": isinstance(event, ObjectRestored),
-            }
+            change = row_of(event, "branch", "object", "turn")
+            change |= {"fidelity": event.after.value, "restored": isinstance(event, ObjectRestored)}
             return (Merge("changes", (stream, version), change),)
         case ObjectFaulted():
-            use: dict[str, Any] = {"object": event.object, "turn": event.turn, "how": event.kind.value}
+            use = row_of(event, "object", "turn") | {"how": event.kind.value}
             return (Merge("uses", (stream, version, 0), use),)
         case ObjectRequested():
-            asked: dict[str, Any] = {"object": event.object, "turn": event.turn, "how": "link"}
-            return (Merge("uses", (stream, version, 0), asked),)
+            return (Merge("uses", (stream, version, 0), row_of(event, "object", "turn") | {"how": "link"}),)
         case ObjectSuperseded():
             return (_of_object(recorded, event, superseded_in=version),)
         case ObjectPinned():
@@ -163,32 +153,24 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case SessionForgotten():
             return (Merge("forgotten", (stream,), {"version": version}),)
         case TurnAssessed():
-            return (_window(recorded, event, **_fold_assessment(event)),)
+            window = row_of(event, "model", "tokens", "fixed", "usable", "zone")
+            return (Merge("windows", (stream, event.branch, event.turn), window),)
         case TurnFinished() | TurnInterrupted():
-            return _fold_count(recorded, event)
+            used = window_of(event.usage)
+            if used is None or not used.prompt:
+                return ()
+            return (Merge("windows", (stream, event.branch, event.turn), {"counted": min(used.prompt, LARGEST)}),)
         case _:
             return ()
 
 
 def _fold_sending(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int) -> Merge:
-    sent: dict[str, Any] = {"branch": event.branch, "turn": event.turn, "round": number, "epoch": event.epoch}
+    sent = row_of(event, "branch", "turn", "epoch") | {"round": number}
     return Merge("sent", (recorded.stream, recorded.version), sent)
 
 
 def _of_object(recorded: Recorded[object], event: Any, **columns: Any) -> Merge:
     return Merge("objects", (recorded.stream, event.object), columns)
-
-
-def _fold_creation(event: ObjectCreated, version: int) -> dict[str, Any]:
-    return {
-        "version": version,
-        "branch": event.branch,
-        "kind": event.kind.value,
-        "last_turn": event.last_turn,
-        "last_message": max((place.message for place in event.places), default=None),
-        "tokens": event.tokens,
-        "stub_tokens": event.stub_tokens,
-    }
 
 
 def _sources(stream: UUID, event: ObjectCreated) -> Iterator[Merge]:
@@ -202,27 +184,6 @@ def _links(recorded: Recorded[object]) -> Iterator[Merge]:
     for number, link in enumerate(() if is_episode(event) else event.links):
         use: dict[str, Any] = {"object": link.target, "turn": event.last_turn, "how": "link"}
         yield Merge("uses", (recorded.stream, recorded.version, number), use)
-
-
-def _window(recorded: Recorded[object], event: TurnAssessed | TurnFinished | TurnInterrupted, **columns: Any) -> Merge:
-    return Merge("windows", (recorded.stream, event.branch, event.turn), columns)
-
-
-def _fold_assessment(event: TurnAssessed) -> dict[str, Any]:
-    return {
-        "model": text(event.model),
-        "tokens": event.tokens,
-        "fixed": event.fixed,
-        "usable": event.usable,
-        "zone": event.zone,
-    }
-
-
-def _fold_count(recorded: Recorded[object], event: TurnFinished | TurnInterrupted) -> Sequence[Merge]:
-    used = window_of(event.usage)
-    if used is None or not used.prompt:
-        return ()
-    return (_window(recorded, event, counted=min(used.prompt, LARGEST)),)
 
 
 # For a branch's ancestors: how many of their first messages and turns it shares, and up to which event it knows their

@@ -16,6 +16,7 @@ from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
+from campaigns.counts.grown import KeepingLog
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.messages import (
     ArrivedRequest,
@@ -31,7 +32,6 @@ from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.actors.support import IDENTITY, PATIENT
-from tests.app.grown import KeepingLog
 
 FIRST, TURNS = 60, 60
 QUICK_FIRST, QUICK_TURNS = 3, 2

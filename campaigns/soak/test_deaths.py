@@ -93,7 +93,7 @@ class Campaign:
         async with self.home.served("manage", *options, *IMPATIENT, program=program) as served:
             self.client.url = served.url
             if not self.whole:  # the first request must wait for its session, otherwise the session is only observed
-                await served.until_told(state="working")
+                await served.until_worker(state="working")
             self.up.set()
             try:
                 yield served.process

@@ -1,5 +1,5 @@
-"""A user's data directory with servers of it: real processes, a real database, and a provider that signs thinking
-against what it was sent.
+"""A user's data directory and its servers: real processes, a real database, and a provider that signs thinking for the
+request it received.
 """
 
 import json
@@ -42,14 +42,14 @@ class Served:
 
     @property
     def worker(self) -> int | None:
-        """Its worker's process, if it has one just now."""
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any of them may have started it
+        """The process id of its worker, or None."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any thread may have started it
         pids = [pid for thread in threads for pid in thread.read_text().split()]
         found = [int(pid) for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         return found[0] if found else None
 
-    async def told(self) -> dict[str, Any]:
-        """What it says of its worker."""
+    async def worker_status(self) -> dict[str, Any]:
+        """The worker's part of the readiness report."""
         async with connect(self.url) as connection:
             await connection.stream.send_all(b"GET /-/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             received = bytearray()
@@ -60,14 +60,14 @@ class Served:
         worker: dict[str, Any] = found["worker"]
         return worker
 
-    async def until_told(self, **wanted: object) -> dict[str, Any]:
-        """Wait until it says so of its worker."""
+    async def until_worker(self, **wanted: object) -> dict[str, Any]:
+        """Wait until the worker's status contains these values."""
         with trio.fail_after(DEADLINE):
             while True:
-                told = await self.told()
-                if wanted.items() <= told.items():
-                    return told
-                await trio.sleep(0.05)  # it does not tell by itself
+                status = await self.worker_status()
+                if wanted.items() <= status.items():
+                    return status
+                await trio.sleep(0.05)  # the server sends no notification
 
 
 @attrs.frozen
@@ -84,12 +84,12 @@ class Home:
 
     @property
     def config(self) -> Config:
-        """The settings of its servers."""
+        """The settings of the servers."""
         return load({}, self.environ)
 
     @asynccontextmanager
     async def serving(self, mode: str | None = None) -> AsyncIterator[str]:
-        """A server process of its own; its URL."""
+        """Run a server process; yield its URL."""
         async with self.served(mode) as served:
             yield served.url
 
@@ -97,7 +97,7 @@ class Home:
     async def served(
         self, mode: str | None = None, *options: str, program: Sequence[str] = MNEMOSYNE
     ) -> AsyncIterator[Served]:
-        """A server process of its own; it is told to stop at the end."""
+        """Run a server process, which is terminated at the end."""
         asked = [*program, "serve", "--port", "0", "--upstream", self.standin.url, *options]
         asked += ["--mode", mode] if mode else []
         with (self.folder / "errors").open("ab") as errors:
@@ -122,7 +122,7 @@ class Home:
 
     @asynccontextmanager
     async def database_stopped(self) -> AsyncIterator[None]:
-        """While in the block no process of the database runs. It has begun before: a server takes requests sooner."""
+        """Stop all processes of the database within the block. The database is started first if necessary."""
         async with open_storage(self.config):
             (file,) = (self.folder / "data").rglob("postmaster.pid")
             postmaster = int(file.read_text().split()[0])
@@ -133,21 +133,21 @@ class Home:
                 _signal_all(postmaster, signal.SIGCONT)
 
     def stream(self, session: str) -> UUID:
-        """That of a session, by its client's name for it."""
+        """The stream of a session, by the client's name for it."""
         return stream_of(self.config.tenant, session)
 
     async def until_recorded(self, session: str, kind: type[Event]) -> None:
-        """Wait until an event of that kind is on record: a turn does not wait long for a database that is busy."""
+        """Wait until an event of that kind is recorded; a turn does not wait long for a busy database."""
         async with open_storage(self.config) as storage:
             with trio.fail_after(DEADLINE):
                 while True:
                     recorded = await storage.events.read(self.stream(session))
                     if any(isinstance(each.envelope.event, kind) for each in recorded):
                         return
-                    await trio.sleep(0.05)  # it is another process that writes
+                    await trio.sleep(0.05)  # another process writes
 
     async def events(self, session: str) -> list[Event]:
-        """What is on record of a session, which must verify."""
+        """The events of a session, which must verify."""
         async with open_storage(self.config) as storage:
             stream = self.stream(session)
             report = await verifying.verify(storage, stream)
@@ -155,7 +155,7 @@ class Home:
             return [each.envelope.event for each in await storage.events.read(stream)]
 
     def assert_lawful(self) -> None:
-        """No client was refused anything, because the provider had nothing to refuse."""
+        """The provider found no rule violated and refused nothing."""
         unlawful = [str(each.violation) for each in self.standin.violations if each.violation.rule != "R10"]
         assert not unlawful, unlawful
         assert {each.status for each in self.standin.messages} == {200}
@@ -170,6 +170,6 @@ def _signal_all(postmaster: int, signal_: signal.Signals) -> None:
 
 @asynccontextmanager
 async def at_home(tmp_path: Path, dsn: str | None = None) -> AsyncIterator[Home]:
-    """A home with nothing in it."""
+    """An empty home."""
     async with open_standin(LOOP) as standin:
         yield Home(tmp_path, standin, dsn)

@@ -1,4 +1,4 @@
-"""How clients are recognised, and what leads them to us."""
+"""Recognition of clients, and the settings that route them to the proxy."""
 
 import json
 import os
@@ -74,26 +74,29 @@ def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
     ],
 )
 def test_a_proxy_does_not_swallow_loopback(before: dict[str, str], after: dict[str, str]) -> None:
-    """In both spellings, and the one that was not set must not hide what the other one said."""
+    """In both spellings: a variable that the user did not set must not hide the other one."""
     variables = environment(["anything"], WAY, before)
     assert {name: variables[name] for name in after} == after
 
 
-def test_opencode_s_own_configuration_is_kept_and_only_its_base_url_is_ours() -> None:
-    before = {
-        "theme": "dark",
-        "provider": {"openai": {}, "anthropic": {"options": {"timeout": 5, "baseURL": "https://other/v1"}}},
-    }
-    variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": json.dumps(before)})
-    before["provider"]["anthropic"]["options"]["baseURL"] = f"{URL}/v1"  # type: ignore[index]
-    assert json.loads(variables["OPENCODE_CONFIG_CONTENT"]) == before
+OURS = {"baseURL": f"{URL}/v1"}
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"provider": null}', '{"provider": {"anthropic": []}}'])
-def test_opencode_s_base_url_is_set_for_any_previous_content(content: str) -> None:
-    variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
-    config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
-    assert config["provider"]["anthropic"]["options"] == {"baseURL": f"{URL}/v1"}
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", {"provider": {"anthropic": {"options": OURS}}}),
+        ('{"provider": null}', {"provider": {"anthropic": {"options": OURS}}}),
+        ('{"provider": {"anthropic": []}}', {"provider": {"anthropic": {"options": OURS}}}),
+        (
+            '{"theme": "dark", "provider": {"openai": {}, "anthropic": {"options": {"timeout": 5, "baseURL": "x"}}}}',
+            {"theme": "dark", "provider": {"openai": {}, "anthropic": {"options": {"timeout": 5, **OURS}}}},
+        ),
+    ],
+)
+def test_opencode_s_own_configuration_is_kept_except_for_the_base_url(before: str, after: object) -> None:
+    variables = environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": before})
+    assert json.loads(variables["OPENCODE_CONFIG_CONTENT"]) == after
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "1"])
@@ -103,7 +106,7 @@ def test_an_invalid_opencode_configuration_is_refused(content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("upstream", "told"),
+    ("upstream", "value"),
     [
         (PROVIDER, "1"),
         ("http://127.0.0.1:9009", "1"),
@@ -111,18 +114,18 @@ def test_an_invalid_opencode_configuration_is_refused(content: str) -> None:
         ("https://api.anthropic.com.example.com", None),
     ],
 )
-def test_claude_code_treats_a_first_party_upstream_as_its_vendor(upstream: str, told: str | None) -> None:
-    """A gateway would refuse what only the vendor's own API takes; a client that goes there alone leaves it out."""
-    assert environment(["claude"], Route(URL, upstream), {}).get(FIRST_PARTY) == told
+def test_claude_code_treats_a_first_party_upstream_as_its_vendor(upstream: str, value: str | None) -> None:
+    """A gateway refuses what only the vendor's API accepts."""
+    assert environment(["claude"], Route(URL, upstream), {}).get(FIRST_PARTY) == value
     assert FIRST_PARTY not in environment(["opencode"], Route(URL, upstream), {})
     (*_, last) = CLAUDE.costs(upstream, {})
-    assert (FIRST_PARTY in last) == (told is None)
+    assert (FIRST_PARTY in last) == (value is None)
 
 
-@pytest.mark.parametrize("said", ["0", "1", ""])
-def test_the_user_s_own_first_party_variable_is_kept(said: str) -> None:
-    assert environment(["claude"], WAY, {FIRST_PARTY: said})[FIRST_PARTY] == said
-    assert any(FIRST_PARTY in cost for cost in CLAUDE.costs(PROVIDER, {FIRST_PARTY: said})) == (said != "1")
+@pytest.mark.parametrize("value", ["0", "1", ""])
+def test_the_user_s_own_first_party_variable_is_kept(value: str) -> None:
+    assert environment(["claude"], WAY, {FIRST_PARTY: value})[FIRST_PARTY] == value
+    assert any(FIRST_PARTY in cost for cost in CLAUDE.costs(PROVIDER, {FIRST_PARTY: value})) == (value != "1")
 
 
 def test_the_mode_header_is_added_to_the_user_s_own_headers() -> None:
@@ -197,11 +200,6 @@ def test_aider_is_routed_with_a_chat_upstream_unless_the_user_set_a_server() -> 
     assert environment(["aider"], taken, own)["OPENAI_API_BASE"] == own["OPENAI_API_BASE"]
     assert AIDER.obstacles({}, Path()) == []
     assert "OPENAI_API_BASE is set" in AIDER.obstacles(own, Path())[0]
-
-
-def test_only_clients_that_can_send_a_header_ask_for_a_mode() -> None:
-    asking = {client.title: client.asks_for_mode for client in CLIENTS}
-    assert asking == {"Claude Code": True, "opencode": True, "Codex": False, "aider": False}
 
 
 def fork_point(dialect: Dialect = MESSAGES) -> ForkPoint:

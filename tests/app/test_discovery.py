@@ -1,4 +1,4 @@
-"""Whose server listens on a port."""
+"""Find a running server, and refuse a port of another user."""
 
 import os
 import socket
@@ -34,7 +34,7 @@ def test_where_a_client_on_this_machine_reaches_the_server(host: str, url: str, 
 
 @pytest.mark.parametrize(("uid", "trusted"), [(0, True), (os.geteuid(), True), (12345, False)])
 def test_a_port_that_another_user_holds_is_not_trusted(uid: int, trusted: bool, tmp_path: Path) -> None:
-    """Whoever took it would be shown our token, and then the client's credentials."""
+    """That user would get the token, and then the client's credentials."""
     table = tmp_path / "tcp"
     table.write_text(TABLE.format(uid=uid))
     assert _may_be_trusted(0x2253, [table, tmp_path / "missing"]) is trusted
@@ -55,7 +55,7 @@ def test_a_foreign_server_is_not_found(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     assert find_server(load({"data_dir": tmp_path, "port": port}, {})) is None, "no token yet"
     (tmp_path / "token").write_text("secret")
-    assert find_server(load({"data_dir": tmp_path, "port": port}, {})) is None, "nobody listens"
+    assert find_server(load({"data_dir": tmp_path, "port": port}, {})) is None, "no listener"
     assert find_server(load({"data_dir": tmp_path, "port": 0}, {})) is None, "no port is named"
     with provider() as stranger:
         assert find_server(load({"data_dir": tmp_path, "port": stranger.server_port}, {})) is None

@@ -1,4 +1,4 @@
-"""What a client tells a hook is read with care, and whether a server manages it is known from its settings."""
+"""Parsing of hook events, and recognition of a managed client."""
 
 import json
 from pathlib import Path
@@ -13,18 +13,20 @@ CONFIG = load({}, {})
 
 
 def test_an_event_of_a_client_is_read() -> None:
-    told: dict[str, object] = {
+    event: dict[str, object] = {
         "hook_event_name": "SessionStart",
         "cwd": "/work",
         "source": "resume",
         "session_id": "a",
         "new": [1],
     }
-    assert parse_event(json.dumps(told).encode()) == HookEvent("SessionStart", Path("/work"), resumed=True, session="a")
-    told = {"hook_event_name": "PreToolUse", "session_id": "a", "tool_use_id": "toolu_1", "tool_input": {"x": 1}}
-    assert parse_event(json.dumps(told).encode()) == HookEvent("PreToolUse", Path(), session="a", call="toolu_1")
-    told = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": 5}
-    assert parse_event(json.dumps(told).encode()) == HookEvent("UserPromptSubmit", Path(), "Go on")
+    assert parse_event(json.dumps(event).encode()) == HookEvent(
+        "SessionStart", Path("/work"), resumed=True, session="a"
+    )
+    event = {"hook_event_name": "PreToolUse", "session_id": "a", "tool_use_id": "toolu_1", "tool_input": {"x": 1}}
+    assert parse_event(json.dumps(event).encode()) == HookEvent("PreToolUse", Path(), session="a", call="toolu_1")
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": 5}
+    assert parse_event(json.dumps(event).encode()) == HookEvent("UserPromptSubmit", Path(), "Go on")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{", "[" * 100_000, '{"hook_event_name": 5}'])

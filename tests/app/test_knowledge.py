@@ -1,4 +1,4 @@
-"""What is known is seen from a folder: of its project wherever that was cloned, and of the folder itself."""
+"""Entries are visible by the project and the folder of a session."""
 
 import threading
 from pathlib import Path
@@ -14,13 +14,13 @@ from tests.adapters.test_git_folder import repository
 from tests.services.talking import plain
 
 
-def open_book() -> KnowledgeStore:
+def open_store() -> KnowledgeStore:
     archive = plain()
     return KnowledgeStore(archive.events, archive.journal)
 
 
 def test_two_clones_share_a_project_and_each_is_a_sandbox(tmp_path: Path) -> None:
-    store = open_book()
+    store = open_store()
     one, other = (
         open_knowledge(store, "local", repository(tmp_path / name), EntrySource.AGENT) for name in ("one", "other")
     )
@@ -30,7 +30,7 @@ def test_two_clones_share_a_project_and_each_is_a_sandbox(tmp_path: Path) -> Non
 
 
 def test_without_a_folder_only_global_entries_are_visible() -> None:
-    assert [each.scope for each in open_knowledge(open_book(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
+    assert [each.scope for each in open_knowledge(open_store(), "local", None).places] == [Scope.USER, Scope.GLOBAL]
 
 
 async def test_an_unresponsive_folder_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:

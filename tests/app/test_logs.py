@@ -1,4 +1,4 @@
-"""The log holds no credential, is a line an entry where programs read it, and goes on when its file is moved away."""
+"""Log entries: masked credentials, JSON lines, and log rotation."""
 
 import json
 import logging
@@ -58,7 +58,7 @@ def test_an_entry_in_json_is_one_line_with_time_level_and_the_session_that_it_na
             raise ValueError("two\nlines\x1b[31m")
         except ValueError:
             LOG.exception("a turn of session %s\nfailed", UUID(int=7))
-        LOG.info("nothing is said of a session")
+        LOG.info("no session")
     said = capsys.readouterr().err
     assert "\x1b" not in said
     failed, plain = entries(said)

@@ -18,7 +18,7 @@ def as_before() -> Iterator[None]:
         yield
 
 
-def test_a_file_adds_a_model_to_those_that_are_shipped(tmp_path: Path) -> None:
+def test_a_file_adds_models_to_the_shipped_ones(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text("[prices]\nlocal-7b = { input = 0.5, output = 1, read = 0.25 }\n")
     use_models(file)
@@ -29,7 +29,7 @@ def test_a_file_adds_a_model_to_those_that_are_shipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8"), (b"x = [", "is not TOML")]
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_an_unusable_file_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
     file = tmp_path / "models.toml"
     if content is not None:
         file.write_bytes(content)

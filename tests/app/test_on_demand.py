@@ -1,4 +1,4 @@
-"""Pages of a real server: made by a process of its own, which may end at any time without harm."""
+"""The pages of a real server are made by a separate process, which may end at any time."""
 
 import http.client
 import os
@@ -29,14 +29,14 @@ class Page:
 
 @attrs.frozen
 class Browser:
-    """Somebody in front of a server's pages. ``cookie`` is what they were let in with."""
+    """A browser; ``cookie`` is its sign-in."""
 
     address: str
     cookie: str = ""
 
     @contextmanager
     def following(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
-        """A reply whose body is still to be read."""
+        """A reply whose body was not read yet."""
         own = {"Cookie": self.cookie} if self.cookie else {}
         with closing(http.client.HTTPConnection(self.address, timeout=DEADLINE)) as connection:
             connection.request("GET", path, headers={"Accept": "text/html", "Connection": "close", **own, **headers})
@@ -44,7 +44,7 @@ class Browser:
                 yield reply
 
     def get(self, path: str, **headers: str) -> Page:
-        """A page, whole."""
+        """A page with its body."""
         with self.following(path, **headers) as reply:
             return Page(reply.status, dict(reply.headers.items()), reply.read())
 
@@ -70,7 +70,7 @@ def page_makers(server: "subprocess.Popen[str]") -> list[int]:
 
 
 def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(dsn: str, tmp_path: Path) -> None:
-    """One server for all of it."""
+    """A single server, because each start is slow."""
     with opened(dsn, tmp_path) as (server, browser):
         (maker,) = page_makers(server)
         priority, ours = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (maker, server.pid))
@@ -82,7 +82,7 @@ def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(ds
         assert browser.get("/-/", Origin="http://127.0.0.1:1").status == 403
         home = browser.get("/", **{"Sec-Fetch-Mode": "navigate"})
         assert (home.status, home.headers["location"]) == (303, "/-/")
-        assert browser.get("/").status == 502  # what is no browser asks the provider, which is not there
+        assert browser.get("/").status == 502  # other clients reach the provider, which is down
 
         os.kill(maker, signal.SIGKILL)
         assert ended(maker)
@@ -99,10 +99,10 @@ def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(ds
         assert server.stderr is not None
         said = server.stderr.read()
     assert "mnemosyne open" in said
-    assert "token=" not in said, "what a server logs lets nobody in"
+    assert "token=" not in said, "the server's log contains no token"
 
 
-def test_the_process_that_makes_pages_ends_with_its_server_however_that_ends(dsn: str, tmp_path: Path) -> None:
+def test_the_page_process_ends_with_a_killed_server(dsn: str, tmp_path: Path) -> None:
     with opened(dsn, tmp_path) as (server, _):
         (maker,) = page_makers(server)
         server.kill()

@@ -1,4 +1,4 @@
-"""The process that makes pages knows when nobody asks any more, and follows a database that went away."""
+"""The page process ends when idle, and reports why it has no database."""
 
 from collections.abc import MutableMapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""SIGHUP changes what can change while requests run, says the rest, and still ends what loses its terminal."""
+"""SIGHUP reloads the settings; a closed terminal ends the server."""
 
 import json
 import os
@@ -36,14 +36,14 @@ def _models() -> Iterator[None]:
 
 @attrs.define
 class Changed:
-    """Of a gateway what a reload changes."""
+    """The part of a gateway that a reload changes."""
 
     mode: Mode = Mode.OBSERVE
 
 
 @attrs.define
 class Running:
-    """A server's reloader, its settings' file, and what it did."""
+    """A reloader, its settings file, and its effects."""
 
     folder: Path
     gateway: Changed = attrs.field(factory=Changed)
@@ -165,7 +165,7 @@ trio.run(main)
 
 @contextmanager
 def at_terminal(*, ignoring: bool) -> Iterator[tuple["subprocess.Popen[bytes]", int, Callable[[], bytes]]]:
-    """A process with a terminal of its own: itself, the terminal's other end, and what it says next."""
+    """A process with its own terminal; yields it, the terminal's other end, and a function that reads its output."""
     ours, theirs = pty.openpty()
     reading, writing = os.pipe()
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What is older than the settings allow is forgotten once a day, and never because somebody set the clock."""
+"""Retention: sessions beyond the limits are forgotten once a day, and not because of a changed clock."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +22,12 @@ LOOK = int(LOOK_SECONDS * 1e6)
 
 
 class Over(Exception):
-    """No more is waited for."""
+    """The last wait was reached."""
 
 
 async def live(config: Config, start: int, steps: Sequence[int]) -> list[bool]:
-    """Whether anything of the log was forgotten, before each of the waits in which the time of day gains so much (µs)
-    and after the last.
+    """Run the retention task; each wait advances the clock by a step (µs). Return whether a session was forgotten
+    before each wait and after the last.
     """
     async with open_database(config) as database:
         clock, left, seen = [start], list(steps), list[bool]()
@@ -50,7 +50,7 @@ async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_
     async with at_home(tmp_path, dsn) as home:
         async with home.served() as served:
             await Client(served.url, session="s").turn(text("Hello."))
-            await served.until_told(state="working", events_behind=0)
+            await served.until_worker(state="working", events_behind=0)
         config = attrs.evolve(home.config, retain_days=30)
         async with open_database(config) as database:
             (stream,) = await storage_of(database).events.streams()
@@ -68,7 +68,7 @@ async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path
             async with home.served(None, "--tenant", tenant) as served:
                 for session in ("old", "new"):
                     await Client(served.url, session=f"{session} {tenant}").turn(text(f"Hello of {session}."))
-                await served.until_told(state="working", events_behind=0)
+                await served.until_worker(state="working", events_behind=0)
         async with open_database(home.config) as database:
             sizes = await storage_of(database, "red").events.sizes()
             quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))

@@ -1,13 +1,8 @@
-"""What a server promises a conversation through restarts and a database that stands still: real processes, a real
-database, and a provider that signs thinking against what it was sent.
-"""
+"""A server process whose database hangs, and the settings of its interpreter."""
 
 import gc
-import os
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Never
@@ -34,30 +29,11 @@ from tests.cli.support import invoked
 from tests.http.managing import Client, text
 from tests.waiting import IMPATIENT
 
-AT_ONCE = 20
-"""Conversations that begin at the same moment."""
-
-
-@pytest.mark.soak
-async def test_a_managed_conversation_stays_so_through_a_server_that_was_not_asked_to_manage(tmp_path: Path) -> None:
-    async with at_home(tmp_path) as home:
-        client = Client("", session="s")
-        for mode in ("manage", None, "manage"):
-            async with home.serving(mode) as client.url:
-                for _ in range(2):
-                    message = await client.work("Where is it?")
-                    assert message.get("content", [message])[-1] == text("It is there.")
-        home.assert_lawful()
-        modes = [event.mode for event in await home.events("s") if isinstance(event, BranchModeSet)]
-        assert modes == [Mode.MANAGE]
-        assert all("memory_query" in str(each.json()["tools"]) for each in home.standin.messages)
-
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are stopped by way of /proc")
-@pytest.mark.parametrize("mode", ["manage", pytest.param("observe", marks=pytest.mark.soak)])
-async def test_a_hanging_database_at_the_start_breaks_nothing(mode: str, tmp_path: Path) -> None:
+async def test_a_hanging_database_at_the_start_breaks_nothing(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
-        async with home.served(mode, *IMPATIENT) as served:
+        async with home.served("manage", *IMPATIENT) as served:
             client = Client(served.url, session="s")
             async with home.database_stopped():
                 client.history.append({"role": "user", "content": [text("Where is it?")]})
@@ -69,7 +45,7 @@ async def test_a_hanging_database_at_the_start_breaks_nothing(mode: str, tmp_pat
         home.assert_lawful()
         events = await home.events("s")
         decided = [event for event in events if isinstance(event, BranchModeSet)]
-        assert [each.mode for each in decided] == ([Mode.OBSERVE] if mode == "manage" else [])
+        assert [each.mode for each in decided] == [Mode.OBSERVE]
         assert not any(isinstance(event, FallbackSent) for event in events)
         for turn, exchange in enumerate(home.standin.messages, 1):
             asked = partial(invoked, "context", "s", "--turn", str(turn), "--raw", environ=home.environ)
@@ -88,42 +64,8 @@ def seen(client: Client) -> list[dict[str, object]]:
     return [{"type": "tool_result", "tool_use_id": call, "content": "seen"} for call in calls]
 
 
-@pytest.mark.soak  # it takes all of the machine from whatever else runs
-@pytest.mark.parametrize("mode", ["manage", "observe"])
-async def test_many_conversations_that_begin_at_once_on_a_busy_machine_are_each_served_and_each_one_thing(
-    mode: str, tmp_path: Path
-) -> None:
-    async with at_home(tmp_path) as home, home.serving(mode) as url:
-        clients = [Client(url, session=f"s{number}") for number in range(AT_ONCE)]
-        with busy():
-            async with trio.open_nursery() as nursery:
-                for client in clients:
-                    nursery.start_soon(converse, client)
-        home.assert_lawful()
-        for client in clients:
-            decided = [event for event in await home.events(client.session) if isinstance(event, BranchModeSet)]
-            assert len(decided) == (1 if mode == "manage" else 0)
-
-
-async def converse(client: Client) -> None:
-    for prompt in ("Where is it?", "And the other?", "And now?"):
-        assert (await client.work(prompt))["content"][-1] == text("It is there.")
-
-
-@contextmanager
-def busy() -> Iterator[None]:
-    """While in the block every core has something else to do."""
-    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
-    try:
-        yield
-    finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
-
-
 class Hanging:
-    """A database that takes a commit and never answers."""
+    """A database that accepts a commit and never answers."""
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Never:
         await trio.sleep_forever()

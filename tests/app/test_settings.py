@@ -9,14 +9,14 @@ from mnemosyne.config import load
 from mnemosyne.errors import BadConfiguration
 
 
-def test_a_server_decides_with_what_its_user_set_and_the_host_that_it_forwards_to(tmp_path: Path) -> None:
+def test_decision_settings_come_from_the_configuration_and_the_upstream(tmp_path: Path) -> None:
     given = {"upstream": "http://[::1]:11434", "tariff": "local", "manage_window": "32000", "data_dir": str(tmp_path)}
     found = settings_of(load(given, {}))
     assert (found.window, found.tariff, found.host, found.strict) == (32_000, "local", "::1", False)
     assert settings_of(load({"data_dir": str(tmp_path)}, {})).tariff is None
 
 
-def test_a_tariff_that_there_is_not_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_tariff_is_refused_with_the_available_ones(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration, match=r"tariff = 'gold' is unknown; available: api, subscription"):
         settings_of(load({"tariff": "gold", "data_dir": str(tmp_path)}, {}))
     own = {"own": {"url": "https://own", "tariff": "gold"}}

@@ -1,4 +1,4 @@
-"""What if is answered by a process of its own, once for each question, and what goes wrong there is a sentence."""
+"""Simulations run in a separate process, once for each question."""
 
 import os
 import sys
@@ -93,6 +93,6 @@ print(open({str(answer)!r}).read(), end='')
         nursery.cancel_scope.cancel()
 
 
-def test_what_one_process_writes_another_reads() -> None:
+def test_written_results_are_read_back() -> None:
     assert read_step(write_branch(FOUND)) == FOUND
     assert read_step(write_step(3, 250)) == (3, 250)

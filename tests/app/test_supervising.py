@@ -1,4 +1,4 @@
-"""A worker that ends, hangs or cannot be started is replaced, and its server goes on."""
+"""The supervisor replaces a worker that ends or hangs."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from tests.adapters.log_support import CODEC, open_database, until
 from tests.cli.support import ended
 
 BEAT = 'worker.beat.v1 {"data":{"leads":true},"correlation":"","causation":null}'
-"""What a worker says each second."""
+"""The message that a worker sends each second."""
 
 
 @asynccontextmanager
@@ -63,8 +63,8 @@ async def test_a_worker_that_ends_is_restarted_with_backoff(
     monkeypatch.setattr(supervising, "FIRST_PAUSE", 0.001)
     async with supervised(dsn, tmp_path, "sys.exit(3)") as supervisor:
         await until(lambda: len(starts(tmp_path)) > 3)
-        told = await supervisor.describe()
-        assert told["restarts"] >= 2  # type: ignore[operator]
+        status = await supervisor.describe()
+        assert status["restarts"] >= 2  # type: ignore[operator]
     pauses = [record.getMessage().rpartition(" in ")[2] for record in caplog.records if "exit code 3" in record.message]
     assert pauses[:3] == ["0.001 s.", "0.002 s.", "0.004 s."]
 
@@ -113,9 +113,9 @@ async def test_the_state_is_reported_without_worker_and_database(
     async with supervised(dsn, tmp_path, "") as supervisor:
         monkeypatch.setattr(supervising, "FIRST_PAUSE", 1000.0)
         await until(lambda: bool(starts(tmp_path)))
-        told = await supervisor.describe()
+        status = await supervisor.describe()
         of_the_database = {"events_behind", "seconds_behind", "seconds_held", "damaged_sessions"}
-        assert of_the_database <= told.keys()
+        assert of_the_database <= status.keys()
         supervisor._log = ReconnectingLog()
         assert not of_the_database & (await supervisor.describe()).keys()
 

@@ -1,4 +1,4 @@
-"""Spans reach a collector, and no turn waits for one that is not there."""
+"""Spans are sent to a collector; an absent collector delays no turn."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ from tests.services.test_tally import append
 
 @attrs.define
 class Collector:
-    """Takes what is posted, and answers with its ``status``."""
+    """A collector that answers each POST with ``status``."""
 
     status: int = 200
     url: str = ""
@@ -104,7 +104,7 @@ async def test_a_refusing_collector_is_reported_once(
     ]
 
 
-async def test_spans_that_wait_are_bounded_and_a_collector_that_is_not_there_ends_nothing(
+async def test_waiting_spans_are_bounded_and_an_absent_collector_is_survived(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tracing, "MOST_WAITING", 3)

@@ -1,4 +1,4 @@
-"""What is derived is a process's of its own: whatever becomes of it, turns go on, and it comes to the same tables."""
+"""The worker process: turns continue without it, and its tables equal those of a rebuild."""
 
 import os
 import signal
@@ -10,11 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import psycopg
 import pytest
 import trio
 
-from mnemosyne.adapters.postgres.leading import LOCK
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import open_database, open_views
 from mnemosyne.domain.session.input_events import HelperAsked
@@ -36,28 +34,17 @@ DONE = text("It is there.")
 
 
 async def converse(client: Client, turns: int = 2) -> None:
-    """Turns go on: each is answered, with what the client's own tools said in between."""
+    """Run turns with tool calls; each is answered."""
     for number in range(turns):
         assert (await client.work(f"Where is it now, the {number}th?"))["content"][-1] == DONE
 
 
 async def caught_up(served: Served) -> None:
-    await served.until_told(state="working", events_behind=0, seconds_behind=0.0)
-
-
-async def until_behind(served: Served) -> None:
-    """Wait until something on record is not derived. A busy database does not say at once, and a turn does not wait
-    long until it is on record.
-    """
-    with trio.fail_after(DEADLINE):
-        while True:
-            if (await served.told()).get("events_behind"):
-                return
-            await trio.sleep(0.05)  # it does not tell by itself
+    await served.until_worker(state="working", events_behind=0, seconds_behind=0.0)
 
 
 async def assert_as_rebuilt(home: Home) -> None:
-    """The tables are what a rebuild would make of the log."""
+    """The tables equal those that a rebuild makes from the log."""
     async with open_database(home.config) as database:
         store, log = PostgresProjections(database), open_views(database)
         for each in ALL:
@@ -77,7 +64,7 @@ async def test_turns_continue_without_the_worker_which_catches_up_and_ends_with_
 
 
 async def _kill_and_stop(home: Home, served: Served) -> int:
-    """Its worker, stopped and killed while turns go on; the last one it has."""
+    """Stop and kill the worker while turns continue; return the last worker."""
     client = Client(served.url, session="s")
     await converse(client)
     await caught_up(served)
@@ -86,13 +73,13 @@ async def _kill_and_stop(home: Home, served: Served) -> int:
     assert first is not None
     os.kill(first, signal.SIGSTOP)
     await converse(client)
-    assert (await served.told())["events_behind"] > 0
+    assert (await served.worker_status())["events_behind"] > 0
     os.kill(first, signal.SIGCONT)
     await caught_up(served)
 
     os.kill(first, signal.SIGKILL)
     await converse(client)
-    await served.until_told(state="working", restarts=1)
+    await served.until_worker(state="working", restarts=1)
     last = served.worker
     assert last is not None
     assert last != first
@@ -102,25 +89,9 @@ async def _kill_and_stop(home: Home, served: Served) -> int:
     return last
 
 
-@pytest.mark.soak
-async def test_a_late_worker_processes_earlier_events(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        async with home.served():
-            pass  # the schema is there
-        with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("select pg_advisory_lock(%s)", (LOCK,))
-            async with home.served("manage") as served:
-                await served.until_told(state="standing by")
-                await converse(Client(served.url, session="s"))
-                await until_behind(served)
-                other.close()
-                await caught_up(served)
-                await assert_as_rebuilt(home)
-
-
 @asynccontextmanager
 async def alone(home: Home) -> AsyncIterator[trio.Process]:
-    """A worker without a server."""
+    """Run a worker without a server."""
     with (home.folder / "worker").open("ab") as errors:
         process = await trio.lowlevel.open_process(
             [*MNEMOSYNE, "worker"], stdin=subprocess.DEVNULL, stderr=errors, env=home.environ
@@ -133,14 +104,12 @@ async def alone(home: Home) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
-async def test_one_of_many_workers_works_and_another_takes_its_place_when_it_ends_with_a_server_that_is_killed(
-    tmp_path: Path, dsn: str
-) -> None:
+async def test_one_worker_leads_and_another_takes_over_when_its_server_is_killed(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served() as one:
-            await one.until_told(state="working")
+            await one.until_worker(state="working")
             async with home.served() as two:
-                await two.until_told(state="standing by")
+                await two.until_worker(state="standing by")
                 async with alone(home) as process:
                     await until(lambda: "Another worker keeps" in (home.folder / "worker").read_text())
                     assert query(dsn, HOLDERS) == [(1,)]
@@ -149,7 +118,7 @@ async def test_one_of_many_workers_works_and_another_takes_its_place_when_it_end
                 assert worker is not None
                 one.process.kill()
                 assert await trio.to_thread.run_sync(ended, worker)
-                await two.until_told(state="working")
+                await two.until_worker(state="working")
         async with alone(home):
             await until(lambda: query(dsn, HOLDERS) == [(1,)])
 
@@ -157,11 +126,11 @@ async def test_one_of_many_workers_works_and_another_takes_its_place_when_it_end
 HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted"
 
 
-async def test_a_helper_that_the_worker_asks_answers_the_model_s_question(tmp_path: Path, dsn: str) -> None:
+async def test_helper_answers_a_memory_question_through_the_worker(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home, open_endpoint(composed()) as endpoint:
         options = ["--helper", "openai", "--helper-model", "small", "--helper-url", f"{endpoint.url}/v1"]
         async with home.served("manage", "--manage-window", str(SMALL), *options) as served:
-            await served.until_told(state="working")
+            await served.until_worker(state="working")
             client = Client(served.url, session="s", tools=TOOLS)
             stage = cast("Stage", SimpleNamespace(standin=home.standin))
             for number in range(4):
@@ -175,21 +144,3 @@ async def test_a_helper_that_the_worker_asks_answers_the_model_s_question(tmp_pa
         home.assert_lawful()
         (asked,) = [event for event in await home.events("s") if isinstance(event, HelperAsked)]
         assert [each.text for each in asked.sentences] == [SENTENCE]
-
-
-@pytest.mark.soak
-async def test_a_managed_conversation_that_goes_on_under_another_name_is_known_without_a_worker(
-    tmp_path: Path, dsn: str
-) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        async with home.served():
-            pass  # the schema is there
-        with psycopg.connect(dsn, autocommit=True) as other:
-            other.execute("select pg_advisory_lock(%s)", (LOCK,))
-            async with home.served("manage") as served:
-                client = Client(served.url, session="s")
-                await converse(client)
-                gone_on = Client(served.url, session="t", history=client.history)
-                await converse(gone_on)
-                assert query(dsn, "select count(distinct originator_id) from mnemosyne.stored_events") == [(1,)]
-                home.assert_lawful()

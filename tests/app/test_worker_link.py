@@ -1,4 +1,4 @@
-"""A worker asks and its server answers; neither waits for the other where that one is gone."""
+"""The protocol between a worker and its server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
 
 WHO = Identity(stream=UUID(int=1), tenant="local", external_id="s\u2028\n1")
-OWED = DeferredSummary(
+PENDING = DeferredSummary(
     object="o1",
     fidelity=Fidelity.COMPACT,
     kind=next(iter(KINDS)),
@@ -67,7 +67,7 @@ ANSWER = HelperAnswer(
 
 @attrs.define
 class Sessions:
-    """Sessions as a worker sees them, which note what they are asked."""
+    """Sessions that record the calls of a worker."""
 
     asked: list[object] = attrs.field(factory=list)
     failure: Exception | None = None
@@ -75,7 +75,7 @@ class Sessions:
 
     async def wait_for_summary(self) -> SummaryRequest:
         await self.change.wait()
-        return SummaryRequest(WHO, OWED)
+        return SummaryRequest(WHO, PENDING)
 
     async def tell(self, identity: Identity, made: SummaryMade) -> bool:
         self.asked.append((identity, made))
@@ -95,9 +95,9 @@ class Sessions:
 class Linked:
     sessions: Sessions
     remote: RemoteSessions
-    heard: WorkerStatus
+    status: WorkerStatus
     out: trio.abc.SendStream
-    """The worker's, to be written by hand."""
+    """The worker's end, for raw bytes."""
     ended: trio.Event
 
 
@@ -105,28 +105,20 @@ class Linked:
 async def linked() -> AsyncIterator[Linked]:
     server, worker = trio.testing.memory_stream_pair()
     sessions, ended = Sessions(), trio.Event()
-    remote, heard = RemoteSessions(Line(worker, worker)), WorkerStatus()
+    remote, status = RemoteSessions(Line(worker, worker)), WorkerStatus()
 
     async def answer() -> None:
-        await answer_worker(Line(server, server), sessions, heard)
+        await answer_worker(Line(server, server), sessions, status)
         ended.set()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(remote.run)
         nursery.start_soon(answer)
-        yield Linked(sessions, remote, heard, worker.send_stream, ended)
+        yield Linked(sessions, remote, status, worker.send_stream, ended)
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_asked_and_answered_arrives_as_it_was() -> None:
-    async with linked() as link:
-        link.sessions.change.set()
-        assert await link.remote.wait_for_summary() == SummaryRequest(WHO, OWED)
-        assert await link.remote.tell(WHO, MADE)
-        assert link.sessions.asked == [(WHO, MADE)]
-
-
-async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_with_its_places() -> None:
+async def test_questions_and_answers_arrive_unchanged() -> None:
     async with linked() as link:
         assert await link.remote.wait_for_question() == (7, QUESTION)
         assert await link.remote.deliver_answer(7, ANSWER)
@@ -134,24 +126,25 @@ async def test_what_turns_ask_a_helper_arrives_with_its_passages_and_its_answer_
         assert link.sessions.asked == [(7, ANSWER), (8, None)]
 
 
-async def test_waiting_for_a_request_holds_up_no_other_question() -> None:
+async def test_waiting_for_a_summary_request_does_not_block_other_messages() -> None:
     async with linked() as link, trio.open_nursery() as nursery:
-        found: list[SummaryRequest] = []
+        received: list[SummaryRequest] = []
 
         async def wait() -> None:
-            found.append(await link.remote.wait_for_summary())
+            received.append(await link.remote.wait_for_summary())
 
         nursery.start_soon(wait)
-        await link.remote.tell(WHO, MADE)
-        assert found == []
+        assert await link.remote.tell(WHO, MADE)
+        assert link.sessions.asked == [(WHO, MADE)]
+        assert received == []
         link.sessions.change.set()
-    assert found == [SummaryRequest(WHO, OWED)]
+    assert received == [SummaryRequest(WHO, PENDING)]
 
 
 @pytest.mark.parametrize(
     ("failure", "seen"), [(VersionConflict("v"), LogUnavailable), (LogUnavailable("l"), LogUnavailable)]
 )
-async def test_what_can_be_had_later_is_told_apart(failure: MnemosyneError, seen: type[MnemosyneError]) -> None:
+async def test_temporary_failures_are_distinguished(failure: MnemosyneError, seen: type[MnemosyneError]) -> None:
     async with linked() as link:
         link.sessions.failure = failure
         with pytest.raises(seen, match=str(failure)):
@@ -162,7 +155,7 @@ async def test_what_can_be_had_later_is_told_apart(failure: MnemosyneError, seen
         assert not isinstance(caught.value, LogUnavailable)
 
 
-async def test_a_bug_behind_a_question_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_does_not_end_the_link(caplog: pytest.LogCaptureFixture) -> None:
     async with linked() as link:
         link.sessions.failure = ZeroDivisionError("a bug")
         with pytest.raises(MnemosyneError, match="an internal error"):
@@ -172,16 +165,16 @@ async def test_a_bug_behind_a_question_ends_nothing(caplog: pytest.LogCaptureFix
     assert "a bug" in caplog.text
 
 
-async def test_a_worker_is_heard_of_by_its_beat() -> None:
+async def test_a_heartbeat_reports_that_the_worker_began_and_leads() -> None:
     async with linked() as link:
-        assert not link.heard.began
+        assert not link.status.began
         await link.remote.beat(True)
         await trio.testing.wait_all_tasks_blocked()
-        assert (link.heard.began, link.heard.leads) == (True, True)
+        assert (link.status.began, link.status.leads) == (True, True)
 
 
 @pytest.mark.parametrize("words", [b"worker.sings.v1 {}\n", b"nothing\n", b"\xff\xfe\n", b"worker.beat.v1 {\n"])
-async def test_a_worker_that_cannot_be_understood_is_left_alone(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_message_ends_the_link(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with linked() as link:
         await link.out.send_all(words)
         await link.ended.wait()

@@ -1,4 +1,4 @@
-"""The files that a session had at a turn are found by the calls behind it."""
+"""The files of a session at a turn are found by the calls after it."""
 
 import subprocess
 from pathlib import Path
@@ -20,7 +20,7 @@ def call(project: Path, name: str, session: str = "s") -> HookEvent:
     return HookEvent("PreToolUse", project, session=session, call=name)
 
 
-def test_the_first_call_behind_a_turn_that_was_kept_has_its_files(project: Path) -> None:
+def test_the_first_saved_call_after_a_turn_has_its_files(project: Path) -> None:
     for number in (1, 2):
         (project / "a.txt").write_text(f"{number}\n")
         keep_before_call(call(project, f"toolu_{number}"))
@@ -32,7 +32,7 @@ def test_the_first_call_behind_a_turn_that_was_kept_has_its_files(project: Path)
     assert (project / "a.txt").read_text() == "2\n"
 
 
-def test_where_no_call_behind_it_was_kept_the_files_are_still_those_of_the_turn(project: Path) -> None:
+def test_without_a_saved_call_the_current_files_are_those_of_the_turn(project: Path) -> None:
     keep_before_call(call(project, "toolu_1"))
     assert find_files(project, "s", ["toolu_2"]) is None
     assert find_files(project, "s", []) is None
@@ -43,6 +43,6 @@ def test_where_no_call_behind_it_was_kept_the_files_are_still_those_of_the_turn(
 @pytest.mark.parametrize(
     ("session", "name"), [("", "a"), ("s", ""), ("../s", "a"), ("s", "a/b"), ("s", "a b"), ("-s", "a")]
 )
-def test_what_is_no_name_is_refused(project: Path, session: str, name: str) -> None:
+def test_an_invalid_name_is_refused(project: Path, session: str, name: str) -> None:
     with pytest.raises(BadOption, match="lacks a valid session or call id"):
         keep_before_call(call(project, name, session))

@@ -10,11 +10,11 @@ from pathlib import Path
 import attrs
 import pytest
 
+from campaigns.counts.counted import DAY, Counted, counted_server
+from campaigns.counts.doors import Counts
+from campaigns.counts.grown import Grown, next_content
 from mnemosyne.domain.session.round_events import Mode
 from tests.adapters.log_support import query
-from tests.app.counted import DAY, Counted, counted_server
-from tests.app.doors import Counts
-from tests.app.grown import Grown, next_content
 from tests.fixtures import PostgresServer
 from tests.http.managing import Client, look, look_for, text, think
 

@@ -30,7 +30,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import CODEC, PATIENT
 from tests.adapters.log_support import open_database
-from tests.app.counted import SALT
+from tests.app.serving import SALT
 from tests.domain.recorded import dumps
 from tests.http.managing import Client, Json, look, text
 

@@ -35,7 +35,7 @@ async def test_a_session_keeps_its_order_across_clock_changes(dsn: str, tmp_path
                 client.url = served.url
                 await client.work(f"Where is it, {number}?")
             await Client(behind.url, session="another").work("And here?")
-            await behind.until_told(events_behind=0)
+            await behind.until_worker(events_behind=0)
         home.assert_lawful()
         began = [each for each in await home.events("s") if isinstance(each, TurnBegan)]
         assert [each.turn for each in began] == list(range(1, len(began) + 1))

@@ -111,7 +111,7 @@ async def test_one_worker_leads_and_another_takes_over_when_its_server_is_killed
             async with home.served() as two:
                 await two.until_worker(state="standing by")
                 async with alone(home) as process:
-                    await until(lambda: "Another worker keeps" in (home.folder / "worker").read_text())
+                    await until(lambda: "Another worker updates" in (home.folder / "worker").read_text())
                     assert query(dsn, HOLDERS) == [(1,)]
                 assert process.returncode == 0
                 worker = one.worker

@@ -17,7 +17,7 @@ _FACES = frozenset({"Context", "Session", "SyncSession"})
 
 
 def __getattr__(name: str) -> Any:
-    """The library's faces, read once somebody asks: commands do without."""
+    """Import the library on first access, because commands do not need it."""
     if name in _FACES:
         return getattr(import_module("mnemosyne.sdk"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
-"""How long to wait before what failed is tried again."""
+"""Pauses between retries."""
 
 from collections.abc import Iterator
 
 
 def backoff(first: float, longest: float) -> Iterator[float]:
-    """Pauses in seconds without end: ``first``, then twice the one before, up to ``longest``."""
+    """Endless pauses in seconds: ``first``, then twice the previous one, up to ``longest``."""
     pause = min(first, longest)
     while True:
         yield pause

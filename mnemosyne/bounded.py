@@ -1,4 +1,4 @@
-"""Memory with a bound."""
+"""A cache of bounded size."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,8 +9,8 @@ Value = TypeVar("Value")
 
 
 class Lru(Generic[Key, Value]):
-    """At most so many values by key, or values of at most so much by ``weight``, and always the newest. The one that
-    was put or had longest ago goes first.
+    """A cache with a maximum total ``weight`` (default: number) of values, which always holds the newest. It evicts the
+    least recently used value.
     """
 
     def __init__(self, most: int, weight: Callable[[Value], int] = lambda _: 1) -> None:
@@ -20,13 +20,13 @@ class Lru(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         """The value, if it is held."""
-        found = self._held.get(key)
-        if found is not None:
+        value = self._held.get(key)
+        if value is not None:
             self._held.move_to_end(key)
-        return found
+        return value
 
     def put(self, key: Key, value: Value) -> Value:
-        """Hold a value, and return it."""
+        """Add a value, and return it."""
         self.pop(key)
         self._held[key] = value
         self._weight += self._weigh(value)
@@ -35,7 +35,7 @@ class Lru(Generic[Key, Value]):
         return value
 
     def pop(self, key: Key) -> Value | None:
-        """The value, if it is held, and no longer."""
+        """Remove and return the value, if it is held."""
         if key not in self._held:
             return None
         value = self._held.pop(key)
@@ -43,17 +43,17 @@ class Lru(Generic[Key, Value]):
         return value
 
     def values(self) -> list[Value]:
-        """All that is held."""
+        """All values."""
         return list(self._held.values())
 
     def copy(self) -> "Lru[Key, Value]":
-        """Another one that holds the same."""
+        """An independent copy."""
         other: Lru[Key, Value] = Lru(self._most, self._weigh)
         other._held.update(self._held)
         other._weight = self._weight
         return other
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove all values."""
         self._held.clear()
         self._weight = 0

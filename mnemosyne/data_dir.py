@@ -17,11 +17,11 @@ BYPASS_FILE = "bypass"
 """The file in which earlier versions listed unmanaged sessions, one per line; ``*`` means all."""
 
 LARGEST_LOG = 1024 * 1024
-"""Bytes after which a server's log is put aside when the next server starts."""
+"""Bytes after which a server's log is renamed when the next server starts."""
 
 
 def prepare_data_dir(data_dir: Path) -> None:
-    """Make the data directory, for its owner only."""
+    """Create the data directory, for its owner only."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -32,7 +32,7 @@ def prepare_data_dir(data_dir: Path) -> None:
 
 
 def refuse_shared(data_dir: Path, status: os.stat_result) -> None:
-    """Raise BadConfiguration where others can put files of theirs in place of ours."""
+    """Raise BadConfiguration if other users can replace the files."""
     if status.st_uid not in (os.geteuid(), 0):
         raise BadConfiguration(
             f"data_dir = {str(data_dir)!r} belongs to another user: run as its owner, or choose another directory."
@@ -45,12 +45,12 @@ def refuse_shared(data_dir: Path, status: os.stat_result) -> None:
 
 
 def local_token(data_dir: Path) -> str:
-    """The token that opens the server's own pages: made once, readable by its owner only."""
+    """The token for the server's own pages, created at first use, readable by its owner only."""
     return _read_or_make(data_dir / TOKEN_FILE)
 
 
 def memory_key(data_dir: Path) -> MemoryKey:
-    """The key by which the owner of memory is recognized: made once, readable by its owner only."""
+    """The key that identifies the owner of memory, created at first use, readable by its owner only."""
     return MemoryKey(_read_or_make(data_dir / MEMORY_KEY_FILE).encode())
 
 
@@ -76,7 +76,7 @@ def existing_token(data_dir: Path) -> str | None:
 
 
 def open_server_log(data_dir: Path) -> BinaryIO:
-    """The log of servers that run in the background, at its end; a long one is put aside first."""
+    """Open the log of background servers for appending; a long one is renamed first."""
     path = data_dir / LOG_FILE
     try:
         if path.exists() and path.stat().st_size > LARGEST_LOG:
@@ -90,7 +90,7 @@ def open_server_log(data_dir: Path) -> BinaryIO:
 
 
 def read_bypass_file(data_dir: Path) -> frozenset[str]:
-    """The sessions that an earlier version noted in a file as no longer managed, ``*`` for all; none without one."""
+    """The sessions that an earlier version listed as no longer managed; ``*`` for all."""
     try:
         return frozenset((data_dir / BYPASS_FILE).read_text(encoding="ascii").split())
     except (OSError, UnicodeDecodeError):
@@ -98,12 +98,12 @@ def read_bypass_file(data_dir: Path) -> frozenset[str]:
 
 
 def remove_bypass_file(data_dir: Path) -> None:
-    """Remove it: what it says is on record."""
+    """Remove the file, once its content is recorded."""
     (data_dir / BYPASS_FILE).unlink(missing_ok=True)
 
 
 def _write_once(path: Path, text: str) -> None:
-    """Write a private file that appears whole or not at all; if another process was first, its file stands."""
+    """Create a private file atomically; if another process was first, its file stays."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="ascii") as file:

@@ -6,7 +6,7 @@ NANODOLLARS = 10**9
 
 
 def count_text(count: float | None) -> str:
-    """``950``, ``12.3k``, ``1.2M``; ``-`` for what is not known."""
+    """``950``, ``12.3k``, ``1.2M``; ``-`` for None."""
     if count is None:
         return "-"
     if count < 10_000:
@@ -18,7 +18,7 @@ def count_text(count: float | None) -> str:
 
 
 def dollars_text(nanodollars: int | None) -> str:
-    """``$0.0123``, ``-$12.34``; more digits where the amount is small; ``?`` where no price is known."""
+    """``$0.0123``, ``-$12.34``; more digits for small amounts; ``?`` for None."""
     if nanodollars is None:
         return "?"
     amount = abs(nanodollars) / NANODOLLARS
@@ -27,7 +27,7 @@ def dollars_text(nanodollars: int | None) -> str:
 
 
 def dollars(nanodollars: int | None) -> float | None:
-    """For programs."""
+    """The amount in dollars."""
     return None if nanodollars is None else nanodollars / NANODOLLARS
 
 
@@ -50,7 +50,7 @@ def is_priced(model: str | None) -> bool:
 
 
 def printable(value: Any) -> str:
-    """A text that came from outside; nothing in it can command a terminal."""
+    """Replace all control characters of an untrusted text."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value))
 
 

@@ -21,21 +21,21 @@ HANDED = frozenset(
         *("objects", "object", "explain", "search", "du", "nodes"),
     )
 )
-"""The commands that are handed over: they read the log, and are asked for over and over."""
+"""The commands that are handed over: they read the log, and users call them often."""
 
 READY = b"+"
-"""What the process says when it can be told what to do, and given the streams: one that had them and stood still would
-keep waiting whoever reads what is printed. It says so again when it is where the command is, and begins.
+"""The process sends this when it can take a request with the streams (a hanging process that has them would block their
+readers), and again when it begins the command.
 """
 
 PATIENCE_SECONDS = 0.3
-"""How long a command waits until it does its work itself: longer than a fork takes, shorter than its imports."""
+"""The timeout after which a command runs itself: longer than a fork, shorter than its imports."""
 
 STREAMS = (0, 1, 2)
 
 
 def socket_path(data_dir: str) -> str:
-    """Where a server of this data directory takes commands that have its code, read by Python from the same places."""
+    """The socket of this data directory for commands with the same code and the same Python."""
     from zlib import crc32
 
     python = sorted(item for item in os.environ.items() if item[0].startswith("PYTHON"))
@@ -44,19 +44,19 @@ def socket_path(data_dir: str) -> str:
 
 
 def _namespaces() -> list[str]:
-    """What of the system can be seen from here: a service or a container may see other files than who types."""
+    """The namespaces of this process: a service or a container may see other files."""
     try:
-        return [os.readlink(f"/proc/self/ns/{each}") for each in ("mnt", "net", "pid", "user")]
+        return [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "net", "pid", "user")]
     except OSError:
         return []  # no Linux
 
 
 def hand_over(name: str, arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Have a command done, whose program is called ``name``; its exit code. None if it is to be done here: no server of
-    this user is there, or none that is ready soon.
+    """Run a command in the server's process; returns its exit code. None if it must run here, because no server of this
+    user is ready.
     """
     if not all((sys.stdin, sys.stdout, sys.stderr)):
-        return None  # closed: there is nothing to hand over
+        return None  # a closed stream cannot be handed over
     path = socket_path(environ.get("MNEMOSYNE_DATA_DIR") or default_data_dir(environ))
     try:
         if os.stat(path).st_uid != os.geteuid():
@@ -88,15 +88,15 @@ def _send(connection: "socket.socket", name: str, arguments: Sequence[str], envi
     mask = os.umask(0o077)
     os.umask(mask)
     written = [[stream.encoding, stream.errors] for stream in (sys.stdin, sys.stdout, sys.stderr)]
-    told = [name, list(arguments), dict(environ), os.getcwd(), mask, written]
-    # A name of a file need not be UTF-8: JSON's escapes keep what Python made of it.
-    message = json.dumps(told).encode("ascii") + b"\n"
+    request = [name, list(arguments), dict(environ), os.getcwd(), mask, written]
+    # File names need not be UTF-8: JSON's escapes keep Python's surrogates.
+    message = json.dumps(request).encode("ascii") + b"\n"
     sent = socket.send_fds(connection, [message], STREAMS)
     connection.sendall(message[sent:])
 
 
 def _wait(connection: "socket.socket") -> int:
-    """Its exit code. Ctrl-C is passed on, and the command ends as it does elsewhere; a second one waits for nothing."""
+    """Wait for the exit code. The first Ctrl-C is passed on; a second one ends the wait."""
     import socket
 
     try:

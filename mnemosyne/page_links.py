@@ -39,7 +39,7 @@ class PageLinks:
     data_dir: Path
 
     def make(self, role: PageRole, now: int) -> str:
-        """The secret of a new link; ``now`` is in µs of UTC. Raises BadConfiguration where it cannot be written."""
+        """The secret of a new link; ``now`` is in µs of UTC. Raises BadConfiguration if it cannot be written."""
         secret = secrets.token_urlsafe(24)
         folder = self.data_dir / FOLDER
         try:
@@ -53,7 +53,7 @@ class PageLinks:
         return secret
 
     def use(self, secret: str, now: int) -> PageRole | None:
-        """Use a link up: what its bearer may do; None where there is no such link, or no more."""
+        """Consume a link. Returns its permissions; None for an unknown or expired link."""
         path = self._path(secret)
         try:
             role, made = path.read_text(encoding="ascii").split()

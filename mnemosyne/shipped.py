@@ -4,7 +4,7 @@ import pkgutil
 
 
 def models() -> str:
-    """What models cost and are: the text of ``models.toml``."""
+    """The text of ``models.toml``: models and prices."""
     data = pkgutil.get_data("mnemosyne", "models.toml")
     assert data is not None
     return data.decode()

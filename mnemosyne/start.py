@@ -1,4 +1,4 @@
-"""The program ``mnemosyne``: what commands are asked for over and over need not be imported each time."""
+"""The program ``mnemosyne``."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from mnemosyne.handover import HANDED, hand_over
 
 
 def main() -> None:
-    """Run the command line, in a prepared process if there is one, else in this one."""
+    """Run the command in a server's prepared process if there is one, else here."""
     name = os.path.basename(sys.argv[0])
     name = "mnemosyne" if name == "__main__.py" else name
     arguments = sys.argv[1:]

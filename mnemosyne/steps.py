@@ -1,4 +1,4 @@
-"""Long work in steps, so that the caller can do other work between two of them."""
+"""Long work in steps, so that the caller can do other work in between."""
 
 from collections.abc import Generator, Iterable
 from typing import TypeAlias, TypeVar

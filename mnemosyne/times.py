@@ -14,7 +14,7 @@ def is_time(at: int) -> bool:
 
 
 def utc(at: int) -> datetime:
-    """The date of a time; of a number that is none, the nearest there is, so that one event cannot spoil a list."""
+    """The date of a time; an invalid time gets the nearest valid date, so that one event cannot break a list."""
     return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1e6, tz=UTC)
 
 

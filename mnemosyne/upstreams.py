@@ -1,4 +1,4 @@
-"""More providers than one: which requests go to which."""
+"""Additional providers, and the choice of one for a request."""
 
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
@@ -49,8 +49,8 @@ def list_takers(others: Sequence[NamedUpstream], dialects: Collection[str], mode
 
 
 _PRIVATE = (".localhost", ".local", ".internal", ".home.arpa", ".lan")
-"""How names end that no public server has: RFC 6761, 6762 and 8375, ICANN's .internal, and .lan, which routers give.
-Nor has a public server a name without a dot.
+"""Suffixes that no public server has: RFC 6761, 6762 and 8375, ICANN's .internal, and .lan of routers. A name without a
+dot is not public either.
 """
 
 

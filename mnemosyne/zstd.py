@@ -1,4 +1,4 @@
-"""Zstandard as Python has it from 3.14 on, and as its backport has it before: the only import of either."""
+"""Zstandard from Python 3.14 on, or its backport: the only import of either."""
 
 import sys
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import attrs
 import click
 
 from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
@@ -24,17 +23,6 @@ from mnemosyne.services.sessions import find
 from mnemosyne.services.unstructuring import members
 
 sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
-
-
-@attrs.frozen
-class _Archived:
-    """One archived session: its file and the size in ``bytes``, the number of ``pieces``, and the bytes ``freed``."""
-
-    session: UUID
-    file: Path
-    bytes: int
-    pieces: int
-    freed: int
 
 
 @click.command()
@@ -69,28 +57,29 @@ def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool,
     except OSError as error:
         raise BadConfiguration(f"{folder} cannot be written: {error.strerror or error}.") from None
     if as_json:
-        print_json({"sessions": [_as_json(archived) for archived in done], "files": files})
+        print_json({"sessions": done, "files": files})
         return
-    for archived in done:
-        moved = f"{plural(archived.pieces, 'piece')} of content ({bytes_text(archived.freed)})"
-        say(f"session {archived.session}: {moved} moved to {archived.file} ({bytes_text(archived.bytes)})")
+    for row in done:
+        moved = f"{plural(row['pieces'], 'piece')} of content ({bytes_text(row['freed_bytes'])})"
+        say(f"session {row['id']}: {moved} moved to {row['file']} ({bytes_text(row['file_bytes'])})")
     print_files(files)
 
 
 async def _archive(
     storage: Storage, wanted: tuple[str, ...], folder: Path, progress: Any, *, quick: bool
-) -> tuple[list[_Archived], str]:
+) -> tuple[list[dict[str, Any]], str]:
     done = []
-    streams = dict.fromkeys([await find(storage, each) for each in wanted])  # all are checked before any is changed
+    streams = dict.fromkeys([await find(storage, session) for session in wanted])  # check all before changing any
     _make(folder)
     for number, stream in enumerate(streams, start=1):
         done.append(await _archive_one(storage, stream, folder))
         progress(number, len(streams))
-    is_more = any(each.pieces for each in done) and not quick
+    is_more = any(row["pieces"] for row in done) and not quick
     return done, await clean_files(storage) if is_more else "kept"
 
 
-async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> _Archived:
+async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> dict[str, Any]:
+    """Archive a session. Returns its row of the JSON output."""
     events = (await storage.events.sizes(stream))[stream].events
     file = folder / archiving.name_file(stream, events)
     archived = PostgresArchivedContents(storage.files.database)
@@ -101,7 +90,12 @@ async def _archive_one(storage: Storage, stream: UUID, folder: Path) -> _Archive
             os.fsync(opened.fileno())
         _sync(folder)
     moved = await archiving.shelve(storage, archived, stream, file, event_codec())
-    return _Archived(stream, file, file.stat().st_size, moved.pieces, moved.freed)
+    return {
+        **members(moved, "pieces", freed_bytes="freed"),
+        "id": str(stream),
+        "file": str(file),
+        "file_bytes": file.stat().st_size,
+    }
 
 
 def _make(folder: Path) -> None:
@@ -115,11 +109,6 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _as_json(archived: _Archived) -> dict[str, object]:
-    names = {"id": "session", "file_bytes": "bytes", "freed_bytes": "freed"}
-    return members(archived, "pieces", **names) | {"file": str(archived.file)}
 
 
 @click.command()
@@ -149,7 +138,7 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> No
 async def _unarchive(storage: Storage, wanted: tuple[str, ...]) -> list[tuple[UUID, int, list[str]]]:
     archived = PostgresArchivedContents(storage.files.database)
     done = []
-    for stream in dict.fromkeys([await find(storage, each) for each in wanted]):
+    for stream in dict.fromkeys([await find(storage, session) for session in wanted]):
         files = list(await archived.own_files(stream))
         with progress_bar("unarchive") as progress:
             pieces = await restore_files(storage, archived, stream, progress)

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from mnemosyne.app import asking
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes
@@ -65,10 +64,11 @@ def ask(
     """
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
-
-    chosen = Filter(branch=branch, turns=turns)
-    asked = partial(_ask, session=session, question=question, chosen=chosen, tokens=tokens, helper=not quotes)
-    answer = with_read_models(log_of(options), asked)
+    chosen, report = Filter(branch=branch, turns=turns), partial(say, err=True)
+    answer = with_read_models(
+        log_of(options),
+        lambda models: asking.ask(models, session, question, chosen, tokens, helper=not quotes, say=report),
+    )
     print_notes(answer)
     if answer.helped is not None:
         say(render_helper(answer.helped), err=True)
@@ -76,12 +76,6 @@ def ask(
         print_json(_as_json(answer, question))
     else:
         _print(answer)
-
-
-async def _ask(
-    models: OpenReadModels, *, session: str, question: str, chosen: Filter, tokens: int, helper: bool
-) -> MemoryAnswer:
-    return await asking.ask(models, session, question, chosen, tokens, helper=helper, say=partial(say, err=True))
 
 
 def _print(answer: MemoryAnswer) -> None:

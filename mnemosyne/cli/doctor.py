@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mnemosyne.app.doctor import Circumstances, Finding, examine
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import fits_encoding, print_json, say
 from mnemosyne.cli.settings import configuration, setting_options
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.services.unstructuring import members
@@ -47,17 +47,7 @@ def _circumstances(options: dict[str, object]) -> Circumstances:
 
 def _line(name: str, finding: Finding) -> str:
     advice = f". {finding.advice[0].upper()}{finding.advice[1:]}." if finding.advice else ""
-    text = f"{_mark(finding.verdict)} {name}: {finding.text}{advice}"
-    return text.encode(_encoding(), errors="replace").decode(_encoding())
-
-
-def _mark(verdict: str) -> str:
-    try:
-        "".join(MARKS.values()).encode(_encoding())
-    except UnicodeEncodeError:
-        return ASCII_MARKS[verdict]
-    return MARKS[verdict]
-
-
-def _encoding() -> str:
-    return sys.stdout.encoding or "ascii"
+    marks = MARKS if fits_encoding("".join(MARKS.values())) else ASCII_MARKS
+    encoding = sys.stdout.encoding or "ascii"
+    text = f"{marks[finding.verdict]} {name}: {finding.text}{advice}"
+    return text.encode(encoding, errors="replace").decode(encoding)

@@ -30,7 +30,11 @@ def du(as_json: bool, **options: object) -> None:
     ARCHIVED pieces, the database stores only the path of the file.
     """
     config = configuration(options)
-    usage, disk = with_read_models(config, _measure) if has_log(config) else ({}, 0)
+
+    async def read(models: OpenReadModels) -> tuple[dict[UUID, Footprint], int]:
+        return await measure(models.archive, models), await models.archive.files.disk_bytes()
+
+    usage, disk = with_read_models(config, read) if has_log(config) else ({}, 0)
     total = sum(usage.values(), Footprint())
     if as_json:
         sessions = [{"id": str(stream)} | _as_json(footprint) for stream, footprint in usage.items()]
@@ -44,10 +48,6 @@ def du(as_json: bool, **options: object) -> None:
     headers = ("SESSION", "EVENTS", "PIECES", "ARCHIVED", "FORGOTTEN", "SENT", "CONTENT", "STORED", "RATIO")
     print_table(headers, [*rows, ("total", *_row(total))], right=headers[1:], spare="PIECES ARCHIVED FORGOTTEN")
     say(f"The database uses {bytes_text(disk)} on disk.")
-
-
-async def _measure(models: OpenReadModels) -> tuple[dict[UUID, Footprint], int]:
-    return await measure(models.archive, models), await models.archive.files.disk_bytes()
 
 
 def _row(footprint: Footprint) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """``mnemosyne forget`` and ``mnemosyne retain``: erase stored content."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedConten
 from mnemosyne.app.retaining import Limit, limits_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
-from mnemosyne.cli.reading import has_log, json_option, log_of, render_emptiness, with_log
+from mnemosyne.cli.reading import Result, has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
@@ -83,7 +83,7 @@ def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_
     say(_NAMES_STAY)
     if learned:
         say(f"Facts learned from it stay: {', '.join(learned)}. `mnemosyne memory forget ENTRY --erase` erases one.")
-    _print_outcome(erased)
+    _print_outcome(erased.files, erased.archives_left)
 
 
 def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
     sessions, facts = plural(count, "session"), plural(entries, "fact")
     say(f"tenant {config.tenant}: {plural(pieces, 'piece')} of content of {sessions} erased, and the text of {facts}")
     say(_NAMES_STAY)
-    _print_outcome(erased)
+    _print_outcome(erased.files, erased.archives_left)
 
 
 _NAMES_STAY = "Names of sessions, models and client programs, times, sizes and hashes stay in the log."
@@ -130,14 +130,10 @@ async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> 
     return _Erased(done, "kept" if quick else await clean_files(storage), left)
 
 
-def _print_outcome(erased: _Erased) -> None:
-    _print_archives(erased.archives_left)
-    print_files(erased.files)
-
-
-def _print_archives(files: Sequence[str]) -> None:
-    for file in files:
+def _print_outcome(files: str, archives_left: Sequence[str]) -> None:
+    for file in archives_left:
         say(f"{file} was kept because another log wrote it. Delete it if that log no longer exists.", err=True)
+    print_files(files)
 
 
 async def clean_files(storage: Storage) -> str:
@@ -174,19 +170,26 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     config = configuration(options)
     limits = limits_of(config)
     chosen: dict[str, Sequence[Victim]] = {}
+
+    def with_tenant(tenant: str, work: Callable[[Storage], Awaitable[Result]]) -> Result:
+        return with_log(attrs.evolve(config, tenant=tenant), work)
+
     if not limits:
         say("Nothing to forget: neither retain_days, retain_bytes nor tenant_quotas is set.", err=True)
     elif not has_log(config):
         say(render_emptiness(config), err=True)
     else:
-        chosen = {limit.tenant: victims for limit in limits if (victims := _choose(config, limit))}
+        chosen = {
+            limit.tenant: victims for limit in limits if (victims := with_tenant(limit.tenant, partial(_choose, limit)))
+        }
         if not chosen:
             say("Nothing to forget: no session is too old, and the total size is within the limit.", err=True)
     files, left = "kept", list[str]()
     for number, (tenant, victims) in enumerate(chosen.items(), 1):
         if not dry_run:
-            # The files are rewritten once, after the last tenant.
-            erased = _forget_victims(config, tenant, victims, quick=quick or number < len(chosen))
+            streams = [victim.candidate.session for victim in victims]
+            is_last = number == len(chosen)  # the files are rewritten once
+            erased = with_tenant(tenant, partial(_forget, streams=streams, quick=quick or not is_last))
             files, left = erased.files, left + erased.archives_left
     forgotten = [(tenant, victim) for tenant, victims in chosen.items() for victim in victims]
     if as_json:
@@ -199,19 +202,9 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
         verb = "would be forgotten" if dry_run else "forgotten"
         whose = f" of tenant {tenant}" if tenant != config.tenant else ""
         say(f"session {victim.candidate.session}{whose}, last active {last}: {verb}, {victim.reason}")
-    _print_archives(left)
-    print_files(files)
+    _print_outcome(files, left)
 
 
-def _choose(config: Config, limit: Limit) -> Sequence[Victim]:
+async def _choose(limit: Limit, storage: Storage) -> Sequence[Victim]:
     """The sessions of a tenant that exceed its limit."""
-    return with_log(
-        attrs.evolve(config, tenant=limit.tenant),
-        lambda storage: choose_old(storage, now=now_us(), days=limit.days, stored_bytes=limit.stored_bytes),
-    )
-
-
-def _forget_victims(config: Config, tenant: str, victims: Sequence[Victim], *, quick: bool) -> _Erased:
-    streams = [victim.candidate.session for victim in victims]
-    of_tenant = attrs.evolve(config, tenant=tenant)
-    return with_log(of_tenant, lambda storage: _forget(storage, streams, quick=quick))
+    return await choose_old(storage, now=now_us(), days=limit.days, stored_bytes=limit.stored_bytes)

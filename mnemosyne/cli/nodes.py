@@ -3,8 +3,7 @@
 import attrs
 import click
 
-from mnemosyne.adapters.postgres.nodes import Node, list_nodes
-from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.adapters.postgres.nodes import list_nodes
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
@@ -19,30 +18,23 @@ def nodes(as_json: bool, **options: object) -> None:
     One worker leads: it maintains the data derived from the log. If it stops, another one takes over. A killed server
     disappears from the list immediately; a hanging one stays as long as its connections.
     """
-    connected = with_read_models(log_of(options), _list)
+    connected = with_read_models(log_of(options), lambda models: list_nodes(models.database))
     if as_json:
         print_json([{**attrs.asdict(node), "since": node.since.isoformat()} for node in connected])
         return
     if not connected:
         say("No servers or workers are connected to this database.", err=True)
         return
-    print_table(
-        ("WHAT", "HOST", "PID", "ADDRESS", "SINCE", "CONNECTIONS", "LEADS"),
-        [
-            (
-                node.what,
-                node.host,
-                str(node.pid),
-                node.address or "this machine",
-                f"{node.since:%Y-%m-%d %H:%M:%S}",
-                str(node.connections),
-                "yes" if node.leads else "-",
-            )
-            for node in connected
-        ],
-        right="PID CONNECTIONS",
-    )
-
-
-async def _list(models: OpenReadModels) -> tuple[Node, ...]:
-    return await list_nodes(models.database)
+    rows = [
+        (
+            node.what,
+            node.host,
+            str(node.pid),
+            node.address or "this machine",
+            f"{node.since:%Y-%m-%d %H:%M:%S}",
+            str(node.connections),
+            "yes" if node.leads else "-",
+        )
+        for node in connected
+    ]
+    print_table(("WHAT", "HOST", "PID", "ADDRESS", "SINCE", "CONNECTIONS", "LEADS"), rows, right="PID CONNECTIONS")

@@ -35,8 +35,11 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
         return
-    reports = with_read_models(log_of(options), _reports)
-    rows = [_row(projection, report) for projection, report in reports]
+
+    async def read(models: OpenReadModels) -> list[dict[str, Any]]:
+        return [_row(projection, await models.store.report(projection)) for projection in ALL]
+
+    rows = with_read_models(log_of(options), read)
     if as_json:
         print_json(rows)
         return
@@ -49,10 +52,6 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
             were = "was" if row["set_aside"] == 1 else "were"
             aside = f"{plural(row['set_aside'], 'event')} {were} set aside"
             say(f"{row['name']}: {aside}; `mnemosyne sessions` names the sessions.", err=True)
-
-
-async def _reports(models: OpenReadModels) -> list[tuple[Projection, Report]]:
-    return [(projection, await models.store.report(projection)) for projection in ALL]
 
 
 def _row(projection: Projection, report: Report) -> dict[str, Any]:

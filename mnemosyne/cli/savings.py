@@ -2,7 +2,6 @@
 
 import click
 
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.reading import has_log, json_option, render_emptiness, start_of, with_read_models
@@ -37,11 +36,7 @@ def savings(since: str | None, as_json: bool, **options: object) -> None:
         else:
             say(render_emptiness(config), err=True)
         return
-
-    async def read(models: OpenReadModels) -> Savings:
-        return await read_savings(models, start)
-
-    found = with_read_models(config, read)
+    found = with_read_models(config, lambda models: read_savings(models, start))
     if as_json:
         _print_json(found)
     elif found.sessions:

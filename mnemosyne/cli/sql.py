@@ -5,7 +5,6 @@ import math
 import sys
 from datetime import date, datetime
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import click
@@ -47,8 +46,13 @@ def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
     if not text.strip():
         raise click.UsageError("QUERY is empty.")
     config = log_of(options)
-    asked = partial(_ask, query=text, tenant=config.tenant, seconds=seconds, ours_alone=config.dsn is None)
-    answer = with_read_models(config, asked)
+
+    async def ask(models: OpenReadModels) -> QueryAnswer:
+        await models.refresh(ALL)
+        ours_alone = config.dsn is None
+        return await ask_views(models.database, text, tenant=config.tenant, seconds=seconds, ours_alone=ours_alone)
+
+    answer = with_read_models(config, ask)
     if as_json:
         print_json(answer_as_json(answer))
         return
@@ -69,19 +73,10 @@ def sql_reader(role: str, **options: object) -> None:
     config = log_of(options)
     if config.dsn is None:
         raise BadConfiguration("Only its owner can connect to the embedded database: use `mnemosyne sql`, or --dsn.")
-    made = with_read_models(config, partial(_admit, role=role, tenant=config.tenant))
+    made = with_read_models(config, lambda models: admit_reader(models.database, role, config.tenant))
     say(f"{role} can read the views of tenant {config.tenant}, in the schema mnemosyne_views.")
     if made:
         say(f"The role is new and has no password; set one with \\password {role} in psql.")
-
-
-async def _ask(models: OpenReadModels, *, query: str, tenant: str, seconds: float, ours_alone: bool) -> QueryAnswer:
-    await models.refresh(ALL)
-    return await ask_views(models.database, query, tenant=tenant, seconds=seconds, ours_alone=ours_alone)
-
-
-async def _admit(models: OpenReadModels, *, role: str, tenant: str) -> bool:
-    return await admit_reader(models.database, role, tenant)
 
 
 def print_answer(found: QueryAnswer) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.printing import iso_time, local_time, print_json, print_table, say
 from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.settings import log_options
@@ -32,12 +31,7 @@ def timeline(session: str, branch: str | None, as_json: bool, **options: object)
 
     The command works with and without a running server.
     """
-    config = log_of(options)
-
-    async def read(models: OpenReadModels) -> Timeline:
-        return await read_timeline(models, session, branch)
-
-    found = with_read_models(config, read)
+    found = with_read_models(log_of(options), lambda models: read_timeline(models, session, branch))
     if as_json:
         print_json(_as_json(found))
     else:
@@ -51,28 +45,19 @@ def _as_json(found: Timeline) -> dict[str, Any]:
     return {
         "session": _plain(found.session),
         "branches": [_plain(row) for row in found.branches],
-        "turns": [_turn_as_json(row) for row in found.turns],
+        "turns": [_plain(row) for row in found.turns],
         "gaps": [_plain(row) for row in found.gaps],
         "modes": [_plain(row) for row in found.modes],
     }
 
 
-def _turn_as_json(row: Row) -> dict[str, Any]:
-    shown = _plain(row)
-    return {
-        **{name: value for name, value in shown.items() if name != "nanodollars"},
-        "dollars": dollars(row["nanodollars"]),
-    }
-
-
-_TIMES = {"at", "since"}
-
-
 def _plain(row: Row) -> dict[str, Any]:
-    """A row as JSON values: times as text, ids as text."""
-    shown = {}
+    """A row as JSON values: times and ids as text, amounts in dollars."""
+    shown: dict[str, Any] = {}
     for name, value in row.items():
-        if name in _TIMES or (name.endswith("_at") and name != "forked_at"):
+        if name == "nanodollars":
+            shown["dollars"] = dollars(value)
+        elif name in ("at", "since") or (name.endswith("_at") and name != "forked_at"):
             shown[name] = iso_time(value or 0)
         else:
             shown[name] = str(value) if name == "stream" else value

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import click
 
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.accounts import quota_lines
 from mnemosyne.cli.printing import price_sentence, print_json, print_table, say
 from mnemosyne.cli.reading import has_log, json_option, render_emptiness, with_read_models
@@ -44,11 +43,7 @@ def usage(by: Grouping, as_json: bool, **options: object) -> None:
             say(render_emptiness(config), err=True)
         return
     zone: tzinfo | None = UTC if as_json else None
-
-    async def read(models: OpenReadModels) -> Usage:
-        return await read_usage(models, by, zone)
-
-    found = with_read_models(config, read)
+    found = with_read_models(config, lambda models: read_usage(models, by, zone))
     if as_json:
         print_json([_as_json(found, group) for group in found.groups])
     elif found.groups:

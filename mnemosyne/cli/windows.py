@@ -1,9 +1,9 @@
 """Text and JSON for the state of a context window and the decisions of the planner."""
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from mnemosyne.cli.printing import fits_encoding
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.services.unstructuring import members
 
@@ -35,11 +35,7 @@ def window_line(view: "WindowView") -> str:
 def bar(part: int, whole: int) -> str:
     """A share as a bar; in ASCII if the terminal has no Unicode."""
     filled = min(WIDTH, round(WIDTH * part / whole)) if whole else WIDTH
-    full, empty = "█", "░"
-    try:
-        (full + empty).encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        full, empty = "#", "."
+    full, empty = "█░" if fits_encoding("█░") else "#."
     return full * filled + empty * (WIDTH - filled)
 
 

@@ -37,9 +37,6 @@ PERIODS = [
 ]
 """What everyday long lines are made of, over and over."""
 
-WAYS = ("code", "data", "diffs", "failures", "listings", "logs", "plans", "prose")
-"""The modules that read what tools return."""
-
 
 def bare(pattern: Compiled) -> str:
     source = pattern.pattern
@@ -188,6 +185,4 @@ def test_pattern_of_quadratic_steps_is_found(source: str, *, anchored: bool) -> 
 
 
 def test_patterns_for_tool_results_are_checked() -> None:
-    found = [patterns_of(f"mnemosyne.domain.summaries.extractive.{way}") for way in WAYS]
-    assert all(found)
-    assert sum(map(len, found)) >= 10
+    assert len(patterns_of("mnemosyne.domain.summaries.extractive.units")) >= 10

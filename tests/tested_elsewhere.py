@@ -20,12 +20,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "domain/summaries/extractive/test_extractive.py": (
         "a way of cutting shows in what it leaves of a text",
-        "domain/summaries/extractive/code domain/summaries/extractive/data domain/summaries/extractive/diffs"
-        " domain/summaries/extractive/listings domain/summaries/extractive/logs domain/summaries/extractive/prose"
-        " domain/summaries/extractive/rendering domain/summaries/extractive/selecting"
-        " domain/summaries/extractive/units domain/summaries/extractive/facets domain/summaries/extractive/asking"
-        " domain/summaries/extractive/sections domain/summaries/extractive/plans"
-        " domain/summaries/extractive/failures",
+        "domain/summaries/extractive/rendering domain/summaries/extractive/selecting domain/summaries/extractive/units",
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",

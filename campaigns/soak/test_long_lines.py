@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.summaries.extractive import main_role, summarize
+from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import RenditionRequest
 from tests.http.managing import Json, open_stage, results, text
 from tests.http.test_epochs import answer, client_of, run, violations
@@ -86,7 +86,6 @@ async def test_after_endless_lines_the_next_request_is_answered(way: str) -> Non
         text=content,
         target_chars=4_000,
     )
-    assert main_role(asked).value == way
     assert summarize(asked).text
     async with open_stage() as stage:
         client = client_of(stage)

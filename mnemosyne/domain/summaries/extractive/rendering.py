@@ -1,86 +1,82 @@
-"""The kept units as text again, with a mark where something was cut.
+"""Render the kept units as text, with a mark for each cut.
 
-The first mark says how many lines were cut in all, ``⋯ 42 lines``, the others are ``⋯``; where lines have numbers, the
-numbers say it, and only the last mark counts, what it stands for. Within a line a cut is ``⋯``, too. From one kept
-line to the next there is one mark, which ends or begins a line of which a part was cut. To say of each cut how many
-lines it has would take up to an eighth of the room.
+The first mark on its own line has the number of omitted lines, ``⋯ 42 lines``; the others are ``⋯``. Rows of a table
+that are cut to their names share a line: ``src/a.py:40 42 220 ⋯``.
 """
 
 from collections.abc import Sequence
 
+from mnemosyne.domain.summaries.extractive.selecting import find_shared, folder
 from mnemosyne.domain.summaries.extractive.units import MARK, TextUnit
 
-
-def longest_mark(units: Sequence[TextUnit]) -> int:
-    """The most characters that a cut costs, but for what the one mark that counts takes more (``COUNT``); one more than
-    the mark has, which falls to what is wanted most once all is chosen.
-    """
-    within = 4 if any(unit.lines == 0 and unit.text is not None for unit in units) else 0
-    return within + len(f"{MARK}\n") + 1
+COUNT = len(" 12345 lines")
+_LONGEST_ROWS = 200
 
 
-COUNT = len(" lines") + 10
-"""What the mark that counts takes more than the others."""
-
-
-def render(units: Sequence[TextUnit], kept: Sequence[bool], *, numbered: bool) -> str:
-    """Put the kept units together."""
-    out: list[str] = []
-    uncounted = 0 if numbered else _count_cut(units, kept)
-    last = -1
-    for index in [*(i for i in range(len(units)) if kept[i]), len(units)]:
-        at_end = index == len(units)
-        cut = units[last + 1 : index]
-        previous = units[last] if last >= 0 else None
-        if previous and not at_end and units[index].line == previous.line:
-            if cut:
-                out[-1] = out[-1].rstrip()
-                out.append(f" {MARK} ")
-        else:
-            lines = _lines(cut)
-            ends = previous is not None and bool(cut) and cut[0].line == previous.line
-            begins = not at_end and bool(cut) and cut[-1].line == units[index].line
-            if previous and ends:
-                lines -= _rest_of_line(cut, previous.line)
-            beside = {units[n].line for n in (last, index) if 0 <= n < len(units)}
-            gap = lines or any(_is_hidden(unit) and unit.line not in beside for unit in cut)
-            counted = (lines if numbered and at_end else uncounted) if gap else 0
-            if previous:
-                out[-1] = out[-1].rstrip() if ends else out[-1]
-                out.append(f" {MARK}\n" if ends and not (counted or begins) else "\n")
-            if counted:
-                out.append(f"{MARK} {counted}{_noun(counted)}\n")
-                uncounted = 0
-            elif gap and not (ends or begins):
-                out.append(f"{MARK}\n")
-            if begins and not counted:
-                out.append(f"{MARK} ")
-        if not at_end:
-            unit = units[index]
-            out.append(f"{unit.number}→{unit.text}" if unit.number else unit.text or "")
-        last = index
-    return "".join(out).removesuffix("\n")
-
-
-def _count_cut(units: Sequence[TextUnit], kept: Sequence[bool]) -> int:
-    """The lines of which nothing is shown."""
+def lines_cut(units: Sequence[TextUnit], kept: Sequence[bool]) -> int:
+    """Count the lines of which no unit is kept."""
     shown = {unit.line for unit, is_kept in zip(units, kept, strict=False) if is_kept}
-    return sum(unit.lines for unit in units if unit.line not in shown)
+    return len({unit.line for unit in units} - shown)
 
 
-def _is_hidden(unit: TextUnit) -> bool:
-    """Whether a unit that ends no line of the source leaves a gap: an earlier cut, or a part of a broken line."""
-    return unit.text is None or (unit.lines == 0 and not unit.heading)
+def render(units: Sequence[TextUnit], kept: Sequence[bool]) -> str:
+    """Return the text of the kept units."""
+    out: list[str] = []
+    count = lines_cut(units, kept)
+    last, before, room, cut_row = -1, "", 0, False
+    for index in [n for n in range(len(units)) if kept[n]]:
+        unit = units[index]
+        previous = units[last] if last >= 0 else None
+        if previous and previous.line == unit.line:
+            out.append(unit.text if last == index - 1 else f" {MARK} {unit.text}")
+            last = index
+            continue
+        alone = unit.lead is not None and not _goes_on(units, kept, index)
+        if alone and previous and previous.lead == unit.lead and room > len(unit.name):
+            repeated = folder(previous.name, unit.name)
+            name = f" {MARK}{unit.name[repeated:]}" if repeated else f" {unit.name}"
+            out.append(name)
+            room -= len(name)
+            cut_row = cut_row or _has_rest(units, index)
+            last = index
+            continue
+        if previous:
+            gap = last != index - 1
+            if cut_row or (gap and units[last + 1].line == previous.line):
+                out.append(f" {MARK}\n")
+            elif gap:
+                out.append(f"\n{MARK}{_count_text(count)}\n")
+                count = 0
+            else:
+                out.append("\n")
+        elif index:
+            out.append(f"{MARK}{_count_text(count)}\n")
+            count = 0
+        start, end = _find_repeated(before, unit, alone=alone) if previous else (0, 0)
+        text = unit.text[:start] + MARK + unit.text[end:] if end else unit.text
+        out.append(text.removesuffix(":") if alone else text)
+        room, cut_row = (_LONGEST_ROWS - len(text), _has_rest(units, index)) if alone else (0, False)
+        before, last = unit.text if unit.weight else "", index
+    if last != len(units) - 1:
+        ends_line = last >= 0 and units[last + 1].line == units[last].line
+        out.append(f" {MARK}" if ends_line else f"\n{MARK}{_count_text(count)}")
+    return "".join(out)
 
 
-def _rest_of_line(cut: Sequence[TextUnit], line: int) -> int:
-    """The lines that the cut rest of one line counts for: it is marked in that line."""
-    return sum(unit.lines for unit in cut if unit.line == line)
+def _find_repeated(before: str, unit: TextUnit, *, alone: bool) -> tuple[int, int]:
+    """Return the range of a unit's text that repeats the line before. A file name before line numbers stays."""
+    if not alone and unit.lead and unit.text.endswith(":") and before.startswith(unit.lead):
+        return 0, len(unit.lead)
+    return find_shared(before, unit.text)
 
 
-def _lines(units: Sequence[TextUnit]) -> int:
-    return sum(unit.lines for unit in units)
+def _goes_on(units: Sequence[TextUnit], kept: Sequence[bool], index: int) -> bool:
+    return _has_rest(units, index) and kept[index + 1]
 
 
-def _noun(lines: int) -> str:
-    return " line" if lines == 1 else " lines"
+def _has_rest(units: Sequence[TextUnit], index: int) -> bool:
+    return index + 1 < len(units) and units[index + 1].line == units[index].line
+
+
+def _count_text(lines: int) -> str:
+    return f" {lines} line{'' if lines == 1 else 's'}" if lines else ""

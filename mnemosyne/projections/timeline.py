@@ -95,7 +95,7 @@ MODES = Table(
     key={"stream": Type.UUID, "version": Type.INTEGER},
     columns={"at": Type.INTEGER, "branch": Type.TEXT, "mode": Type.TEXT, "why": Type.TEXT},
 )
-"""Each decision about what a branch sends upstream."""
+"""Each decision about the mode of a branch."""
 
 FILLED = Table(
     "filled",

@@ -55,7 +55,7 @@ BRANCHES = Table(
     columns={"version": Type.INTEGER, "parent": Type.TEXT, "forked_at": Type.INTEGER, "kept": Type.INTEGER},
 )
 
-# What was sent for a branch: each round of its turns, and as round 0 each compaction at the beginning of a turn.
+# Requests sent for a branch: each round of its turns, and as round 0 each compaction at the beginning of a turn.
 SENT = Table(
     "sent",
     key={"stream": Type.UUID, "version": Type.INTEGER},
@@ -196,7 +196,7 @@ _LINE = """with recursive line as (
     from line join mnemosyne.working_set_branches b on b.stream = %(stream)s and b.branch = line.branch
 )"""
 
-# What was sent for the branch and, before the fork, for its ancestors; a repeated earlier turn is ignored.
+# Requests sent for the branch and, before the fork, for its ancestors; a repeated earlier turn is ignored.
 _SENT = """sent as (
     select branch, version, round, epoch, lag(epoch) over (order by version) as before from (
         select s.*, max(s.turn) over (partition by s.branch order by s.version) as last

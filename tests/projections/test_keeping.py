@@ -134,7 +134,7 @@ READING = 2
 """All open turns, and the events, read once for all projections."""
 
 WRITING = 3
-"""Besides the rows: skipping the wait for the disk, and reading and writing the checkpoints."""
+"""Without the rows: skipping the wait for the disk, and reading and writing the checkpoints."""
 
 MERGES = 15
 """All statements of the session."""

@@ -1,6 +1,7 @@
 """Savings and losses from managing: recorded tokens, list prices, and no savings where nothing was changed."""
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -65,28 +66,27 @@ def billed(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
     return finished(turn, "claude-opus-4-5", usage, at=turn * 10 + 1)
 
 
-@pytest.mark.parametrize(("terms", "price"), TERMS.values(), ids=TERMS)
-@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
-async def test_savings_and_usage_price_the_terms_of_a_turn_alike(
-    dsn: str, mode: Mode, terms: dict[str, Any], price: int | None
-) -> None:
-    events = billed(1, 1_000, terms), accounted(1, 1_000, 3_000, mode)
+async def test_savings_and_usage_price_the_terms_of_a_turn_alike(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
+        cases = {stream(n): (mode, name) for n, (mode, name) in enumerate(product((Mode.OBSERVE, Mode.MANAGE), TERMS))}
+        for number, (mode, name) in cases.items():
+            events = billed(1, 1_000, TERMS[name][0]), accounted(1, 1_000, 3_000, mode)
+            await world.journal.append(Append(number, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
             await world.projector(projection).catch_up()
         assert isinstance(world.store, PostgresProjections)
-        about = {"stream": STREAM}
-        saved = (SAVED, {"since": 0}), (SAVED_OF, {"streams": [STREAM]}), (SAVED_BY_TURN, about)
-        rows = await world.store.select((SAVINGS, USAGE), (*saved, (USED, {}), (USED_BY_TURN, about)))
-    balances = [sum(map(balance_of, group), Balance()) for group in rows[:3]]
-    used = [usage.add_up(group, lambda _: 0)[0] for group in rows[3:]]
-    assert balances[0] == balances[1] == balances[2]
-    assert {(result.nanodollars, result.unpriced, result.unknown) for result in balances} == {
-        (result.nanodollars, result.unpriced, result.unknown) for result in used
-    }
-    assert balances[0].nanodollars == (price or 0)
-    assert balances[0].unpriced == (price is None)
+        for number, (_, name) in cases.items():
+            about, price = {"stream": number}, TERMS[name][1]
+            asked = (SAVED, {"since": 0}), (SAVED_OF, {"streams": [number]}), (SAVED_BY_TURN, about)
+            rows = await world.store.select((SAVINGS, USAGE), (*asked, (USED, {}), (USED_BY_TURN, about)))
+            own = [[row for row in group if row.get("stream", number) == number] for group in rows]
+            balances = [sum(map(balance_of, group), Balance()) for group in own[:3]]
+            used = [usage.add_up(group, lambda _: 0)[0] for group in own[3:]]
+            assert balances[0] == balances[1] == balances[2], name
+            assert {(result.nanodollars, result.unpriced, result.unknown) for result in (*balances, *used)} == {
+                (price or 0, balances[0].unpriced, balances[0].unknown)
+            }, name
+            assert balances[0].unpriced == (price is None), name
 
 
 async def test_savings_are_priced_on_the_turns_terms_and_searches_count_on_both_sides(dsn: str) -> None:

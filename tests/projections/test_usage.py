@@ -1,9 +1,6 @@
 """Usage and its cost."""
 
 from typing import Any
-from uuid import UUID
-
-import pytest
 
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
@@ -81,11 +78,16 @@ async def test_a_reply_without_token_counts_is_not_counted(dsn: str) -> None:
     assert await used_of(dsn, began(1, "m"), finished(1, "m", {})) == []
 
 
-@pytest.mark.parametrize(("at", "quarter"), [(0, 0), (899_999_999, 0), (900_000_001, 900_000_000)])
-async def test_times_are_grouped_by_quarter_of_an_hour(dsn: str, at: int, quarter: int) -> None:
-    (row,) = await used_of(dsn, began(1, "m"), finished(1, "m", {"input_tokens": 1}, at=at))
-    assert row["quarter"] == quarter
-    assert row["stream"] == UUID(int=1)
+async def test_times_are_grouped_by_quarter_of_an_hour(dsn: str) -> None:
+    times = enumerate((0, 899_999_999, 900_000_001), 1)
+    events = [
+        event for turn, at in times for event in (began(turn, "m"), finished(turn, "m", {"input_tokens": 1}, at=at))
+    ]
+    rows = await used_of(dsn, *events)
+    assert [(row["stream"], row["quarter"], row["replies"]) for row in rows] == [
+        (STREAM, 0, 2),
+        (STREAM, 900_000_000, 1),
+    ]
 
 
 async def test_a_managed_turn_is_billed_by_its_rounds_and_not_by_the_usage_that_its_client_saw(dsn: str) -> None:

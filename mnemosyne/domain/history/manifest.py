@@ -1,4 +1,4 @@
-"""The manifest of a turn: what the model could see, as verifiable data. It lists each object of the conversation as a
+"""The manifest of a turn: the context of the model, as verifiable data. It lists each object of the conversation as a
 page at its level, with the blocks of the request that show it, and the use of every other block.
 """
 
@@ -44,7 +44,7 @@ class ManifestPage:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """What the model could see in one request. ``sha256`` and ``size`` are the request's hash and length in bytes,
+    """The context of one request. ``sha256`` and ``size`` are the request's hash and length in bytes,
     ``tokens`` is an estimate, ``metadata`` the tokens that memory adds: its tools, lines, notes and stubs. ``assessed``
     states how full the window was, ``settings`` are those of the decision, ``epoch`` is the last rewrite of the
     history; each is None if the log does not say. ``others`` are the blocks that belong to no page.
@@ -65,7 +65,7 @@ class Manifest:
 
     @property
     def effective(self) -> EffectiveTokens:
-        """The pages' tokens, and those of pages that were used later."""
+        """The tokens of all pages, and of pages that were used later."""
         shown = [(each.object.tokens_at(each.level) or 0, each.is_used) for each in self.pages if each.blocks]
         return EffectiveTokens(sum(tokens for tokens, _ in shown), sum(tokens for tokens, used in shown if used))
 

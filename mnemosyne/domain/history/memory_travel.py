@@ -88,7 +88,7 @@ class MemorySnapshot:
 
     @property
     def client_tokens(self) -> int | None:
-        """The estimated tokens of the client's own request; None if that is what goes upstream."""
+        """The estimated tokens of the client's own request; None if the proxy forwards it unchanged."""
         branch = self.session.branches[self.branch]
         shown = self.memory.view_of(self.branch)
         return None if branch.mode is Mode.OBSERVE else shown.estimator(self.began.model).tokens(shown.measure.held)
@@ -121,7 +121,7 @@ class MemorySnapshot:
 
 
 def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> MemorySnapshot:
-    """A branch's memory at a turn, or now. Raises NotFound if there is none."""
+    """A branch's memory at a turn, or now. Raises NotFound without one."""
     owner = branch if turn is None else _owner(events, branch, turn)
     index, assessed = _find_assessment(events, branch, owner, turn)
     start = _first_of(events, index)

@@ -1,4 +1,4 @@
-"""Preview what the planner would do before the next request of an observed branch.
+"""Preview the planner's decision before the next request of an observed branch.
 
 Nothing is recorded. The caller runs the real planner on the client's last history, with an account in which the session
 cost as much as an unmanaged one, because it was unmanaged.

@@ -197,7 +197,7 @@ class History:
     scales: Scales
     """The scale of each turn's content, by the provider's counts."""
     forgotten: int
-    """The version of the last SessionForgotten event; 0 if there is none."""
+    """The version of the last SessionForgotten event; 0 without one."""
     version: int
     first_at: int
     last_at: int

@@ -1,4 +1,4 @@
-"""Verify that a session's log can reproduce what was sent: rebuild and hash every body, assemble every reply.
+"""Verify that a session's log can reproduce the sent bytes: rebuild and hash every body, assemble every reply.
 
 A ``Verifier`` processes the requests in order. For each body that later ones build on it keeps the recipe, never the
 bytes, and intermediate SHA-256 states: the prefix that a body shares with its base is neither fetched nor hashed again.

@@ -1,7 +1,7 @@
 """The state of knowledge: the bitemporal fold of a stream of entries.
 
-An entry has a valid time, from ``valid_from`` up to, not including, ``valid_until``, and a recording time, that of its
-event. So "what was true then" and "what was known then" are two questions.
+An entry has a valid time, from ``valid_from`` up to, not including, ``valid_until``, and the recording time of its
+event. So "true at that time" and "known at that time" are two questions.
 """
 
 from collections.abc import Iterable, Mapping

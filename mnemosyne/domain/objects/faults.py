@@ -85,7 +85,7 @@ class EvictionTurns:
                 return self
 
     def fork(self, branch: str, parent: str) -> "EvictionTurns":
-        """The eviction turns with a branch that starts with those of its parent."""
+        """The eviction turns with a branch that starts with its parent's."""
         return self._with(branch, self.turns.get(parent, {}))
 
     def clear(self, branch: str) -> "EvictionTurns":

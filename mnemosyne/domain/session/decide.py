@@ -128,7 +128,7 @@ class NameCheckpoint(CheckpointNamed):
 
 @attrs.frozen(kw_only=True)
 class SetMode(BranchModeSet):
-    """Set what a branch sends upstream from now on."""
+    """Set the mode of a branch from now on."""
 
 
 @attrs.frozen(kw_only=True)

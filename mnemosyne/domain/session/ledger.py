@@ -191,7 +191,7 @@ def _ratio_of_bills(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
 
 
 def why_to_stop(ledger: Ledger) -> str | None:
-    """The reason to stop managing a branch; None if there is none."""
+    """The reason to stop managing a branch, if any."""
     if not ledger.deviates:
         return None
     times = float(_ratio_of_bills(ledger.recent))

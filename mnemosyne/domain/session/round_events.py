@@ -14,7 +14,7 @@ from mnemosyne.domain.session.address import AttemptEvent
 
 
 class Mode(Enum):
-    """What a branch sends upstream."""
+    """The source of the requests that a branch sends upstream."""
 
     OBSERVE = "observe"
     """The client's own bytes."""

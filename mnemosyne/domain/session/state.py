@@ -238,8 +238,8 @@ REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, Ses
 
 
 def evolve_objects(held: Memory, event: Event) -> Memory:
-    """The memory after one of the events in ``REMEMBERED``. These are enough to know the objects and those of each
-    branch; fidelities and prompt sizes need all events.
+    """The memory after one of the events in ``REMEMBERED``. These are enough to know the objects of the
+    session and of each branch; fidelities and prompt sizes need all events.
     """
     match event:
         case BranchOpened():

@@ -303,7 +303,7 @@ _FORMS = {
 
 
 def _about_and_text(rest: str) -> tuple[str, str | None]:
-    """Return the subject of a directive, and the JSON string at its end; None if there is none."""
+    """Return the subject of a directive, and the JSON string at its end, if any."""
     about, quote, text = rest.partition('"')
     try:
         value = json.loads(quote + text) if quote else None

@@ -9,22 +9,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.services import contexts
-from tests.services.talking import Talk, assistant, body, rich_session, talking, user
-
-
-async def _assert_rebuilt(talk: Talk) -> None:
-    history = await talk.history()
-    for attempt in history.attempts:
-        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
-        assert rebuilt.proven, attempt.address
-        if not rebuilt.withheld:
-            assert rebuilt.body == talk.sent[attempt.address]
-
-
-async def test_every_body_of_every_branch_is_rebuilt_to_the_byte() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-        await _assert_rebuilt(talk)
+from tests.services.talking import assistant, body, rich_session, talking, user
 
 
 async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:

@@ -81,7 +81,7 @@ Step = tuple[str, int, int, int]
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
-    """What people do: a verb, two numbers that choose among what is there, and how much later (or earlier) it is."""
+    """Steps of a person: a verb, two numbers that choose among the entries, and how much later (or earlier) it is."""
     verbs = st.sampled_from(["remember", "update", "forget", "confirm", "undo"])
     return st.lists(st.tuples(verbs, st.integers(0, 9), st.integers(0, 9), st.integers(-2 * DAY, 5 * DAY)), max_size=25)
 

@@ -1,4 +1,4 @@
-"""What a project says of itself is proposed in a few lines, and nothing of what is damaged or beside the point."""
+"""A project's README and manifests are proposed as a few entries; damaged files propose nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reading and writing what is known: in one order, whoever else writes, and the same from the log alone."""
+"""Entries are read and written in one order with concurrent writers, and are the same from the log alone."""
 
 import os
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The followed plan is the last one, and there is none once it is done."""
+"""The followed plan is the last one, until it is done."""
 
 import pytest
 

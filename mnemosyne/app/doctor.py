@@ -10,10 +10,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -24,6 +24,13 @@ from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
 from mnemosyne.domain.summaries.helper_model import HelperFailed
 from mnemosyne.errors import MnemosyneError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from mnemosyne.adapters.postgres.database import Database
+
+T = TypeVar("T")
 
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
@@ -95,7 +102,7 @@ def needs_config(
 
     def guard(circumstances: Circumstances) -> list[Finding]:
         if circumstances.config is None:
-            return [Finding("open", "not checked: the settings are not usable")]
+            return [Finding("open", "not checked: the settings are invalid")]
         return list(look(circumstances.config, circumstances))
 
     return guard
@@ -109,15 +116,19 @@ def _python(_circumstances: Circumstances) -> Iterator[Finding]:
 def _settings(circumstances: Circumstances) -> Iterator[Finding]:
     config = circumstances.config
     if config is None:
-        yield Finding("bad", circumstances.refusal, "`mnemosyne config --help` says where settings come from")
+        yield Finding("bad", circumstances.refusal, "`mnemosyne config --help` lists the sources of settings")
     elif config.file is None:
-        yield Finding("good", "no configuration file: environment and defaults hold")
+        yield Finding("good", "no configuration file; environment and defaults apply")
     else:
         yield Finding("good", f"{config.file}")
     known = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
     for name in sorted(set(circumstances.environ) - known):
         if name.startswith("MNEMOSYNE_"):
-            yield Finding("open", f"the variable {name} is no setting", "`mnemosyne config` lists all; unset it")
+            yield Finding(
+                "open",
+                f"the variable {name} is not a setting",
+                "`mnemosyne config` lists all settings; unset the variable",
+            )
 
 
 @needs_config
@@ -126,15 +137,15 @@ def _data_dir(config: Config, _circumstances: Circumstances) -> Iterator[Finding
     if not os.path.exists(path):
         parent = next(parent for parent in path.parents if os.path.exists(parent))
         if _may_write(parent):
-            yield Finding("good", f"{path} will be made by the first server")
+            yield Finding("good", f"the first server will create {path}")
         else:
-            yield Finding("bad", f"{path} cannot be made in {parent}", "choose another with --data-dir")
+            yield Finding("bad", f"{path} cannot be created in {parent}", "choose another with --data-dir")
     elif not path.is_dir():
         yield Finding("bad", f"{path} is not a directory", "choose another with --data-dir")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding("bad", f"{path} is not writable for you", "change its owner, or choose another with --data-dir")
+        yield Finding("bad", f"you cannot write to {path}", "change its owner, or choose another with --data-dir")
     elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
-        yield Finding("bad", f"others may look into {path} (mode {mode:04o})", f"chmod 700 {path}")
+        yield Finding("bad", f"other users can read {path} (mode {mode:04o})", f"chmod 700 {path}")
     else:
         yield Finding("good", f"{path} is writable and private")
 
@@ -154,35 +165,35 @@ def _port(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
 
     found = find_server(config)
     if found is not None:
-        yield Finding("good", f"our server {found.version} answers on {found.url}")
+        yield Finding("good", f"Mnemosyne {found.version} runs on {found.url}")
         for path, count in found.unrecorded.items():
-            yield Finding("open", render_unrecorded(path, count), "it is in none of the dialects that are recorded")
+            yield Finding("open", render_unrecorded(path, count), "its dialect is not supported")
         if not found.serves(config):
             yield Finding(
                 "open",
-                f"it serves tenant {found.tenant} with upstream {found.upstream}, the settings say otherwise",
-                "restart it; until then `mnemosyne run` starts servers of its own",
+                f"it uses tenant {found.tenant} and upstream {found.upstream}, unlike the settings",
+                "restart it; until then `mnemosyne run` starts separate servers",
             )
         return
     try:
         bind(config.host, config.port).close()
     except MnemosyneError as error:
-        yield Finding("bad", str(error).rstrip("."), "`mnemosyne run` works all the same, on a free port")
+        yield Finding("bad", str(error).rstrip("."), "`mnemosyne run` uses a free port instead")
     else:
-        yield Finding("good", f"{url_of(config)} is free" if config.port else "any free port will be taken")
+        yield Finding("good", f"{url_of(config)} is free" if config.port else "any free port will be used")
 
 
 @needs_config
 def _tenants(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     others = len({each.tenant for each in config.tenant_keys} - {config.tenant})
-    told = f"{others} other{'' if others == 1 else 's'} by their keys" if others else "no other by a key"
-    proxies = f"any by {', '.join(config.tenant_proxies)}" if config.tenant_proxies else "none by a proxy"
+    told = f"{others} other{'' if others == 1 else 's'} by key" if others else "no others by key"
+    proxies = f"any by proxy {', '.join(config.tenant_proxies)}" if config.tenant_proxies else "none by proxy"
     yield Finding("good", f"{config.tenant}; {told}; {proxies}")
     if any(ip_network(each).is_loopback for each in config.tenant_proxies):
         yield Finding(
             "open",
-            "every program of this machine is believed whose its requests are",
-            "keep others off this machine, or give the proxy an address of its own",
+            "every program on this machine can name the tenant of its requests",
+            "keep other users off this machine, or give the proxy a separate address",
         )
 
 
@@ -205,12 +216,12 @@ def _provider(
         yield Finding(
             unreached,
             f"{mask(str(error)).rstrip('.')} ({way})",
-            f"check the network, {setting}, HTTPS_PROXY and NO_PROXY; behind a proxy that opens TLS, name its "
+            f"check the network, {setting}, HTTPS_PROXY and NO_PROXY; for a proxy that decrypts TLS, set its "
             "certificate with --ca-bundle",
         )
         return
     if status == 407:
-        yield Finding("bad", f"the proxy wants credentials ({way})", "put them into the proxy's URL")
+        yield Finding("bad", f"the proxy requires credentials ({way})", "put them into the proxy's URL")
     elif status >= 500:
         yield Finding("open", f"{url} answers with status {status} ({way})", "try again later")
     else:
@@ -238,7 +249,7 @@ def _head(config: Config, url: str) -> int:
     try:
         return trio.run(ask)
     except trio.TooSlowError:
-        raise MnemosyneError(f"{url} gave no answer within {UPSTREAM_SECONDS:g} s") from None
+        raise MnemosyneError(f"{url} did not answer within {UPSTREAM_SECONDS:g} s") from None
 
 
 def _way_to(config: Config, url: str, environ: Mapping[str, str]) -> str:
@@ -266,9 +277,9 @@ def _credentials(circumstances: Circumstances) -> Iterator[Finding]:
     found = [f"${name}" for name in CREDENTIALS if circumstances.environ.get(name)]
     found += [f"~/{login}" for login in LOGINS if (circumstances.home / login).exists()]
     if found:
-        yield Finding("good", f"there is one in {', '.join(found)}; it is the client's, and passes through untouched")
+        yield Finding("good", f"found in {', '.join(found)}; the client sends it, and it passes through unchanged")
     else:
-        yield Finding("open", "none in the environment", "set ANTHROPIC_API_KEY, unless your client has logged in")
+        yield Finding("open", "none found", "set ANTHROPIC_API_KEY, unless your client is logged in")
 
 
 def _clients(circumstances: Circumstances) -> Iterator[Finding]:
@@ -282,7 +293,7 @@ def _clients(circumstances: Circumstances) -> Iterator[Finding]:
             upstream = circumstances.config.upstream if circumstances.config is not None else ""
             if costs := client.costs(upstream, circumstances.environ):
                 yield Finding(
-                    "open", f"behind the proxy {client.title} loses: {'; '.join(costs)}", "see docs/clients.md"
+                    "open", f"through the proxy, {client.title} loses: {'; '.join(costs)}", "see docs/clients.md"
                 )
 
 
@@ -298,71 +309,80 @@ def _version(title: str, path: str, environ: Mapping[str, str]) -> Finding:
             env=dict(environ),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("bad", f"{path} --version does not work: {error}", f"install {title} again")
+        return Finding("bad", f"{path} --version failed: {error}", f"reinstall {title}")
     first, *_ = result.stdout.strip().splitlines() or [""]
     if result.returncode != 0 or not first:
-        return Finding("bad", f"{path} --version ends with exit code {result.returncode}", f"install {title} again")
+        return Finding("bad", f"{path} --version ended with exit code {result.returncode}", f"reinstall {title}")
     return Finding("good", f"{title}: {first} ({path})")
 
 
 def _conflicts(circumstances: Circumstances) -> Iterator[Finding]:
-    quiet = True
-    for client in CLIENTS:
-        for obstacle in client.obstacles(circumstances.environ, circumstances.directory):
-            quiet = False
-            yield Finding("bad", obstacle.rstrip("."))
+    conflicts = [
+        Finding("bad", obstacle.rstrip("."))
+        for client in CLIENTS
+        for obstacle in client.obstacles(circumstances.environ, circumstances.directory)
+    ]
     config, named = circumstances.config, circumstances.environ.get(BASE_URL, "").rstrip("/")
     if config is not None and named not in ("", config.upstream, url_of(config)):
-        quiet = False
-        yield Finding(
-            "open",
-            f"{BASE_URL} is {mask(named)}, which is neither our server nor the upstream",
-            "`mnemosyne run` replaces it; if requests shall go there, name it with --upstream",
-        )
-    if quiet:
-        yield Finding("good", f"none among {BASE_URL}, {', '.join(ELSEWHERE)} and Claude Code's settings")
+        text = f"{BASE_URL} is {mask(named)}, which is neither this server nor the upstream"
+        conflicts.append(Finding("open", text, "`mnemosyne run` replaces it; to send requests there, set --upstream"))
+    nothing = f"none in {BASE_URL}, {', '.join(ELSEWHERE)} and Claude Code's settings"
+    yield from conflicts or [Finding("good", nothing)]
+
+
+def _lacks_database(config: Config) -> bool:
+    """Whether the embedded database was not created yet."""
+    return config.dsn is None and not (config.data_dir / "postgres").exists()
+
+
+def _ask_database(config: Config, ask: "Callable[[Database], Awaitable[T]]") -> T:
+    """Open the database and return what ``ask`` returns. Raises MnemosyneError if it is not usable."""
+    import trio
+
+    from mnemosyne.app.storage import open_database  # a database driver is slow to import
+
+    async def open_and_ask() -> T:
+        async with open_database(config) as database:
+            return await ask(database)
+
+    return trio.run(open_and_ask)
 
 
 @needs_config
 def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
-    import trio
-
     from mnemosyne.adapters.postgres.directory import PostgresDirectory
     from mnemosyne.adapters.postgres.object_index_rows import list_skipped
     from mnemosyne.adapters.postgres.object_index_search import near_index
-    from mnemosyne.app.storage import (  # a database driver is slow to import, and only this check needs it
-        event_codec,
-        open_database,
-        open_views,
-    )
+    from mnemosyne.app.storage import event_codec, open_views
 
-    async def look() -> tuple[str, bool, list[tuple[str, str]], int | None]:
-        async with open_database(config) as database:
-            row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
-            version = str(row[0]) if row else "of an unknown version"
-            since = await PostgresDirectory(database, event_codec(), open_views(database)).off_since(config.tenant)
-            return version, await database.run(near_index), await database.run(list_skipped), since
+    async def look(database: "Database") -> tuple[str, bool, list[tuple[str, str]], int | None]:
+        row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
+        version = str(row[0]) if row else "of an unknown version"
+        since = await PostgresDirectory(database, event_codec(), open_views(database)).off_since(config.tenant)
+        return version, await database.run(near_index), await database.run(list_skipped), since
 
-    kind = "the database that the DSN names" if config.dsn else f"the embedded database in {config.data_dir}"
-    if config.dsn is None and not (config.data_dir / "postgres").exists():
-        yield Finding("good", f"{kind} will be made by the first server")
+    kind = "the database of the DSN" if config.dsn else f"the embedded database in {config.data_dir}"
+    if _lacks_database(config):
+        yield Finding("good", f"the first server will create {kind}")
         return
     try:
-        found, is_approximate, not_searched, off_since = trio.run(look)
+        found, is_approximate, not_searched, off_since = _ask_database(config, look)
     except MnemosyneError as error:
-        yield Finding("bad", f"{kind} cannot be used: {mask(str(error))}", "requests go through unrecorded until then")
+        yield Finding(
+            "bad", f"{kind} is not usable: {mask(str(error))}", "until then requests are forwarded and not recorded"
+        )
     else:
-        yield Finding("good", f"{kind} answers (PostgreSQL {found}), with today's schema")
+        yield Finding("good", f"{kind} answers (PostgreSQL {found}); its schema is current")
         if off_since is not None:
             yield Finding("open", off_sentence(off_since))
-        how = "has an index, and may miss some" if is_approximate else "has no index, and misses nothing"
+        how = "uses an index and may miss some objects" if is_approximate else "uses no index and misses nothing"
         yield Finding("good", f"search by meaning across all sessions {how}")
         for object_id, why in not_searched[:1]:
             yield Finding(
                 "open",
-                f"objects that search leaves out since they could not be read: {len(not_searched)}; one is"
+                f"{len(not_searched)} objects are not searchable because they could not be read, such as"
                 f" {object_id}: {why}",
-                "`mnemosyne verify` looks for damage, `mnemosyne rebuild object_index` tries them again",
+                "`mnemosyne verify` finds damage, `mnemosyne rebuild object_index` retries them",
             )
 
 
@@ -372,14 +392,14 @@ def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     from mnemosyne.domain.cost.catalogue import in_force, price_of
 
     path = models_path(config)
-    source = "as they are shipped" if path is None else f"with {path}"
-    yield Finding("good", f"the prices of {len(in_force().prices)} models are known, {source}")
+    source = "as shipped" if path is None else f"with {path}"
+    yield Finding("good", f"prices of {len(in_force().prices)} models, {source}")
     yield _tariff(config)
     unknown = sorted(name for name in _find_models(config) if price_of(name) is None)
     if unknown:
         yield Finding(
             "open",
-            f"no price is known for {', '.join(unknown)}: their replies are counted and not priced",
+            f"no price for {', '.join(unknown)}: their tokens are counted without a cost",
             "add them to a models file, see docs/tariffs.md",
         )
 
@@ -390,33 +410,25 @@ def _tariff(config: Config) -> Finding:
     try:
         named = settings_of(config).tariff
     except MnemosyneError as error:
-        return Finding("bad", str(error).rstrip("."), "until then the server does not start")
+        return Finding("bad", str(error).rstrip("."), "the server does not start until then")
     if named is not None:
-        return Finding("good", f"tokens are weighed by the tariff {named}, which the settings name")
-    return Finding("good", "tokens are weighed by the tariff that each request's credential and model tell")
+        return Finding("good", f"the settings name the tariff {named}")
+    return Finding("good", "each request's credential and model determine its tariff")
 
 
 def _find_models(config: Config) -> list[str]:
     """Return the model names in the read model of usage; empty if it cannot be read."""
-    if config.dsn is None and not (config.data_dir / "postgres").exists():
+    if _lacks_database(config):
         return []
-    import trio
-    from psycopg import Connection
 
-    from mnemosyne.app.storage import open_database
-
-    def read(connection: Connection) -> list[str]:
+    def read(connection: "Connection") -> list[str]:
         if connection.execute("select to_regclass('mnemosyne.usage_turns')").fetchone() == (None,):
             return []
         rows = connection.execute("select distinct coalesce(model, asked_model) from mnemosyne.usage_turns").fetchall()
         return [name for (name,) in rows if name is not None]
 
-    async def look() -> list[str]:
-        async with open_database(config) as database:
-            return await database.run(read)
-
     try:
-        return trio.run(look)
+        return _ask_database(config, lambda database: database.run(read))
     except MnemosyneError:
         return []  # the database check reports the reason
 
@@ -428,48 +440,39 @@ def _worker(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
         state, seconds = found.worker["state"], found.worker["seconds"]
         if state in ("working", "standing by", "starting"):
             told = (found.worker.get(name) for name in ("events_behind", "seconds_behind", "seconds_held"))
-            yield _lag(f"it is {state}", *told)
+            yield _lag(str(state), *told)
         else:
-            since = f"{'it hangs' if state == 'hung' else 'it is not running'}, for {seconds:g} s"
-            yield Finding("bad", since, "the server starts another one, and its log says why; no turn waits for it")
+            since = f"{'hung' if state == 'hung' else 'not running'} for {seconds:g} s"
+            yield Finding("bad", since, "the server restarts it and logs the reason; turns continue")
         return
-    if config.dsn is None and not (config.data_dir / "postgres").exists():
-        yield Finding("good", "the first server will start one")
+    if _lacks_database(config):
+        yield Finding("good", "the first server will start it")
         return
-    import trio
-
-    from mnemosyne.adapters.postgres.leading import Lag, lag
-    from mnemosyne.app.storage import open_database
-
-    async def look() -> Lag:
-        async with open_database(config) as database:
-            return await lag(database)
+    from mnemosyne.adapters.postgres.leading import lag
 
     try:
-        standing = trio.run(look)
+        standing = _ask_database(config, lag)
     except MnemosyneError:
-        yield Finding("open", "not checked: the database cannot be used")
+        yield Finding("open", "not checked: the database is not usable")
     else:
-        yield _lag("one works" if standing.led else "none runs", standing.events, standing.seconds, standing.held)
+        yield _lag("working" if standing.led else "not running", standing.events, standing.seconds, standing.held)
 
 
 def _lag(how: str, events: int | None, seconds: float | None, held: float | None = None) -> Finding:
     if events is None or seconds is None:
-        return Finding("open", f"{how}; how far it is behind, the database does not say")
+        return Finding("open", f"{how}; its lag is unknown, because the database does not answer")
     if not events:
-        return Finding("good", f"{how}; all that is derived from the log is there")
-    behind = f"{how}; what is derived is {events} events behind the log, the oldest {seconds:g} s old"
+        return Finding("good", f"{how}; read models are up to date")
+    behind = f"{how}; read models are {events} events behind the log, by {seconds:g} s"
     if held is not None and held >= HELD_SECONDS:
         return Finding(
             "open",
-            f"{behind}; an append that began {held:g} s ago has not ended, and what came after it waits",
-            "the database ends it 30 s after its server stood still; a transaction begun by hand ends with its session",
+            f"{behind}; an append that began {held:g} s ago is unfinished and blocks later events",
+            "the database aborts it 30 s after its server stopped; end transactions that were opened by hand",
         )
     if seconds < LATE_SECONDS:
         return Finding("good", behind)
-    return Finding(
-        "open", behind, "`mnemosyne serve` starts a worker, `mnemosyne worker` is one, and its log says more"
-    )
+    return Finding("open", behind, "start one with `mnemosyne serve` or `mnemosyne worker`, and see its log")
 
 
 @needs_config
@@ -488,13 +491,13 @@ def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
     try:
         name = trio.run(ask)
     except trio.TooSlowError:
-        yield Finding("bad", f"{config.helper} gave no answer within {UPSTREAM_SECONDS:g} s", _WITHOUT_A_MODEL)
+        yield Finding("bad", f"{config.helper} did not answer within {UPSTREAM_SECONDS:g} s", _WITHOUT_A_MODEL)
     except HelperFailed as error:
-        yield Finding("bad", f"{config.helper} is of no use: {error}", _WITHOUT_A_MODEL)
+        yield Finding("bad", f"{config.helper} is not usable: {error}", _WITHOUT_A_MODEL)
     except MnemosyneError as error:
-        yield Finding("bad", str(error).rstrip("."), "until then the server does not start")
+        yield Finding("bad", str(error).rstrip("."), "the server does not start until then")
     else:
-        yield Finding("good", "summaries are extracted, without a model" if name is None else f"{name} answers")
+        yield Finding("good", "no helper model; summaries are extracted" if name is None else f"{name} answers")
 
 
 @needs_config
@@ -504,15 +507,15 @@ def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     try:
         found = model_files.find_installed(config.data_dir)
     except MnemosyneError as error:
-        yield Finding("bad", str(error).rstrip("."), "until then search knows words only")
+        yield Finding("bad", str(error).rstrip("."), "until then search is by words only")
         return
     if found is None:
-        yield Finding("good", "by words; for search by meaning, `mnemosyne model install`")
+        yield Finding("good", "by words; `mnemosyne model install` adds search by meaning")
     else:
         yield Finding("good", f"by words and by meaning ({model_files.NAME})")
 
 
-_WITHOUT_A_MODEL = "summaries are extracted until it answers; see the settings that begin with helper"
+_WITHOUT_A_MODEL = "until it answers, summaries are extracted; see the helper settings"
 
 CHECKS: list[Check] = [
     Check("python", _python),

@@ -1,6 +1,6 @@
 """Supervise the server's worker process: start it, watch it and restart it; no turn waits for it.
 
-The worker ends when its stdin closes, which happens when the server ends for whatever reason (``worker.py``).
+The worker ends when its stdin closes, which happens whenever the server ends (``worker.py``).
 """
 
 import logging
@@ -61,7 +61,7 @@ class Supervisor:
         self._sessions = sessions
         self._environ = environ
         self._command = command
-        self._heard: WorkerStatus | None = None
+        self._status: WorkerStatus | None = None
         self._process: trio.Process | None = None
         self._ended_at = trio.current_time()
         self._restarts = 0
@@ -84,13 +84,13 @@ class Supervisor:
 
     def _state(self) -> dict[str, object]:
         now = trio.current_time()
-        if self._heard is None:
+        if self._status is None:
             return {"state": "not running", "seconds": round(now - self._ended_at, 1)}
-        if not self._heard.began:
+        if not self._status.began:
             return {"state": "starting", "seconds": 0.0}
-        if (silent := now - self._heard.at) > SILENT_SECONDS:
+        if (silent := now - self._status.at) > SILENT_SECONDS:
             return {"state": "hung", "seconds": round(silent, 1)}
-        return {"state": "working" if self._heard.leads else "standing by", "seconds": 0.0}
+        return {"state": "working" if self._status.leads else "standing by", "seconds": 0.0}
 
     def restart(self) -> None:
         """Restart the worker, which then reads the current settings."""
@@ -131,26 +131,26 @@ class Supervisor:
             return f"it cannot be started: {error}"
         assert process.stdin is not None
         assert process.stdout is not None
-        self._process, self._heard = process, (heard := WorkerStatus())
+        self._process, self._status = process, (status := WorkerStatus())
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_watch, process, heard)
-                nursery.start_soon(answer_worker, Line(process.stdin, process.stdout), self._sessions, heard)
+                nursery.start_soon(_watch, process, status)
+                nursery.start_soon(answer_worker, Line(process.stdin, process.stdout), self._sessions, status)
                 await process.wait()
                 nursery.cancel_scope.cancel()
         finally:
-            self._process = self._heard = None
+            self._process = self._status = None
             with trio.CancelScope(shield=True):
                 await _end(process)
         return _how(process.returncode)
 
 
-async def _watch(process: trio.Process, heard: WorkerStatus) -> None:
+async def _watch(process: trio.Process, status: WorkerStatus) -> None:
     """Kill a worker that hangs."""
     while True:
         await trio.sleep(WATCH_SECONDS)
-        silent = trio.current_time() - heard.at
-        if silent > (HUNG_SECONDS if heard.began else START_SECONDS):
+        silent = trio.current_time() - status.at
+        if silent > (HUNG_SECONDS if status.began else START_SECONDS):
             log.warning("The worker has not responded for %d s and is replaced.", silent)
             process.kill()
             return

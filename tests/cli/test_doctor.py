@@ -70,7 +70,7 @@ def test_invalid_settings_are_one_finding_and_the_other_checks_continue(tmp_path
     result = mnemosyne("doctor", environ=environ)
     assert result.returncode == 1
     assert "NO settings: port = 'many' (environment MNEMOSYNE_PORT): a whole number is needed" in result.stdout
-    assert "-- upstream: not checked: the settings are not usable" in result.stdout
+    assert "-- upstream: not checked: the settings are invalid" in result.stdout
     assert "ok python: Mnemosyne" in result.stdout
     assert "Traceback" not in result.stderr
 
@@ -92,7 +92,7 @@ def test_openai_is_checked_next_to_anthropic(
 def test_misspelt_variable_is_shown(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream, MNEMOSYNE_PROT="1", MNEMOSYNE_CONFIG="")
     (_, finding) = look("settings", at)
-    assert (finding.verdict, finding.text) == ("open", "the variable MNEMOSYNE_PROT is no setting")
+    assert (finding.verdict, finding.text) == ("open", "the variable MNEMOSYNE_PROT is not a setting")
 
 
 def test_data_directory_must_be_private_and_usable(tmp_path: Path, upstream: Provider) -> None:
@@ -109,7 +109,7 @@ def test_data_directory_must_be_private_and_usable(tmp_path: Path, upstream: Pro
     data.touch()
     assert verdicts(look("data directory", at)) == ["bad"]
     (finding,) = look("data directory", circumstances(tmp_path, upstream, MNEMOSYNE_DATA_DIR="/proc/x"))
-    assert (finding.verdict, finding.text) == ("bad", "/proc/x cannot be made in /proc")
+    assert (finding.verdict, finding.text) == ("bad", "/proc/x cannot be created in /proc")
 
 
 def test_models_file_is_counted_or_its_problem_named(tmp_path: Path, upstream: Provider) -> None:
@@ -119,7 +119,7 @@ def test_models_file_is_counted_or_its_problem_named(tmp_path: Path, upstream: P
     findings = json.loads(invoked("doctor", "--json", "--models-file", str(file), environ=environ).stdout)
     models, tariff = (finding for finding in findings if finding["check"] == "models")
     assert (models["verdict"], tariff["verdict"]) == ("good", "good")
-    assert models["text"] == f"the prices of 26 models are known, with {file}"
+    assert models["text"] == f"prices of 26 models, with {file}"
     file.write_text("[prices]\nlocal-7b = { input = 1 }\n")
     result = invoked("doctor", "--models-file", str(file), environ=environ)
     assert result.exit_code == 1
@@ -132,16 +132,16 @@ KEYS = f"{'0' * 64}=red,{'1' * 64}=red,{'2' * 64}=local"
 @pytest.mark.parametrize(
     ("variables", "texts"),
     [
-        ({}, ["local; no other by a key; none by a proxy"]),
+        ({}, ["local; no others by key; none by proxy"]),
         (
             {"MNEMOSYNE_TENANT_PROXIES": "10.0.0.5", "MNEMOSYNE_TENANT_KEYS": KEYS},
-            ["local; 1 other by their keys; any by 10.0.0.5/32"],
+            ["local; 1 other by key; any by proxy 10.0.0.5/32"],
         ),
         (
             {"MNEMOSYNE_TENANT_PROXIES": "::1"},
             [
-                "local; no other by a key; any by ::1/128",
-                "every program of this machine is believed whose its requests are",
+                "local; no others by key; any by proxy ::1/128",
+                "every program on this machine can name the tenant of its requests",
             ],
         ),
     ],
@@ -152,11 +152,11 @@ def test_tenants_are_counted(variables: dict[str, str], texts: list[str], tmp_pa
 
 def test_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
     at = circumstances(tmp_path, upstream)
-    assert look("port", at) == [Finding("good", "any free port will be taken")]
+    assert look("port", at) == [Finding("good", "any free port will be used")]
     with serving(environ=dict(at.environ)) as url:
         (finding,) = look("port", circumstances(tmp_path, upstream, **_port(url)))
         assert finding.verdict == "good"
-        assert finding.text.startswith("our server")
+        assert finding.text.startswith("Mnemosyne ")
         other = circumstances(tmp_path, upstream, **_port(url), MNEMOSYNE_TENANT="other")
         assert verdicts(look("port", other)) == ["good", "open"]
     with provider() as stranger:
@@ -167,23 +167,23 @@ def test_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> No
 
 def test_worker_works_hangs_or_is_missing(tmp_path: Path, upstream: Provider, dsn: str) -> None:
     at = circumstances(tmp_path, upstream)
-    assert look("worker", at) == [Finding("good", "the first server will start one")]
+    assert look("worker", at) == [Finding("good", "the first server will start it")]
     at = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn)
-    assert look("worker", at) == [Finding("good", "none runs; all that is derived from the log is there")]
+    assert look("worker", at) == [Finding("good", "not running; read models are up to date")]
     with started("serve", "--port", "0", environ=dict(at.environ)) as process:
         there = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn, **_port(line(process.stdout)))
-        until_found(there, "it is working; all that is derived from the log is there")
-        assert look("worker", at) == [Finding("good", "one works; all that is derived from the log is there")]
+        until_found(there, "working; read models are up to date")
+        assert look("worker", at) == [Finding("good", "working; read models are up to date")]
         os.kill(worker_of(process), signal.SIGSTOP)
-        until_found(there, "it hangs, for ")
+        until_found(there, "hung for ")
         query(dsn, SAID_LONG_AGO)
         (finding,) = look("worker", at)
         assert finding.verdict == "open"
-        assert finding.text.startswith("one works; what is derived is 1 events behind the log, the oldest ")
+        assert finding.text.startswith("working; read models are 1 events behind the log, by ")
         process.terminate()
         process.communicate(timeout=DEADLINE)
     (finding,) = look("worker", at)
-    assert finding.text.startswith("none runs; what is derived is 1 events behind the log, the oldest ")
+    assert finding.text.startswith("not running; read models are 1 events behind the log, by ")
 
 
 def test_open_append_is_named_as_the_reason_of_a_lag(
@@ -196,7 +196,7 @@ def test_open_append_is_named_as_the_reason_of_a_lag(
         (finding,) = look("worker", circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn))
         stalled.rollback()
     assert finding.verdict == "open"
-    assert finding.text.endswith(" s ago has not ended, and what came after it waits")
+    assert finding.text.endswith(" s ago is unfinished and blocks later events")
 
 
 SAID_LONG_AGO = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
@@ -226,7 +226,7 @@ def _port(url: str) -> dict[str, str]:
 
 def test_helper_is_named_and_its_model_probed(tmp_path: Path, upstream: Provider) -> None:
     assert look("helper", circumstances(tmp_path, upstream)) == [
-        Finding("good", "summaries are extracted, without a model")
+        Finding("good", "no helper model; summaries are extracted")
     ]
     model = {"MNEMOSYNE_HELPER": "openai", "MNEMOSYNE_HELPER_MODEL": "m"}
     with provider() as endpoint:
@@ -234,7 +234,7 @@ def test_helper_is_named_and_its_model_probed(tmp_path: Path, upstream: Provider
         assert look("helper", at) == [Finding("good", "openai:m answers")]
         assert endpoint.asked == ["GET /v1/models"]
     (finding,) = look("helper", at)  # it has ended
-    assert (finding.verdict, finding.text) == ("bad", "openai is of no use: no connection: ConnectError")
+    assert (finding.verdict, finding.text) == ("bad", "openai is not usable: no connection: ConnectError")
     (finding,) = look("helper", circumstances(tmp_path, upstream, MNEMOSYNE_HELPER="anthropic"))
     assert finding.verdict == "bad"
     assert "ANTHROPIC_API_KEY is not set" in finding.text
@@ -290,8 +290,8 @@ def test_credential_is_found_and_never_shown(tmp_path: Path, upstream: Provider)
     ("script", "verdict", "text"),
     [
         ("echo 2.1.0; echo more", "good", "Claude Code: 2.1.0 ("),
-        ("exit 3", "bad", "--version ends with exit code 3"),
-        ("exit 0", "bad", "--version ends with exit code 0"),
+        ("exit 3", "bad", "--version ended with exit code 3"),
+        ("exit 0", "bad", "--version ended with exit code 0"),
     ],
 )
 def test_clients_on_the_path_are_shown_with_their_version(
@@ -313,7 +313,7 @@ def test_features_that_a_client_loses_behind_the_proxy_are_named(tmp_path: Path,
     at = circumstances(tmp_path, upstream, PATH=str(tmp_path))
     _, costs, opencode, *_ = look("clients", at)
     assert (costs.verdict, opencode.verdict) == ("open", "good")
-    assert costs.text.startswith("behind the proxy Claude Code loses: Remote Control; ")
+    assert costs.text.startswith("through the proxy, Claude Code loses: Remote Control; ")
     assert "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL" not in costs.text
     _, costs, *_ = look(
         "clients", circumstances(tmp_path, upstream, PATH=str(tmp_path), MNEMOSYNE_UPSTREAM="https://x.y")

@@ -17,7 +17,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectSu
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 
-MUCH = 500
+LEAST_GROWTH = 500
 """Estimated growth of a prompt, in tokens, below which it yields no scale."""
 
 _FARTHEST = 2
@@ -52,7 +52,7 @@ def find_scales(turns: Iterable[TurnSize]) -> Scales:
         size, before = sizes[branch, turn], sizes.get((branch, turn - 1))
         base = 0 if turn == 1 else before.counted if before is not None else None
         scale = scales.get((branch, turn - 1), Fraction(1))
-        if size.counted is not None and base is not None and size.tokens - base >= MUCH:
+        if size.counted is not None and base is not None and size.tokens - base >= LEAST_GROWTH:
             grown = Fraction(size.counted - base, size.tokens - base)
             scale = grown if 1 <= grown * _FARTHEST <= _FARTHEST**2 else scale
         scales[branch, turn] = scale

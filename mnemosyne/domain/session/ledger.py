@@ -31,6 +31,7 @@ from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheEntry, CacheRules
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
+from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 
@@ -74,10 +75,6 @@ _WEIGHTS = Price(1_000, 5_000, read=100)
 """Relative token prices for a model without a known price."""
 
 
-MUCH = 500
-"""Growth of a prompt, in estimated tokens, below which it yields no scale for its turn."""
-
-
 @attrs.frozen(kw_only=True)
 class Account:
     """A branch's account: the last ``turn`` whose shadow is counted, the message ``since`` which the shadow's history
@@ -115,7 +112,7 @@ class Account:
     def _grow(self, turn: int, counted: int, estimated: int) -> Mapping[int, Fraction]:
         """Add the scale of a turn. A rewritten prompt, smaller than the one before, yields none."""
         added = estimated - self.estimated
-        if turn != self.turn + 1 or added < MUCH:
+        if turn != self.turn + 1 or added < LEAST_GROWTH:
             return self.grown
         scale = Fraction(counted - self.counted, added)
         return {**self.grown, turn: scale} if _is_credible(scale) else self.grown

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from mnemosyne.domain.objects.events import TurnAssessed
-from mnemosyne.domain.session.counted_sizes import MUCH, CountedTurns, Scales, TurnSize, find_scales, tokens_of
+from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH, CountedTurns, Scales, TurnSize, find_scales, tokens_of
 from mnemosyne.domain.session.events import TurnFinished
 from tests.domain.session_events import assessed, finished
 
@@ -29,7 +29,7 @@ def test_without_counts_the_estimate_is_shown() -> None:
 
 
 def test_a_prompt_that_was_rewritten_or_hardly_grew_yields_no_scale() -> None:
-    rewritten, little = turn(2, 6_500, 6_000), turn(3, 6_000 + MUCH - 1, 6_000 + MUCH - 100)
+    rewritten, little = turn(2, 6_500, 6_000), turn(3, 6_000 + LEAST_GROWTH - 1, 6_000 + LEAST_GROWTH - 100)
     much_more = turn(4, 8_000, 14_000)
     scales = find_scales([turn(1, 10_000, 11_000), rewritten, little, much_more])
     assert set(scales.values()) == {Fraction(11, 10)}

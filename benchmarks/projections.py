@@ -28,7 +28,6 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import ViewedLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, open_views
@@ -60,7 +59,7 @@ class Bench:
     """A log in a database of its own, and the events of which it holds copies."""
 
     database: Database
-    log: ViewedLog
+    log: PostgresEventLog
     events: PostgresEventLog
     journal: GroupJournal
     session: Sequence[Envelope[Event]]

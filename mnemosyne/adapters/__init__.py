@@ -1,1 +1,1 @@
-"""What the application needs from the outside, one library behind each door (``domain/ports.py``)."""
+"""Implementations of ports (``domain/ports.py``) by databases, HTTP clients and files."""

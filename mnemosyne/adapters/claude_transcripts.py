@@ -1,4 +1,4 @@
-"""The transcripts that Claude Code keeps: which of its entries is a message of the provider's, and one up to there."""
+"""Claude Code's transcripts: finding a message of the provider, and forking a session there."""
 
 import glob
 import os
@@ -16,15 +16,15 @@ from mnemosyne.regular_files import open_regular
 
 
 def list_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where Claude Code keeps them, with these variables."""
+    """The folders of Claude Code's transcripts."""
     home = environ.get("CLAUDE_CONFIG_DIR")
     return ((Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".claude") / "projects",)
 
 
 def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
-    """Write a transcript beside a session's that ends with a message of it; the id by which the client knows it.
+    """Write a transcript that ends with a message of a session; return the new session id.
 
-    Raises NotFound where there is no such transcript, or no such message in it, BadOption where none can be written.
+    Raises NotFound if the transcript or message is missing, BadOption if the file cannot be written.
     """
     name = str(UUID(bytes=secrets.token_bytes(16), version=4))
     file, lines = _read_up_to(folders, session, message_id)
@@ -41,12 +41,10 @@ def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
 
 
 def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple[Path, Sequence[bytes]]:
-    """A session's transcript up to the last entry of a message."""
+    """The transcript of a session up to the last entry of a message."""
     files = _find_transcripts(folders, session)
     if not files:
-        raise NotFound(
-            f"Claude Code has no transcript of session {session} here; it goes on only where it wrote one itself."
-        )
+        raise NotFound(f"Claude Code has no transcript of session {session} here, which it needs to continue.")
     for file in files:
         lines = _read_lines(file)
         found = [number for number, line in enumerate(lines, 1) if _is_entry_of(line, message_id)]
@@ -56,20 +54,20 @@ def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple
 
 
 def _find_transcripts(folders: Iterable[Path], session: str) -> list[Path]:
-    """The transcripts of a session; one whose name is no single part of a path has none."""
+    """The transcripts of a session; none for a name that is not a single part of a path."""
     if "\0" in session or PurePath(session).name != session:
         return []
     return [file for folder in folders for file in sorted(folder.glob(f"*/{glob.escape(session)}.jsonl"))]
 
 
 def _rename(line: bytes, name: str) -> bytes:
-    """An entry as one of another session; a line that is none stays as it is."""
+    """Change the session id of an entry; other lines stay unchanged."""
     entry = _read_entry(line)
     return as_json(entry | {"sessionId": name}) if "sessionId" in entry else line
 
 
 def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[str, ...]:
-    """The ids of the calls in a message and behind it, in the order in which a session's transcript has them."""
+    """The ids of the calls in a message and after it, in the order of the transcript."""
     for file in _find_transcripts(folders, session):
         lines = _read_lines(file)
         begins = next((number for number, line in enumerate(lines) if _is_entry_of(line, message_id)), None)
@@ -88,9 +86,7 @@ def _calls_of(line: bytes) -> list[str]:
 
 
 def _read_lines(file: Path) -> list[bytes]:
-    """Each record of a transcript by itself. Only LF ends a line: JSON may hold every other character that Unicode
-    calls a line's end. A record that was cut takes none along that stands behind it on its line.
-    """
+    """The records of a transcript. Only LF ends a line, because JSON may contain other line separators of Unicode."""
     try:
         with open_regular(file) as opened:
             data = opened.read()
@@ -100,11 +96,11 @@ def _read_lines(file: Path) -> list[bytes]:
 
 
 _AROUND = "\0 \t\r\n"
-"""What stands around records: a file that was not written to its end is filled up with NUL."""
+"""Characters between records; an incomplete file may be filled with NUL."""
 
 
 def split_records(line: bytes) -> list[bytes]:
-    """The entries in a line that ends at a line feed, and what stands between them; nothing for an empty line."""
+    """The entries in a line, and the truncated parts between them."""
     line = line.strip(_AROUND.encode())
     if not line:
         return []
@@ -122,7 +118,7 @@ def split_records(line: bytes) -> list[bytes]:
             at += 1
             continue
         between = text[done:at].strip(_AROUND)
-        if not between or ("type" in entry and "sessionId" in entry):  # else an object within an entry that was cut
+        if not between or ("type" in entry and "sessionId" in entry):  # otherwise an object within a truncated entry
             found += [between, text[at:end]]
             done = end
         at = end
@@ -130,11 +126,11 @@ def split_records(line: bytes) -> list[bytes]:
 
 
 _MOST_TRIED = 1000
-"""Places in a line at which an entry is looked for."""
+"""The limit of attempts to find an entry in a line."""
 
 
 def _read_entry(line: bytes) -> dict[str, Any]:
-    """The entry that a line is; empty where it is none."""
+    """The entry in a line; empty if it is not an entry."""
     try:
         entry = json_values.read(line)
     except (ValueError, RecursionError):

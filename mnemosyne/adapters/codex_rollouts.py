@@ -1,4 +1,4 @@
-"""The files in which Codex keeps its conversations, one a conversation: written so that it goes on from there."""
+"""Codex's files of conversations, written so that Codex can continue them."""
 
 import json
 import os
@@ -14,27 +14,27 @@ from mnemosyne.errors import BadOption
 from mnemosyne.services.forks import ForkPoint
 
 BASE_INSTRUCTIONS = "model.base_instructions"
-"""How Codex 0.169.0 marks the item that it puts before a conversation by itself, and keeps beside it."""
+"""The mark of the base instructions in Codex 0.169.0, which it stores separately."""
 
 Item = Mapping[str, Any]
 
 
 def find_folder(environ: Mapping[str, str]) -> Path:
-    """Where Codex keeps what is its own, with these variables."""
+    """Codex's own folder."""
     home = environ.get("CODEX_HOME")
     return Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".codex"
 
 
 def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str:
-    """Write a conversation that ends with that reply, begun in ``project`` at ``at`` (µs of UTC); its id.
+    """Write a conversation that ends with that reply, started in ``project`` at ``at`` (µs of UTC); return its id.
 
-    Raises BadOption for one in another dialect than that of the Responses API, and where the file cannot be written.
+    Raises BadOption if it is not of the Responses API, or the file cannot be written.
     """
     if point.dialect is not RESPONSES:
-        raise BadOption("Codex is led back to a turn of its own sessions only: it speaks the Responses API.")
+        raise BadOption("Codex can only continue its own sessions, which use the Responses API.")
     moment = datetime.fromtimestamp(at / 1_000_000, UTC)
     name = str(_make_id(at // 1000))
-    base, said = _without_base([*point.request.get("input", ()), *point.reply.get("output", ())], point.request)
+    base, items = _without_base([*point.request.get("input", ()), *point.reply.get("output", ())], point.request)
     stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     meta = {
         "id": name,
@@ -46,7 +46,7 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
         "model_provider": None,
         "base_instructions": {"text": base} if base else None,
     }
-    lines = [("session_meta", meta), *(line for item in said for line in _lines_of(item))]
+    lines = [("session_meta", meta), *(line for item in items for line in _lines_of(item))]
     file = folder / "sessions" / f"{moment:%Y/%m/%d}" / f"rollout-{moment:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
     text = "".join(json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n" for kind, payload in lines)
     try:
@@ -65,20 +65,20 @@ def _make_id(milliseconds: int) -> UUID:
 
 
 def _without_base(items: Iterable[Item], request: Item) -> tuple[str, list[Item]]:
-    """What Codex puts before every conversation, and the items without that."""
+    """The base instructions, and the other items."""
     own = [item for item in items if BASE_INSTRUCTIONS not in _kinds_of(item)]
     marked = [_words_of(item) for item in items if BASE_INSTRUCTIONS in _kinds_of(item)]
     return (marked[0] if marked else str(request.get("instructions") or "")), own
 
 
 def _kinds_of(item: Item) -> Iterable[object]:
-    told = item.get("internal_chat_message_metadata_passthrough")
-    kinds = told.get("content_item_kinds") if isinstance(told, dict) else ()
+    metadata = item.get("internal_chat_message_metadata_passthrough")
+    kinds = metadata.get("content_item_kinds") if isinstance(metadata, dict) else ()
     return kinds if isinstance(kinds, list) else ()
 
 
 def _lines_of(item: Item) -> list[tuple[str, Item]]:
-    """An item, and what Codex shows of it to who goes on."""
+    """An item, and the event by which Codex displays it."""
     lines: list[tuple[str, Item]] = [("response_item", item)]
     if item.get("type") == "message" and item.get("role") == "user":
         lines.append(("event_msg", {"type": "user_message", "message": _words_of(item)}))

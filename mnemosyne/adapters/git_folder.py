@@ -1,8 +1,8 @@
-"""Which project a folder belongs to, as git's own files say. Nothing is run, nothing is written, and nothing but
-regular files is opened: the folder is one that a request names.
+"""The project of a folder, from git's files. A request names the folder, so only regular files are read, and no program
+runs.
 
-A clone is named by its remote ``origin``; without one, by the folder of the main worktree, so that all worktrees are
-one project. A folder outside git is a project of its own.
+A clone has the name of its remote ``origin``; without one, of the folder of the main worktree, which all worktrees
+share. A folder without git is its own project.
 """
 
 import configparser
@@ -12,14 +12,14 @@ from mnemosyne.domain.knowledge.projects import name_remote
 from mnemosyne.regular_files import read_text
 
 _LONGEST = 1_000_000
-"""Bytes of a file of git's that are read."""
+"""The limit of bytes of a file."""
 
 
 def find_project(folder: Path) -> str:
-    """The name of the project of a folder, which need not be there."""
-    for each in (folder, *folder.parents):
+    """The name of the project of a folder, which need not exist."""
+    for place in (folder, *folder.parents):
         try:
-            common = _find_common_folder(each / ".git")
+            common = _find_common_folder(place / ".git")
         except OSError:
             return str(folder)
         if common is not None:
@@ -28,7 +28,7 @@ def find_project(folder: Path) -> str:
 
 
 def _find_common_folder(git: Path) -> Path | None:
-    """Git's folder that all worktrees share; None where there is none."""
+    """Git's folder that all worktrees share, or None."""
     if git.is_dir():
         return git.resolve()
     if not git.is_file():

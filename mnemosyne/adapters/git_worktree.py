@@ -1,7 +1,7 @@
-"""The files of a folder under git, kept as commits that no branch of the user's names, and brought back from one.
+"""Saves the files of a git worktree as commits outside the user's branches, and restores them.
 
-An index of our own stands beside the user's, so `git status`, the index and the branches stay as they are. What
-`.gitignore` leaves out is not kept, and not touched. Hooks and the file system monitor of the repository do not run.
+It uses its own index, so `git status`, the index and the branches do not change. Ignored files are not saved or
+changed. Hooks and the file system monitor of the repository do not run.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ import attrs
 from mnemosyne.errors import NotFound, WorktreeFailed
 
 REFS = "refs/mnemosyne"
-"""Below it are all commits of ours."""
+"""The prefix of our refs."""
 
 IDENTITY = {
     f"GIT_{role}_{field}": value
@@ -25,15 +25,15 @@ IDENTITY = {
     for field, value in (("NAME", "mnemosyne"), ("EMAIL", "mnemosyne@localhost"))
 }
 QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "advice.addEmbeddedRepo=false")
-"""Settings under which git runs no program that the repository names, but for its filters."""
+"""Settings with which git runs no programs of the repository except filters."""
 
 ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
-"""Variables that would lead git to another repository than the folder's."""
+"""Variables that select another repository."""
 
 
 @attrs.frozen
 class RestoredFiles:
-    """How many files were written and removed, and the ``ref`` that has all of them as they were before."""
+    """The number of written and removed files, and the ``ref`` of their state before."""
 
     written: int
     removed: int
@@ -42,67 +42,67 @@ class RestoredFiles:
 
 @attrs.frozen
 class GitWorktree:
-    """A working tree: its ``top`` folder, and a folder of ``ours`` within its repository."""
+    """A working tree: its ``top`` folder, and our own folder within its repository."""
 
     top: Path
     ours: Path
 
     @classmethod
     def around(cls, folder: Path) -> "GitWorktree":
-        """The working tree that a folder is in. Raises NotFound where it is in none."""
+        """The working tree of a folder. Raises NotFound."""
         try:
             top, own = _run(folder, {}, "rev-parse", "--show-toplevel", "--absolute-git-dir").splitlines()
         except (WorktreeFailed, ValueError):
-            raise NotFound(f"{folder} is in no working tree of git, so its files are not kept.") from None
+            raise NotFound(f"{folder} is in no working tree of git, so its files are not saved.") from None
         return cls(Path(top), Path(own) / "mnemosyne")
 
     def keep(self, name: str, why: str) -> str:
-        """Keep all files under a ``name``; its ref. Raises WorktreeFailed."""
+        """Save all files under a ``name``; return the ref. Raises WorktreeFailed."""
         with self._alone():
             self._add_all()
             return self._commit(name, why)
 
     def list_kept(self, group: str) -> dict[str, str]:
-        """The refs under which files are kept, by what their names have behind ``group/``."""
+        """The refs of saved files, by their names below ``group/``."""
         below = f"{REFS}/{group}/"
         return {ref.removeprefix(below): ref for ref in self._git("for-each-ref", "--format=%(refname)", below).split()}
 
     def restore_files(self, ref: str, before: str) -> RestoredFiles:
-        """Make all files what they are in a ref, and remove those that it has not, but for those that were left out
-        then. How they were is kept first, under the name ``before``. Raises WorktreeFailed.
+        """Restore all files from a ref and remove others, except files that were ignored then. First save the current
+        state under the name ``before``. Raises WorktreeFailed.
         """
         with self._alone():
             self._add_all()
             self._add_hidden(ref)
-            kept = self._commit(before, f"Before {ref} was brought back")
+            kept = self._commit(before, f"Before {ref} was restored")
             gone = self._list_changed("D", kept, ref)
             written = self._list_changed("d", kept, ref)
             self._git("read-tree", "--reset", "-u", ref)
-            left_out = self._put_back(gone, kept)
-        return RestoredFiles(len(written), len(gone) - left_out, kept)
+            ignored = self._put_back(gone, kept)
+        return RestoredFiles(len(written), len(gone) - ignored, kept)
 
     def _add_all(self) -> None:
         try:
             self._git("add", "--all", "--ignore-errors", "--", ":/")
         except WorktreeFailed:
-            self._git("ls-files", "--error-unmatch", ":/")  # what could be read is there, or nothing is
+            self._git("ls-files", "--error-unmatch", ":/")  # fails if nothing could be added
 
     def _add_hidden(self, ref: str) -> None:
-        """Files that are left out today, and that a ref would write over."""
+        """Add ignored files that a ref would overwrite."""
         hidden = [path for path in self._list_changed("D", "--cached", ref) if os.path.lexists(self.top / path)]
         if hidden:
             self._git("add", "--force", "--", *map(_literal, hidden))
 
     def _put_back(self, gone: Sequence[str], kept: str) -> int:
-        """Put back what was removed and is left out by the rules that came with the other files; how many that are."""
+        """Put back removed files that the restored rules ignore; return their number."""
         found = self._git("check-ignore", "--no-index", "-z", "--stdin", given="\0".join(gone), well=(0, 1))
-        left_out = [path for path in _split(found) if not any(map(os.path.isfile, _parents(self.top / path)))]
-        if left_out:
-            self._git("restore", "--worktree", f"--source={kept}", "--", *map(_literal, left_out))
-        return len(left_out)
+        ignored = [path for path in _split(found) if not any(map(os.path.isfile, _parents(self.top / path)))]
+        if ignored:
+            self._git("restore", "--worktree", f"--source={kept}", "--", *map(_literal, ignored))
+        return len(ignored)
 
     def _list_changed(self, how: str, *between: str) -> list[str]:
-        """The paths that git's filter ``how`` names, of what changes from one tree to another."""
+        """The paths of changes between trees that pass git's filter ``how``."""
         return _split(self._git("diff", "--no-renames", f"--diff-filter={how}", "--name-only", "-z", *between))
 
     def _commit(self, name: str, why: str) -> str:
@@ -113,14 +113,14 @@ class GitWorktree:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else has our index meanwhile: a client's calls may run side by side."""
+        """Lock our index against concurrent calls."""
         self.ours.mkdir(exist_ok=True)
         with (self.ours / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            (self.ours / "index.lock").unlink(missing_ok=True)  # left by one that was killed: no other is alive
+            (self.ours / "index.lock").unlink(missing_ok=True)  # stale: we hold the lock
             theirs = self.ours.parent / "index"
             if not self._index.exists() and theirs.exists():
-                shutil.copy2(theirs, self._index)  # so that git need not read again what it knows
+                shutil.copy2(theirs, self._index)  # saves git from reading all files
             yield
 
     @property
@@ -140,13 +140,13 @@ def _literal(path: str) -> str:
 
 
 def _parents(path: Path) -> list[str]:
-    return [str(each) for each in path.parents]
+    return [str(parent) for parent in path.parents]
 
 
 def _run(
     folder: Path, variables: dict[str, str], *arguments: str, given: str = "", well: Collection[int] = (0,)
 ) -> str:
-    """What git prints, ``given`` its stdin. Raises WorktreeFailed unless it ends ``well``."""
+    """Run git with ``given`` as stdin; return its output. Raises WorktreeFailed for an exit status not in ``well``."""
     environ = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     settings = [word for setting in QUIET for word in ("-c", setting)]
     try:
@@ -163,6 +163,6 @@ def _run(
     except OSError as error:
         raise WorktreeFailed(f"git cannot be run in {folder}: {error.strerror}.") from None
     if done.returncode not in well:
-        said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-        raise WorktreeFailed(f"git {arguments[0]} failed in {folder}: {said}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise WorktreeFailed(f"git {arguments[0]} failed in {folder}: {reason}")
     return done.stdout

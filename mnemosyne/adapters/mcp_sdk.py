@@ -1,7 +1,4 @@
-"""The Model Context Protocol, by its official SDK: our tools and sessions for whoever speaks it.
-
-This is the only module that imports ``mcp``.
-"""
+"""Our tools and sessions over the Model Context Protocol, by its official SDK: the only import of ``mcp``."""
 
 import hmac
 import json
@@ -36,10 +33,10 @@ KNOWN, SESSIONS = "mnemosyne://known", "mnemosyne://sessions/"
 
 
 class ServedTools(Protocol):
-    """What is offered."""
+    """The offered tools."""
 
     async def call(self, name: str, arguments: Arguments) -> Any:
-        """What a tool gives, as a JSON value. Raises MnemosyneError."""
+        """Call a tool; return a JSON value. Raises MnemosyneError."""
         ...
 
     async def list_sessions(self) -> Sequence[object]:
@@ -64,14 +61,14 @@ def make_server(tools: ServedTools, version: str) -> "Server[Any]":
 
 
 async def serve_stdio(server: "Server[Any]") -> None:
-    """Serve the client at the other end of stdin and stdout, until it hangs up."""
+    """Serve the client on stdin and stdout until it disconnects."""
     lines = cast("anyio.AsyncFile[str]", _StorableLines())
     async with stdio_server(stdin=lines) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
 class _StorableLines:
-    """The lines of stdin, with a ``?`` for half a surrogate pair: the SDK answers no message that holds one."""
+    """The lines of stdin with ``?`` for lone surrogates, which the SDK does not accept."""
 
     def __init__(self) -> None:
         self._lines = anyio.wrap_file(sys.stdin.buffer)
@@ -92,13 +89,13 @@ def _storable_line(line: bytes) -> str:
 
 
 def make_http_app(server: "Server[Any]", token: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """The streamable HTTP transport at ``/mcp``, for who brings the token."""
+    """The streamable HTTP transport at ``/mcp``, for clients with the token."""
     inner: ASGIApp = server.streamable_http_app()
     expected = f"Bearer {token}".encode()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            # Our server leaves names as their client wrote them; ASGI has them in lower case.
+            # ASGI needs names in lower case.
             scope = {**scope, "headers": [(name.lower(), value) for name, value in scope["headers"]]}
             if not hmac.compare_digest(_authorization(scope), expected):
                 await _refuse(send)
@@ -143,13 +140,13 @@ class _Offered:
 
     async def call_tool(self, _context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            told, failed = _render(await self._tools.call(params.name, params.arguments or {})), False
+            text, failed = _render(await self._tools.call(params.name, params.arguments or {})), False
         except MnemosyneError as error:
-            told, failed = str(error), True
+            text, failed = str(error), True
         except Exception:
             log.exception("the tool %s failed", params.name)
-            told, failed = FAILED, True
-        return types.CallToolResult(content=[types.TextContent(type="text", text=told)], is_error=failed)
+            text, failed = FAILED, True
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
     async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
         known = types.Resource(name="known", uri=KNOWN, description="What is known here.", mime_type="application/json")
@@ -191,7 +188,7 @@ class _Offered:
 
 
 def parse_uri(uri: str) -> tuple[str, dict[str, Any]]:
-    """The tool and its arguments that give a resource. Raises NotFound."""
+    """The tool and arguments of a resource. Raises NotFound."""
     if uri == KNOWN:
         return "list_known", {}
     match uri.removeprefix(SESSIONS).split("/") if uri.startswith(SESSIONS) else []:
@@ -210,5 +207,5 @@ def parse_uri(uri: str) -> tuple[str, dict[str, Any]]:
 
 
 def _render(value: Any) -> str:
-    """The value as JSON in which no text closes an element of the client, such as ``</system-reminder>``."""
+    """JSON in which no text closes an element such as ``</system-reminder>``."""
     return json.dumps(value, ensure_ascii=False, indent=1).replace("</", "<\\/")

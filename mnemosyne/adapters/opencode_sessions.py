@@ -1,4 +1,4 @@
-"""Conversations as opencode takes them in (`opencode import`), written so that it goes on from there."""
+"""Conversations for `opencode import`, written so that opencode can continue them."""
 
 import json
 import secrets
@@ -18,10 +18,10 @@ from mnemosyne.errors import BadOption
 from mnemosyne.services.forks import ForkPoint
 
 PROVIDER = "anthropic"
-"""The provider of opencode's that speaks the Messages API, and reads what it signed."""
+"""opencode's provider for the Messages API."""
 
 HELD_BACK = ("question", "plan_enter", "plan_exit")
-"""Tools that `opencode run` keeps from the conversations that it begins, and from no others."""
+"""Tools that `opencode run` denies to new conversations."""
 
 TITLE_CHARACTERS = 60
 
@@ -29,14 +29,14 @@ Json = dict[str, Any]
 
 
 def write_session(point: ForkPoint, project: Path, at: int) -> Json:
-    """A conversation that ends with that reply, in ``project``, as of ``at`` (µs of UTC); its id is in its ``info``.
+    """A conversation that ends with that reply, in ``project`` at ``at`` (µs of UTC); its id is in ``info``.
 
-    Raises BadOption for one in another dialect than that of the Messages API.
+    Raises BadOption if it is not of the Messages API.
     """
     if point.dialect is not MESSAGES:
         raise BadOption(
-            "opencode is led back to a turn with models of Anthropic's only: what others thought is not in its files"
-            " in a form that we know."
+            "opencode can only continue conversations with models of Anthropic's only: the format of other models'"
+            " thinking is unknown."
         )
     writing = _Writing(point, project, at // 1000)
     for message in [*point.request.get("messages", ()), {"role": "assistant", "content": point.reply.get("content")}]:
@@ -45,8 +45,8 @@ def write_session(point: ForkPoint, project: Path, at: int) -> Json:
 
 
 def import_session(program: Sequence[str], session: Json, project: Path, environ: Mapping[str, str]) -> None:
-    """Have opencode, started by these words, take in a conversation. Raises BadOption where it does not."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # for its owner's eyes alone
+    """Import a conversation with this opencode command. Raises BadOption if that fails."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:  # readable by its owner only
         json.dump(session, file)
         file.flush()
         try:
@@ -57,13 +57,13 @@ def import_session(program: Sequence[str], session: Json, project: Path, environ
         except OSError as error:
             raise BadOption(f"{program[0]} cannot be run: {error.strerror or error}.") from None
     if done.returncode or session["info"]["id"] not in done.stdout + done.stderr:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
-        raise BadOption(f"opencode does not take the conversation in; it said: {said[0]}")
+        output = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
+        raise BadOption(f"opencode does not import the conversation; it said: {output[0]}")
 
 
 @attrs.define
 class _Writing:
-    """A conversation in the making. ``now`` is in ms of UTC; each message is written a millisecond after the other."""
+    """A conversation under construction. ``now`` is in ms of UTC; messages are a millisecond apart."""
 
     point: ForkPoint
     project: Path
@@ -71,17 +71,17 @@ class _Writing:
     id: str = attrs.field(init=False)
     messages: list[Json] = attrs.field(factory=list)
     calls: dict[str, Json] = attrs.field(factory=dict)
-    """The parts of calls that wait for their results, by the ids of these calls."""
+    """The parts of calls without results, by call id."""
     asked: str = ""
-    """The id of the last message of the user's."""
+    """The id of the last user message."""
     made: int = 0
-    """How many ids were made: they are in order of time."""
+    """The number of created ids, which are in order of time."""
 
     def __attrs_post_init__(self) -> None:
         self.id = self._make_id("ses", backward=True)
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """The next message, as it was sent."""
+        """Add the next message of the request."""
         blocks = content_blocks(message.get("content"))
         if message.get("role") == "assistant":
             self._add_message(self._assistant(), [part for each in blocks for part in self._write_parts(each)])
@@ -93,7 +93,7 @@ class _Writing:
             self.asked = self._add_message(self._user(), typed)
 
     def session(self) -> Json:
-        """The whole."""
+        """The complete conversation."""
         offered = {tool.get("name") for tool in self.point.request.get("tools") or () if isinstance(tool, dict)}
         kept = [] if HELD_BACK[0] in offered else HELD_BACK
         info = {
@@ -130,7 +130,7 @@ class _Writing:
 
     def _user(self) -> Json:
         model = {"providerID": PROVIDER, "modelID": self._model}
-        return {"role": "user", "time": {"created": self._moment}, "agent": "build", "model": model}
+        return {"role": "user", "time": {"created": self._time}, "agent": "build", "model": model}
 
     def _assistant(self) -> Json:
         tokens = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
@@ -144,7 +144,7 @@ class _Writing:
             "tokens": tokens,
             "modelID": self._model,
             "providerID": PROVIDER,
-            "time": {"created": self._moment, "completed": self._moment},
+            "time": {"created": self._time, "completed": self._time},
             "finish": "stop",
         }
 
@@ -153,12 +153,12 @@ class _Writing:
         return str(self.point.request.get("model", ""))
 
     @property
-    def _moment(self) -> int:
+    def _time(self) -> int:
         return self.now + len(self.messages)
 
     def _write_parts(self, block: Mapping[str, Any]) -> Iterator[Json]:
-        """The parts of a block of the model's."""
-        time = {"start": self._moment, "end": self._moment}
+        """The parts of a block of the model."""
+        time = {"start": self._time, "end": self._time}
         match block.get("type"):
             case "text":
                 yield {"type": "text", "text": block.get("text", ""), "time": time}
@@ -182,7 +182,7 @@ class _Writing:
                 yield {"type": "tool", "tool": block.get("name"), "callID": block.get("id"), "state": state}
 
     def _answer(self, result: Mapping[str, Any]) -> None:
-        """What a call got."""
+        """Add the result of a call."""
         part = self.calls.pop(str(result.get("tool_use_id")), None)
         if part is None:
             return
@@ -203,7 +203,7 @@ class _Writing:
         }
 
     def _make_id(self, kind: str, *, backward: bool = False) -> str:
-        """An id as opencode's are: the time, so that they are in its order (or against it), and chance."""
+        """An id in opencode's format: the time, ascending or descending, and random characters."""
         self.made += 1
         value = (self.now << 12) + self.made
         value = (~value if backward else value) & 0xFFFFFFFFFFFF
@@ -212,7 +212,7 @@ class _Writing:
 
 
 def _list_typed(block: Mapping[str, Any]) -> Iterator[Json]:
-    """The parts of a block of the user's."""
+    """The parts of a block of the user."""
     if block.get("type") == "text":
         yield {"type": "text", "text": block.get("text", "")}
     else:
@@ -220,7 +220,7 @@ def _list_typed(block: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def _list_files(block: Mapping[str, Any]) -> Iterator[Json]:
-    """A picture or document, where it is in the block itself or has an address."""
+    """A picture or document with data or a URL."""
     match block.get("source"):
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:
             yield {"type": "file", "mime": kind, "url": f"data:{kind};base64,{data}"}

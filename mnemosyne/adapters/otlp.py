@@ -1,6 +1,4 @@
-"""Spans to a collector, as OTLP over HTTP has them in JSON. No library of OpenTelemetry's is needed for one kind of
-message that has been stable since its version 1.
-"""
+"""Sends spans to a collector as OTLP over HTTP in JSON, a stable format that needs no library."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +14,7 @@ _FAILED = 2
 
 
 async def send_spans(client: httpx2.AsyncClient, endpoint: str, spans: Iterable[TraceSpan]) -> None:
-    """Send spans together to the collector at ``endpoint``. Raises UpstreamFailed where it does not take them."""
+    """Send spans to the collector at ``endpoint``. Raises UpstreamFailed."""
     url = f"{endpoint}/v1/traces"
     try:
         response = await client.post(url, json=write_request(spans))
@@ -27,7 +25,7 @@ async def send_spans(client: httpx2.AsyncClient, endpoint: str, spans: Iterable[
 
 
 def write_request(spans: Iterable[TraceSpan]) -> dict[str, Any]:
-    """The message that carries them (ExportTraceServiceRequest)."""
+    """The message of spans (ExportTraceServiceRequest)."""
     scope = {"scope": {"name": "mnemosyne", "version": __version__}, "spans": list(map(_write_span, spans))}
     resource = {"attributes": _write_attributes({"service.name": "mnemosyne", "service.version": __version__})}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}

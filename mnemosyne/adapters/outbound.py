@@ -1,7 +1,6 @@
-"""How a connection leaves this machine: the proxy and the certificate authorities that the environment names.
+"""The proxy and certificate authorities of outgoing connections, from the environment.
 
-A variable that cannot be used is ignored with a sentence, and the next one is tried: a mistake in a shell profile must
-not keep a server from starting.
+An unusable variable is reported and ignored, so that a mistake in a shell profile does not stop the server.
 """
 
 import ipaddress
@@ -22,15 +21,15 @@ from mnemosyne.setting_values import is_loopback
 PROXY_SCHEMES = ("http", "https")
 
 REPLACING = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""Variables that name the authorities to trust instead of the system's, as OpenSSL reads them; the first one holds."""
+"""OpenSSL's variables for authorities instead of the system's; the first one counts."""
 
 ADDING = ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-"""Variables of other programs (Python's requests, Node.js) that name authorities to trust as well."""
+"""Variables of other programs (Python's requests, Node.js) for additional authorities."""
 
 
 @attrs.frozen
 class ProxyChoice:
-    """The proxy for requests to one URL, or None, and a sentence for each variable that was ignored."""
+    """The proxy for a URL, or None, and a sentence for each ignored variable."""
 
     url: str | None
     ignored: tuple[str, ...] = ()
@@ -38,7 +37,7 @@ class ProxyChoice:
 
 @attrs.frozen
 class Authorities:
-    """The certificate authorities for one URL: their names for people, and a sentence for each ignored variable."""
+    """The certificate authorities: their names for display, and a sentence for each ignored variable."""
 
     context: ssl.SSLContext
     names: tuple[str, ...]
@@ -46,7 +45,7 @@ class Authorities:
 
 
 def choose_proxy(url: str, environ: Mapping[str, str] = os.environ) -> ProxyChoice:
-    """The first usable proxy for ``url``. There is none on the way to this machine, or to a host in NO_PROXY."""
+    """The first usable proxy for ``url``; none for loopback or a host in NO_PROXY."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if is_loopback(host) or _is_excepted(host, parts.port, environ.get("no_proxy") or environ.get("NO_PROXY", "")):
@@ -64,7 +63,7 @@ def choose_proxy(url: str, environ: Mapping[str, str] = os.environ) -> ProxyChoi
 
 
 def _list_proxies(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Variables and their values, best first. An empty lower-case one switches off the proxies of its scheme."""
+    """Variables and values, best first. An empty lower-case variable disables the proxies of its scheme."""
     found = False
     for kind in (scheme, "all"):
         for name in (f"{kind}_proxy", f"{kind}_proxy".upper()):
@@ -80,7 +79,7 @@ def _list_proxies(scheme: str, environ: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _find_fault(proxy: str) -> str | None:
-    """Why an address cannot be a proxy's."""
+    """The reason why an address is not usable as a proxy, or None."""
     try:
         parts = urlsplit(proxy)
         host, _ = parts.hostname, parts.port
@@ -93,7 +92,7 @@ def _find_fault(proxy: str) -> str | None:
 
 
 def _is_excepted(host: str, port: int | None, entries: str) -> bool:
-    """Whether NO_PROXY holds the host: by name, by a domain above it, by address or network; perhaps with a port."""
+    """Whether NO_PROXY contains the host: by name, parent domain, address or network, optionally with a port."""
     return any(_excepts(entry.strip().lower(), host.lower(), port) for entry in entries.split(",") if entry.strip())
 
 
@@ -112,9 +111,9 @@ def _excepts(entry: str, host: str, port: int | None) -> bool:
 
 
 def read_authorities(ca_bundle: Path | None, environ: Mapping[str, str] = os.environ) -> Authorities:
-    """What to trust: ``ca_bundle`` alone, or what the environment names, or the system's.
+    """The trusted authorities: ``ca_bundle`` alone, or those of the environment, or the system's.
 
-    Raises BadConfiguration where ``ca_bundle`` cannot be used.
+    Raises BadConfiguration for an unusable ``ca_bundle``.
     """
     if ca_bundle is not None:
         try:
@@ -142,7 +141,7 @@ def read_authorities(ca_bundle: Path | None, environ: Mapping[str, str] = os.env
 
 
 def _load(context: ssl.SSLContext, name: str, path: str, ignored: list[str]) -> bool:
-    """Add the certificates of a file, or of a folder as OpenSSL keeps them; else a sentence to ``ignored``."""
+    """Add the certificates of a file or OpenSSL folder, or a sentence to ``ignored``."""
     try:
         if Path(path).is_dir():
             context.load_verify_locations(capath=path)
@@ -164,8 +163,8 @@ def _words(error: Exception) -> str:
 def open_client(
     url: str, *, ca_bundle: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None, **options: Any
 ) -> tuple[httpx2.AsyncClient, tuple[str, ...]]:
-    """A client for requests to the host of ``url`` alone, and a sentence for each variable that it ignores. Redirects
-    are not followed. A ``transport`` of its own goes past every proxy.
+    """A client for requests to the host of ``url``, and a sentence for each ignored variable. It does not follow
+    redirects. A given ``transport`` bypasses proxies.
     """
     choice = choose_proxy(url) if transport is None else ProxyChoice(None)
     ignored = list(choice.ignored)

@@ -1,7 +1,7 @@
-"""The HTTP client towards the provider: the only import of httpx2.
+"""The HTTP client of the provider.
 
-Where requests go is decided by configuration alone. Redirects are not followed, nothing is decoded, no header is added
-but those that HTTP itself needs, and no time limit is set on a reply: a model may think for an hour.
+Only the configuration decides the destination. The client follows no redirects, decodes nothing, adds only headers that
+HTTP needs, and sets no time limit on a reply, because a model may think for an hour.
 """
 
 import logging
@@ -23,16 +23,15 @@ log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 30.0
-"""How long an idle connection is kept. Below what providers allow, so that they rarely close one under our hands."""
-
+"""The lifetime of an idle connection, shorter than providers allow."""
 
 PROBE_SECONDS = 3.0
-"""How long a provider may take to show that it is there; a client waits for that before it starts."""
+"""The time limit of a probe, which a client waits for."""
 
 
 class HttpUpstream:
-    """The provider behind ``base_url``, over a pool of HTTP/1.1 connections; with ``socket``, whoever listens on that
-    Unix socket. Use it as an async context manager.
+    """The provider at ``base_url`` or on a Unix ``socket``, with a pool of HTTP/1.1 connections. Use it as an async
+    context manager.
     """
 
     def __init__(self, base_url: str, *, ca_bundle: Path | None = None, socket: Path | None = None) -> None:
@@ -57,13 +56,13 @@ class HttpUpstream:
         await self._client.__aexit__(*exc)
 
     def target(self, target: bytes) -> bytes:
-        """What stands in the request line for a client's ``target``, under this provider's own path."""
+        """The request target for a client's ``target``, below the provider's own path."""
         if not self._path.endswith(b"/v1") and _is_unversioned(target):
             return self._path + b"/v1" + target
         return self._path + target
 
     async def probe(self) -> Reachability:
-        """Whether the provider can be reached, by a request without credentials whose answer does not matter."""
+        """Check by a request without credentials that the provider answers."""
         sentence = f"{self.address} has not answered within {PROBE_SECONDS:g} s."
         with trio.move_on_after(PROBE_SECONDS):
             try:
@@ -83,7 +82,7 @@ class HttpUpstream:
             yield HttpReply(response)
 
     async def _send(self, request: UpstreamRequest, sent: Callable[[], None]) -> httpx2.Response:
-        """Send; once more if a pooled connection turned out to be closed and not a byte had come back."""
+        """Send; retry once if a pooled connection was closed without a reply."""
         attempt = _Attempt(sent)
         try:
             return await self._client.send(self._build(request, attempt), stream=True)
@@ -103,7 +102,7 @@ class HttpUpstream:
             self._origin,
             headers=[(b"Host", self._host), *request.headers],
             content=request.body or None,
-            # The target goes out byte for byte: parsing it as a URL would normalise it.
+            # The target stays unchanged: parsing it as a URL would normalise it.
             extensions={"target": target, "trace": attempt.trace, "timeout": self._client.timeout.as_dict()},
         )
 
@@ -120,7 +119,7 @@ class HttpUpstream:
 
 
 class HttpReply:
-    """A reply of the provider, read as raw bytes."""
+    """A reply of the provider, as raw bytes."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
@@ -138,8 +137,8 @@ class HttpReply:
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:
-    """Let go of what is left of a reply. The library's generators leave each other open where one of them is closed;
-    what is cancelled closes them all.
+    """Close the rest of a reply. Closing one of the library's nested generators keeps others open; cancellation closes
+    all.
     """
     with trio.CancelScope() as outgoing, suppress(httpx2.TransportError):
         outgoing.cancel()
@@ -148,7 +147,7 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
 
 
 class _Attempt:
-    """Notices whether a connection had to be opened: an exchange that broke on a fresh one is never tried again."""
+    """Detects a new connection: an exchange that fails on one is not retried."""
 
     def __init__(self, sent: Callable[[], None]) -> None:
         self.connected = False
@@ -162,19 +161,19 @@ class _Attempt:
 
 
 def _is_unversioned(target: bytes) -> bool:
-    """Whether a client left out the API's version, as the AI SDK does when its base URL has no ``/v1``."""
+    """Whether the API's version is missing, as with the AI SDK and a base URL without ``/v1``."""
     path = target.partition(b"?")[0]
     return path == b"/messages" or path.startswith(b"/messages/")
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in the words of the innermost cause that has any: the outer layers often have none."""
+    """The message of the innermost cause that has one."""
     texts = [text for cause in _causes(error) if (text := str(cause))]
     return (texts or [type(error).__name__])[-1].rstrip(".")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what it came from, the innermost cause last."""
+    """The error and its causes, the innermost last."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):

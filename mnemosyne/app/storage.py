@@ -13,7 +13,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
@@ -36,9 +36,9 @@ def event_codec() -> EventCodec:
     return EventCodec(ALL_NAMES, EVENT_UPCASTS)
 
 
-def open_views(database: Database) -> ViewedLog:
+def open_views(database: Database) -> PostgresEventLog:
     """Return the log in the form that projections read."""
-    return ViewedLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
+    return PostgresEventLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Counts what is asked of PostgreSQL, statement by statement."""
+"""Counts the statements of PostgreSQL."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,23 +11,23 @@ import pytest
 
 @attrs.define
 class Asked:
-    """The statements that were sent, in order, each by its first words."""
+    """The statements that were sent, in order."""
 
     statements: list[str] = attrs.field(factory=list)
 
     @property
     def transactions(self) -> int:
-        """How many transactions were begun."""
+        """The number of transactions."""
         return self.statements.count("begin")
 
     def of(self, beginning: str) -> Sequence[str]:
-        """The statements that begin so."""
+        """The statements with this beginning."""
         return [each for each in self.statements if each.startswith(beginning)]
 
 
 @contextmanager
 def asked_of_the_database() -> Iterator[Asked]:
-    """Within, the statements of every connection of this process are noted."""
+    """Record the statements of every connection of this process."""
     asked = Asked()
     execute = psycopg.Cursor.execute
 

@@ -1,4 +1,4 @@
-"""An endpoint of a helper model on the loopback, which says what it is told to, or misbehaves."""
+"""A scripted endpoint of a helper model on loopback, which can also fail."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ USED = 100, 20
 
 
 def says(path: str, text: str) -> Answer:
-    """A whole reply with this text, in the dialect of the path that was asked."""
+    """A complete reply with this text, in the dialect of the path."""
     into, out = USED
     if path.endswith("/messages"):
         content = [{"type": "text", "text": text}]
@@ -31,7 +31,7 @@ def says(path: str, text: str) -> Answer:
 
 @attrs.define
 class Endpoint:
-    """Answers each request by ``answer`` (path and body), and remembers them: (path, headers, body)."""
+    """Answers each request by ``answer`` (path and body), and records it: (path, headers, body)."""
 
     answer: Callable[[str, Json], Answer]
     url: str = ""
@@ -41,7 +41,7 @@ class Endpoint:
     released: trio.Event = attrs.field(factory=trio.Event)
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        """Answer one connection. A client that ends in the midst of it, as a worker does, leaves by a reset."""
+        """Answer one connection. A client that ends during a request resets it."""
         with suppress(trio.BrokenResourceError):
             await self._serve(stream)
 
@@ -72,7 +72,7 @@ class Endpoint:
 
 
 async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object:
-    """What comes next; None where the client has left, as a worker does that ends in the midst of a request."""
+    """The next event; None if the client disconnected during a request."""
     while (event := connection.next_event()) is h11.NEED_DATA:
         data = bytes(await stream.receive_some(65536))
         if not data:
@@ -83,7 +83,7 @@ async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object
 
 @asynccontextmanager
 async def open_endpoint(answer: Callable[[str, Json], Answer]) -> AsyncIterator[Endpoint]:
-    """The endpoint, listening, for as long as the block runs."""
+    """Open the endpoint."""
     endpoint = Endpoint(answer)
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     endpoint.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"

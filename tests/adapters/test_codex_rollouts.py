@@ -1,4 +1,4 @@
-"""A conversation is written as Codex keeps its own, without what Codex puts before each by itself."""
+"""A conversation is written in Codex's format, with the base instructions separate."""
 
 import json
 import stat
@@ -61,7 +61,7 @@ def test_each_conversation_has_its_own_id(tmp_path: Path) -> None:
 
 
 def test_a_failure_to_write_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="its own sessions only"):
+    with pytest.raises(BadOption, match="can only continue its own sessions"):
         write_rollout(tmp_path, fork_point({}, MESSAGES), tmp_path, AT)
     (tmp_path / "sessions").write_text("a file")
     with pytest.raises(BadOption, match="cannot be written"):

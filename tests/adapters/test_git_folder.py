@@ -1,4 +1,4 @@
-"""A folder belongs to the project that git says, however often it was cloned, moved or checked out."""
+"""The project of a folder is the same for all its clones and worktrees."""
 
 import os
 import subprocess

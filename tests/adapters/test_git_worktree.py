@@ -1,4 +1,4 @@
-"""Files are kept behind the user's back and come back as they were, with a real git."""
+"""Files are saved without changing the user's index and restored, with a real git."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A conversation is written as opencode takes it in: its messages, and each call with what it got."""
+"""A conversation for `opencode import` has all messages, and each call with its result."""
 
 import sys
 from pathlib import Path

@@ -1,29 +1,26 @@
-"""One database cluster on disk: its files, its making, and the truth about the process that serves it.
+"""A database cluster on disk: its files, its creation, and the server process.
 
-In the data directory, which belongs to the user of Mnemosyne (root included):
+The data directory belongs to the user of Mnemosyne, who may be root:
 
 =====================  ================================================================================================
-``postgres/``          the cluster, 0700, owned by the account that runs the server; the socket lies in it too
-``postgres.new-*/``    a cluster in the making; renamed to ``postgres`` when complete, removed if found later
-``postgres.upgrade/``  the data directory of a cluster that an upgrade makes; ``postgres.upgraded`` once that is whole
-``postgres.old-*/``    the cluster that an upgrade replaced, by its major version; nobody uses it
-``postgres.log``       what the server says; over 1 MiB at a start it becomes ``postgres.log.1``
-``postgres.lock``      held (flock) by the process that is starting or stopping the server
-``postgres.users``     held shared (flock) by each process that uses the server; the kernel lets go for the dead
+``postgres/``          the cluster and its socket, 0700, owned by the account that runs the server
+``postgres.new-*/``    an incomplete cluster; renamed to ``postgres`` when complete, otherwise removed later
+``postgres.upgrade/``  the data directory of an upgrade's new cluster; ``postgres.upgraded`` when complete
+``postgres.old-*/``    the cluster that an upgrade replaced, by its major version; unused
+``postgres.log``       the server's log; above 1 MiB it is renamed to ``postgres.log.1`` at a start
+``postgres.lock``      locked (flock) by the process that starts or stops the server
+``postgres.users``     locked shared (flock) by each process that uses the server
 =====================  ================================================================================================
 
-Two ideas keep this one layout true for everyone, also for root, below a 0700 directory, and for paths of any length:
+This layout also works for root, below a 0700 directory, and for paths of any length:
 
-* The server never walks down to its files. It is started *inside* the cluster and told that its data lies in
-  ``/proc/self/cwd`` and its socket in ``.``, so the account that runs it needs no right on any parent directory. (Where
-  there is no ``/proc``, it is told the path, and the parents must let it pass.)
-* The socket is below nothing but the cluster's 0700 directory, never in a temporary folder. If its path is too long for
-  a socket address (107 bytes), or cannot be written in a connection string, *clients* go through a symbolic link in a
-  private directory with a random name: nobody can plant it beforehand, and ``requirepeer`` would notice.
+* The server starts *inside* the cluster, with ``/proc/self/cwd`` as data directory and ``.`` as socket directory, so
+  its account needs no rights on parent directories. (Without ``/proc``, it gets the path and needs these rights.)
+* The socket is in the cluster's 0700 directory. If its path is too long for a socket address (107 bytes), or invalid in
+  a connection string, *clients* use a symbolic link in a private directory with a random name.
 
-Who may connect: the directory and the socket keep out all but the server's account and root. ``peer`` authentication
-then asks the kernel who is calling and admits one name, the user of Mnemosyne. So where root shares an account such as
-``nobody`` with other services, these reach the socket and are refused.
+File modes admit only the server's account and root. ``peer`` authentication then admits only the user of Mnemosyne, so
+other services that share an account such as ``nobody`` are refused.
 """
 
 import fcntl
@@ -47,13 +44,13 @@ from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable
 ROLE = "mnemosyne"
 DATABASE = "mnemosyne"
 SQL_ROLE_PREFIX = "mnemosyne_sql_"
-"""How the names of the roles begin as which `mnemosyne sql` asks; they may log in as ``ROLE`` may."""
+"""The prefix of the roles of `mnemosyne sql`, which may log in like ``ROLE``."""
 PORT = 5432
-"""No TCP port is opened; the number is part of the socket's name."""
+"""Part of the socket's name; no TCP port is opened."""
 
 LOG_BYTES = 1024 * 1024
 ADDRESS_BYTES = 103
-"""The longest path of a socket that every system takes: Linux has room for 107 bytes, macOS for 103."""
+"""The longest socket path of every system: Linux allows 107 bytes, macOS 103."""
 
 SETTINGS = {
     "listen_addresses": "",
@@ -63,23 +60,23 @@ SETTINGS = {
     "cluster_name": "mnemosyne",
     "max_connections": "50",
     "shared_buffers": "64MB",
-    "max_wal_size": "256MB",  # a laptop's disk, and a short recovery, matter more than the last bit of throughput
+    "max_wal_size": "256MB",  # a small disk footprint and a short recovery
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_checkpoints": "off",
-    # Statements and details may quote what people said to their agents; the log of the server is not the place.
+    # Statements and details may quote content.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
 }
-"""Given on the command line, so that they follow the version of Mnemosyne and not the day the cluster was made."""
+"""Given on the command line, so that they apply to existing clusters too."""
 
-SETTINGS_SINCE = {18: {"io_method": "sync"}}  # no I/O worker processes: three fewer, for one user
+SETTINGS_SINCE = {18: {"io_method": "sync"}}  # no I/O worker processes
 
 INITDB_OPTIONS = (
     "--encoding=UTF8",
     "--locale=C",
-    "--locale-provider=builtin",  # PostgreSQL's own: an upgrade of the C library cannot corrupt an index
+    "--locale-provider=builtin",  # an upgrade of the C library cannot corrupt an index
     "--builtin-locale=C.UTF-8",
     "--auth=peer",
     "--no-instructions",
@@ -94,7 +91,7 @@ OWN_DIRECTORY = Path("/proc/self/cwd")
 
 @attrs.frozen
 class Postmaster:
-    """The living server process of a cluster; ``ready`` when it takes connections."""
+    """The server process of a cluster; ``ready`` when it accepts connections."""
 
     pid: int
     ready: bool
@@ -102,7 +99,7 @@ class Postmaster:
 
 @attrs.frozen
 class Cluster:
-    """The database cluster in a data directory. Methods read or write the disk: call them in a worker thread."""
+    """The database cluster in a data directory. Methods access the disk: call them in a worker thread."""
 
     data_dir: Path
 
@@ -120,7 +117,7 @@ class Cluster:
 
     @property
     def is_made(self) -> bool:
-        """Whether there are files of a database."""
+        """Whether the files of a database exist."""
         return self.folder.exists() or self.upgraded.exists()
 
     @property
@@ -144,14 +141,14 @@ class Cluster:
         return self.folder / f".s.PGSQL.{PORT}.lock"
 
     def make_data_dir(self) -> None:
-        """Make the data directory if it is missing; refuse one in which other people decide what the files are."""
+        """Create the data directory if it is missing; refuse one that other users may write."""
         try:
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 self.data_dir.mkdir(mode=0o700)
             status = self.data_dir.stat()
         except OSError as error:
-            raise BadConfiguration(f"data_dir = {str(self.data_dir)!r} cannot be made or read: {error}.") from error
+            raise BadConfiguration(f"data_dir = {str(self.data_dir)!r} cannot be created or read: {error}.") from error
         if not stat.S_ISDIR(status.st_mode):
             raise BadConfiguration(f"data_dir = {str(self.data_dir)!r} is not a directory.")
         if status.st_uid != os.geteuid():
@@ -162,7 +159,7 @@ class Cluster:
         refuse_shared(self.data_dir, status)
 
     def account(self) -> ServerUser:
-        """Who runs the server: the owner of the cluster, or who is to own it."""
+        """The account of the server: the owner of the cluster."""
         try:
             owner = self.folder.stat().st_uid
         except FileNotFoundError:
@@ -176,13 +173,13 @@ class Cluster:
         return account
 
     def programs(self, account: ServerUser) -> Programs:
-        """The programs that fit the cluster's files, the newest if there are none yet."""
+        """The programs of the cluster's version, the newest for a new cluster."""
         try:
             version = (self.folder / "PG_VERSION").read_text(encoding="ascii").strip()
         except FileNotFoundError:
             if self.folder.exists():
                 raise DatabaseUnfit(
-                    f"{self.folder} is no database: PG_VERSION is missing. Restore it, or move it away to begin anew."
+                    f"{self.folder} is not a database: PG_VERSION is missing. Restore it, or move it away."
                 ) from None
             return find_programs(NEWEST, account)
         except UnicodeDecodeError:
@@ -190,22 +187,20 @@ class Cluster:
         for major in FOLDERS:
             if version == str(major):
                 return find_programs(major, account)
-        brought = " and ".join(str(major) for major in FOLDERS)
+        available = " and ".join(str(major) for major in FOLDERS)
         raise DatabaseUnfit(
-            f"The database in {self.folder} was made by PostgreSQL {version}; this installation brings {brought}. "
+            f"The database in {self.folder} was made by PostgreSQL {version}; this installation has {available}. "
             "Use the Mnemosyne that made it, or set dsn to a PostgreSQL that holds its data."
         )
 
     def finish_upgrade(self) -> None:
-        """Put in its place what an upgrade made, where that was ended between its last two steps. Call it under the
-        lock.
-        """
+        """Complete an upgrade that was interrupted between its last two steps. Call it under the lock."""
         if not self.folder.exists() and self.upgraded.exists():
             self.upgraded.rename(self.folder)
             flush(self.data_dir)
 
     def initialise(self, programs: Programs, account: ServerUser) -> None:
-        """Make the cluster with its database, beside its final place; then rename it. Call it under the lock."""
+        """Create the cluster with its database in another folder, then rename it. Call it under the lock."""
         for leftover in self.data_dir.glob("postgres.new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         side = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self.data_dir))
@@ -217,7 +212,7 @@ class Cluster:
                 inside=side,
                 account=account,
             )
-            # Alone and before the rename, so that a cluster without its database cannot exist.
+            # Before the rename: no cluster exists without its database.
             self._run(
                 [programs.postgres, "--single", "-D", directory_argument(side), "template1"],
                 inside=side,
@@ -234,18 +229,17 @@ class Cluster:
             command, cwd=inside, input=words, capture_output=True, encoding="utf-8", errors="replace", check=False,
             **account.spawn_options(),
         )  # fmt: skip
-        # A server on its own reports a failed statement and still exits with 0.
+        # A single-user server exits with 0 after a failed statement.
         if done.returncode != 0 or "ERROR:" in done.stderr or "FATAL:" in done.stderr:
             raise LogUnavailable(
-                f"The database in {self.data_dir} could not be made. {plain_reason(done.stderr or done.stdout)}"
+                f"The database in {self.data_dir} could not be created. {plain_reason(done.stderr or done.stdout)}"
             )
 
     def postmaster(self) -> Postmaster | None:
-        """The process that serves this cluster, if one lives.
+        """The running server process of this cluster, if any.
 
-        The pid in the file is a hint. After a crash it may name a zombie or somebody else's process, and where another
-        account owns the file it may have been written to have root signal a process of its choice. So the process
-        counts only if it belongs to the owner of the cluster and was started for it.
+        The PID in the file may be of a zombie or of an unrelated process, and another account may have written it to
+        make root signal a process. So the process must belong to the owner of the cluster and be started for it.
         """
         try:
             lines = self.pid_file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -260,16 +254,15 @@ class Cluster:
         return Postmaster(pid, ready=len(lines) > 7 and lines[7].strip() == "ready")
 
     def prepare_start(self, account: ServerUser) -> None:
-        """Clear what a dead server left, say who may log in, and bound the log. Call it under the lock.
+        """Remove stale files, write the login rules, and rotate the log. Call it under the lock.
 
-        Left alone, PostgreSQL refuses to start when a pid in one of these files is alive again as another process, or
-        is a zombie. Removing them is safe: a server that lives after all is found by PostgreSQL itself, which marks the
-        cluster in shared memory too, and refuses.
+        PostgreSQL does not start while a PID in these files is of another process or a zombie. Removing them is safe:
+        PostgreSQL also finds a running server by shared memory, and refuses to start.
         """
         self.pid_file.unlink(missing_ok=True)
         self.socket_lock.unlink(missing_ok=True)
         self._write("pg_hba.conf", HBA, account)
-        # Written at each start: accounts get renamed.
+        # At each start: accounts may be renamed.
         user = _user_name(os.geteuid())
         self._write("pg_ident.conf", "".join(f'mnemosyne "{user}" {role}\n' for role in (ROLE, _SQL_ROLES)), account)
         with suppress(FileNotFoundError):
@@ -277,7 +270,7 @@ class Cluster:
                 self.log.replace(self.log.with_name("postgres.log.1"))
 
     def _write(self, name: str, text: str, account: ServerUser) -> None:
-        # For root the directory belongs to another account: replace what is there, follow nothing.
+        # Another account may own the directory: replace the file, and follow no link.
         handle, side = tempfile.mkstemp(prefix=f"{name}.", dir=self.folder)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -290,18 +283,18 @@ class Cluster:
             raise
 
     def command(self, programs: Programs) -> list[str]:
-        """How to start the server, inside ``folder``."""
+        """The command that starts the server, inside ``folder``."""
         settings = {**SETTINGS, **SETTINGS_SINCE.get(programs.major, {})}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        # The path is there for people who look at the list of processes.
+        # The path is for readers of the process list.
         marks = ["-c", _identity(self.folder), "-c", f"mnemosyne.data_dir={self.data_dir}"]
         return [programs.postgres, "-D", directory_argument(self.folder), *options, *marks]
 
     def open_log(self) -> BinaryIO:
         return open(self.log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
-    def last_words(self, since: int) -> str:
-        """Why the server did not start: the end of what it wrote to the log after ``since`` bytes."""
+    def read_failure(self, since: int) -> str:
+        """The reason for a failed start: the end of the log after ``since`` bytes."""
         try:
             with self.log.open("rb") as file:
                 file.seek(since)
@@ -312,12 +305,12 @@ class Cluster:
 
 
 def directory_argument(folder: Path) -> str:
-    """How a program that was started inside ``folder`` names it without needing any right on its parents."""
+    """The name of ``folder`` for a program that starts inside it, which needs no rights on its parents."""
     return str(OWN_DIRECTORY if OWN_DIRECTORY.exists() else folder)
 
 
 def plain_reason(output: str) -> str:
-    """One sentence for the failures that people can mend, else the last lines that PostgreSQL wrote."""
+    """A sentence for failures that the user can fix, otherwise PostgreSQL's last lines."""
     if "No space left on device" in output or "Disk quota exceeded" in output:
         return "The disk is full: make room and try again."
     if "Read-only file system" in output:
@@ -328,7 +321,7 @@ def plain_reason(output: str) -> str:
 
 @contextmanager
 def client_address(folder: Path) -> Iterator[str]:
-    """A name for the directory of the socket that fits into a socket address and into a connection string."""
+    """A name of the socket's directory that fits into a socket address and a connection string."""
     if _fits(folder):
         yield str(folder)
         return
@@ -336,14 +329,14 @@ def client_address(folder: Path) -> Iterator[str]:
     candidates = [*(["/run"] if os.geteuid() == 0 else []), tempfile.gettempdir(), "/tmp"]
     for base in candidates:
         with suppress(OSError):
-            private = Path(tempfile.mkdtemp(prefix="mnemosyne-", dir=base))  # 0700, and did not exist before
+            private = Path(tempfile.mkdtemp(prefix="mnemosyne-", dir=base))  # a new directory, 0700
             break
     else:
         raise LogUnavailable("No temporary directory can be written, and the path of the data directory is too long.")
     link = private / "db"
     handle = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)  # keeps systemd-tmpfiles from tidying it away after ten days
+        fcntl.flock(handle, fcntl.LOCK_SH)  # protects it from systemd-tmpfiles
         link.symlink_to(folder)
         if not _fits(link):
             raise BadConfiguration(f"The temporary directory {private.parent} has too long a name for a socket.")
@@ -356,7 +349,7 @@ def client_address(folder: Path) -> Iterator[str]:
 
 
 def _fits(folder: Path) -> bool:
-    # A comma separates hosts in a connection string; bytes that are not UTF-8 cannot be in one.
+    # In a connection string, a comma separates hosts, and all bytes must be UTF-8.
     path = f"{folder}/.s.PGSQL.{PORT}"
     try:
         return "," not in path and len(path.encode("utf-8")) <= ADDRESS_BYTES
@@ -365,7 +358,7 @@ def _fits(folder: Path) -> bool:
 
 
 def connection_string(parameters: dict[str, str]) -> str:
-    """libpq's keyword form, every value quoted."""
+    """A connection string in libpq's keyword form."""
     return " ".join(f"{name}='{_escape(value)}'" for name, value in parameters.items())
 
 
@@ -374,21 +367,20 @@ def _escape(value: str) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """What marks the command line of the server of ``folder``: not its path, which has many spellings and may change.
-
-    The working directory would need no mark, but root may not read that of another user's process in a usual container.
+    """The mark of the server of ``folder`` on its command line. The path may change, and in many containers root cannot
+    read the working directory of another user's process.
     """
     status = folder.stat()
     return f"mnemosyne.cluster={status.st_dev}:{status.st_ino}"
 
 
 def _command_line(pid: int, owner: int) -> Sequence[str]:
-    """The arguments of a living process of the user ``owner``; none if it is dead, a zombie, or somebody else's."""
+    """The arguments of a running process of the user ``owner``; empty for any other process."""
     if not Path("/proc/self/stat").exists():
         return _command_line_from_ps(pid, owner)
     process = Path("/proc") / str(pid)
     try:
-        # A process names itself in parentheses, with any characters; its state is the first word behind the last one.
+        # The name of the process is in parentheses and may hold any character; its state is the next word.
         state = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
         if state in "ZX" or process.stat().st_uid != owner:
             return ()
@@ -413,7 +405,7 @@ def _user_name(uid: int) -> str:
 
 
 def flush(folder: Path) -> None:
-    """Make renames in it durable."""
+    """Make renames in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

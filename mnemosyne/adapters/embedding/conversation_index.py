@@ -1,11 +1,10 @@
-"""A conversation in memory, searched by words and by meaning: what ``mnemosyne search --file`` asks.
+"""A conversation in memory, searched by words and by meaning, for ``mnemosyne search --file``.
 
-Every message is scored by every measure, so the scores themselves are added: how much of what the query's words could
-give its best passage has, and how near in meaning its nearest is. Who speaks is a word like another, and no part of the
-meaning: "Ada" in a query means what she says, while the nearest vectors are those of messages in which somebody calls
-her. And a message is read with its neighbours: an answer often holds none of the question's words, but follows it.
+A message's score adds the share of the query's words in its best passage and the similarity of its nearest passage. The
+speaker is indexed as a word, but not embedded: the nearest vectors of "Ada" are messages that address her. Neighbours
+add to the score, because an answer often has none of the question's words.
 
-The constants are those of ``domain/recall/ranking.py``; docs/searching.md says what each brings.
+The constants are in ``domain/recall/ranking.py``; docs/searching.md shows their effects.
 """
 
 import re
@@ -27,29 +26,29 @@ from mnemosyne.services.conversation_files import ConversationLine
 Scores = NDArray[np.float32]
 
 _APART = timedelta(hours=6)
-"""Messages further apart in time are no neighbours."""
+"""Messages further apart in time are not neighbours."""
 
 _NAME = re.compile(r"(\w+)(?:['\u2019]s\b)?")
 
 _ROLES = frozenset(["user", "assistant", "system", "tool", "human", "ai", "agent", "model"])
-"""What speakers are called who have no name: the word in a query means something else."""
+"""Roles, which are not names."""
 
 _BATCH = 256
-"""Texts that are embedded, or queries that are answered, at a time."""
+"""Texts or queries of one batch."""
 
 Progress = Callable[[int, int], None]
 
 
 class ConversationIndex:
-    """All messages, with the vectors of their passages if they have any; made by ``index_conversation``."""
+    """All messages, with the vectors of their passages; created by ``index_conversation``."""
 
     def __init__(self, lines: Sequence[ConversationLine], cut: "_Cut", meaning: "_Meaning | None") -> None:
         self._lines = lines
         self._first = cut.first
         self._meaning = meaning
-        self._beside = np.array(list(_neighbours(lines)), dtype=np.float32)
+        self._adjacent = np.array(list(_neighbours(lines)), dtype=np.float32)
         asked = np.array([share_of_questions(line.text) for line in lines], dtype=np.float32)
-        self._answers = self._beside * (asked[:-1] > 0)
+        self._answers = self._adjacent * (asked[:-1] > 0)
         self._says = 1 - QUESTION * asked
         self._speakers = _speakers(lines)
         self._same_id = max(Counter(line.id for line in lines).values(), default=1)
@@ -61,7 +60,7 @@ class ConversationIndex:
             self._words.add(number, " ".join((speaker, _date_words(lines[owner].time), text)))
 
     async def search(self, queries: Sequence[str], limit: int, progress: Progress) -> list[list[Hit[Hashable]]]:
-        """For each query the best messages, the best first; scores are 0 to 1, and comparable within one query."""
+        """The best messages of each query, best first; scores are from 0 to 1, comparable within a query."""
         found: list[list[Hit[Hashable]]] = []
         if not self._lines:
             return [[] for _ in queries]
@@ -84,7 +83,7 @@ class ConversationIndex:
         return [Hit(key, score) for key, score in list(best.items())[:limit]]
 
     def _by_words(self, query: str) -> Scores:
-        """How much of what the words of a query could give the best passage of each message has: 0 to 1."""
+        """For each message, the share of the query's word weights in its best passage, from 0 to 1."""
         found, most = np.zeros(self._passages, dtype=np.float32), 0.0
         for word in query_words(query):
             most += self._words.most(word)
@@ -97,14 +96,12 @@ class ConversationIndex:
         return best / np.float32(most or 1)
 
     def _in_context(self, scores: Scores, query: str) -> Scores:
-        """The scores of messages, each with a share of its neighbours', and with what it is: a question, or words of
-        somebody whom the query names.
-        """
+        """The scores with shares of the neighbours', lowered for questions and raised for a named speaker."""
         total = scores.copy()
-        total[1:] += (PREVIOUS * self._beside + ANSWER * self._answers) * scores[:-1]
-        total[:-1] += FOLLOWING * self._beside * scores[1:]
-        said = _names(query)
-        named = np.array([not said.isdisjoint(names) for names in self._speakers], dtype=np.float32)
+        total[1:] += (PREVIOUS * self._adjacent + ANSWER * self._answers) * scores[:-1]
+        total[:-1] += FOLLOWING * self._adjacent * scores[1:]
+        asked = _names(query)
+        named = np.array([not asked.isdisjoint(names) for names in self._speakers], dtype=np.float32)
         total *= self._says * (1 + SPEAKER * named)
         most = (1 + PREVIOUS + FOLLOWING + ANSWER * self._answers.any()) * (1 + SPEAKER * named.any())
         return total / np.float32(most)
@@ -113,8 +110,8 @@ class ConversationIndex:
 async def index_conversation(
     lines: Sequence[ConversationLine], embedder: Embedder | None, progress: Progress
 ) -> ConversationIndex:
-    """Embed the conversation; without an embedder, it is searched by words alone. ``progress`` takes how many texts
-    are done, and of how many.
+    """Index the conversation; without an embedder, by words alone. ``progress`` receives the numbers of embedded and of
+    all texts.
     """
     cut = _cut(lines)
     if embedder is None or not lines:
@@ -124,8 +121,8 @@ async def index_conversation(
 
 @attrs.frozen
 class _Cut:
-    """The passages of all messages: each text with the number of its message, and each message's first passage. A
-    message without a word is one passage.
+    """The passages of all messages, the message of each, and the first passage of each message. An empty message is one
+    passage.
     """
 
     texts: Sequence[str]
@@ -146,14 +143,14 @@ def _cut(lines: Sequence[ConversationLine]) -> _Cut:
 
 @attrs.frozen(eq=False)
 class _Meaning:
-    """The vectors of all passages. ``first`` is each message's first one."""
+    """The vectors of all passages. ``first`` has the first passage of each message."""
 
     embedder: Embedder
     vectors: Scores
     first: Sequence[int]
 
     async def nearness(self, queries: Sequence[str]) -> Scores:
-        """A row for each query: how near the nearest passage of each message is."""
+        """A row for each query: the similarity of each message's nearest passage."""
         vectors = await _embed(self.embedder, queries)
         nearness: Scores = np.maximum.reduceat(vectors @ self.vectors.T, self.first, axis=1)
         return nearness
@@ -169,25 +166,25 @@ async def _embed(embedder: Embedder, texts: Sequence[str], progress: Progress = 
 
 
 def _names(text: str) -> frozenset[str]:
-    """Every word that may be a name."""
+    """All words, as possible names."""
     return frozenset(match[1].casefold() for match in _NAME.finditer(text))
 
 
 def _speakers(lines: Sequence[ConversationLine]) -> Sequence[frozenset[str]]:
-    """The words by which the speaker of each message is named; none of a role, which is everybody's."""
+    """The names of each message's speaker; empty for a role."""
     named = {role: _names(role) - _ROLES for role in {line.role for line in lines}}
     return [named[line.role] for line in lines]
 
 
 def _without(speakers: Sequence[frozenset[str]], query: str) -> str:
-    """A query without the names of those who speak; all of it where there is nothing else."""
+    """A query without the names of speakers, unless nothing else remains."""
     names = frozenset[str]().union(*speakers)
-    said = _NAME.sub(lambda match: "" if match[1].casefold() in names else match[0], query)
-    return " ".join(said.split()) or query
+    rest = _NAME.sub(lambda match: "" if match[1].casefold() in names else match[0], query)
+    return " ".join(rest.split()) or query
 
 
 def _neighbours(lines: Sequence[ConversationLine]) -> Iterator[bool]:
-    """For each message but the last, whether the next one belongs to the same exchange."""
+    """For each message but the last, whether the next one is in the same exchange."""
     times = [_parse(line.time) for line in lines]
     for number in range(len(lines) - 1):
         earlier, later = times[number], times[number + 1]
@@ -199,13 +196,13 @@ def _neighbours(lines: Sequence[ConversationLine]) -> Iterator[bool]:
 
 def _parse(time: str) -> datetime | None:
     try:
-        # Differences only matter: what has no zone is compared as if it were of the same one.
+        # Only differences matter, so zones are ignored.
         return datetime.fromisoformat(time).replace(tzinfo=None)
     except ValueError:
         return None
 
 
 def _date_words(time: str) -> str:
-    """A time as questions put it: ``8 May 2023``."""
+    """A date in words: ``8 May 2023``."""
     parsed = _parse(time)
     return f"{parsed.day} {parsed:%B %Y}" if parsed else time

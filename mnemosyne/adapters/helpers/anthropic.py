@@ -13,10 +13,10 @@ _BUSY = frozenset({408, 409, 425, 429})
 
 
 class AnthropicHelper:
-    """One model of the provider (helper_model.HelperModel). ``key`` is ours to use, never one that a client sent."""
+    """A model of the provider (helper_model.HelperModel). ``key`` is never a client's."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str, key: str, model: str, price: Price) -> None:
-        # The URL is always named: the environment's may be that of the very proxy that we are.
+        # The URL in the environment may be this proxy's.
         self._client = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
         self._model = model
         self.price = price
@@ -35,8 +35,8 @@ class AnthropicHelper:
             try:
                 text = "".join(block.text for block in message.content if block.type == "text")
                 return Completion(text, tokens_of(message.usage.model_dump()))
-            except (AttributeError, TypeError):  # the SDK takes whatever comes with status 200 for a message
-                raise HelperFailed("its answer is no reply of the Messages API", billed=True) from None
+            except (AttributeError, TypeError):  # the SDK accepts any body with status 200
+                raise HelperFailed("its answer is not a reply of the Messages API", billed=True) from None
 
     async def check(self) -> None:
         """See helper_model.HelperModel."""
@@ -46,7 +46,7 @@ class AnthropicHelper:
 
 @contextmanager
 def _explain() -> Iterator[None]:
-    """Its errors as ours, without what the endpoint says: that may quote what it was given."""
+    """Translate errors, without the endpoint's text, which may quote the prompt."""
     try:
         yield
     except anthropic.APIStatusError as error:
@@ -54,7 +54,7 @@ def _explain() -> Iterator[None]:
         raise HelperFailed(f"it answers with status {error.status_code}", again=again) from None
     except anthropic.APIConnectionError as error:
         cause = error.__cause__
-        # Where the connection broke after it was made, the answer may have been written all the same.
+        # If an established connection broke, the answer may have been billed.
         billed = not isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
         raise HelperFailed(f"no connection: {type(cause or error).__name__}", again=True, billed=billed) from None
     except (anthropic.AnthropicError, ValueError, RecursionError) as error:

@@ -11,14 +11,14 @@ from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
 
 LARGEST_ANSWER = 4 * 1024 * 1024
-"""Bytes. An answer is a few kilobytes; what goes on and on is cut."""
+"""The limit in bytes; a usual answer has a few kilobytes."""
 
 _BUSY = frozenset({408, 409, 425, 429})
 _UNKNOWN_FIELD = frozenset({400, 404, 415, 422, 501})
 
 
 class OpenAIHelper:
-    """One model of an endpoint (helper_model.HelperModel). ``url`` is what stands before ``/chat/completions``."""
+    """A model of an endpoint (helper_model.HelperModel). ``url`` is the prefix of ``/chat/completions``."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str, key: str | None, model: str, price: Price) -> None:
         self._http = http
@@ -32,7 +32,7 @@ class OpenAIHelper:
         self.name = f"openai:{model}"
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
-        """See helper_model.HelperModel. An endpoint that refuses to be given a schema is not given one again."""
+        """See helper_model.HelperModel. An endpoint that refuses schemas gets none later."""
         request: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
@@ -52,7 +52,7 @@ class OpenAIHelper:
         status, body = await self._ask("GET", "/models", None)
         _refuse(status)
         listed = _members(_object(body).get("data"))
-        names = [str(each.get("id")) for each in listed]
+        names = [str(model.get("id")) for model in listed]
         if names and self._model not in names:
             raise HelperFailed(f"it does not list the model {self._model}")
 
@@ -84,7 +84,7 @@ async def _read_bounded(response: httpx2.Response) -> bytes:
 
 
 def _refuse(status: int) -> None:
-    """What the endpoint says in an error is not repeated: it may quote what it was given."""
+    """Raise HelperFailed without the endpoint's text, which may quote the prompt."""
     if status != 200:
         raise HelperFailed(f"it answers with status {status}", again=status in _BUSY or status >= 500)
 
@@ -95,7 +95,7 @@ def _completion(body: bytes) -> Completion:
     message = choices[0].get("message") if choices else None
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str):
-        raise HelperFailed("its answer is no chat completion", billed=True)
+        raise HelperFailed("its answer is not a chat completion", billed=True)
     return Completion(text, _tokens_of(answer.get("usage")))
 
 
@@ -111,9 +111,9 @@ def _object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise HelperFailed("its answer is no JSON object", billed=True)
+        raise HelperFailed("its answer is not a JSON object", billed=True)
     return answer
 
 
 def _members(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []

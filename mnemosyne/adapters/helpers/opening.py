@@ -1,4 +1,4 @@
-"""The helper model that the settings name, over a connection of its own."""
+"""Opens the configured helper model with its own HTTP client."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -23,9 +23,9 @@ CONNECT_SECONDS = 15.0
 
 @asynccontextmanager
 async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterator[HelperModel | None]:
-    """The helper model, for as long as the block runs; None where summaries are extracted.
+    """Open the helper model; None for the extractive helper.
 
-    Raises BadConfiguration if its key is not in the environment, or its price is not known.
+    Raises BadConfiguration if its key is not in the environment, or its price unknown.
     """
     if config.helper == "extractive":
         yield None
@@ -41,7 +41,7 @@ def _helper(config: Config, environ: Mapping[str, str], http: httpx2.AsyncClient
     price = _price(config, model, url)
     if config.helper == "openai":
         return OpenAIHelper(http, url, key, model, price)
-    from mnemosyne.adapters.helpers.anthropic import AnthropicHelper  # slow to import, and few need it
+    from mnemosyne.adapters.helpers.anthropic import AnthropicHelper  # a slow import
 
     assert key is not None
     return AnthropicHelper(http, url, key, model, price)
@@ -76,14 +76,14 @@ def _price(config: Config, model: str, url: str) -> Price:
 
 
 def check_helper(config: Config, environ: Mapping[str, str]) -> None:
-    """Whether the helper model can be opened. Raises what ``open_helper`` raises."""
+    """Check that the helper model can be opened. Raises errors of ``open_helper``."""
     if config.helper != "extractive":
         _key(config, environ)
         _price(config, config.helper_model or HELPER_MODEL, config.helper_url or config.upstream)
 
 
 def _client(config: Config, url: str) -> httpx2.AsyncClient:
-    """As towards the provider: no redirects, and no proxy on the way to our own machine."""
+    """A client like the provider's: no redirects, and no proxy for loopback."""
     client, ignored = open_client(
         url,
         ca_bundle=config.ca_bundle,

@@ -1,4 +1,4 @@
-"""The directory of a log in plain objects."""
+"""The directory of a log in memory."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -11,7 +11,7 @@ from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
 
 class PlainDirectory:
-    """See session.directory.Directory: everything as the log says, read whole for each question."""
+    """See session.directory.Directory; reads the whole log for each call."""
 
     def __init__(self, event_log: EventLog[Event]) -> None:
         self._log = event_log
@@ -63,7 +63,7 @@ class PlainDirectory:
         return sorted(found, key=lambda each: found[each], reverse=True)
 
     async def _sessions(self, tenant: str) -> list[tuple[str, list[Event]]]:
-        """The events of each of a tenant's sessions, under what the client calls it."""
+        """The events of each session of a tenant, with the client's name for it."""
         found = []
         for stream in await self._log.streams():
             events = await self._events(stream)

@@ -1,9 +1,7 @@
-"""The log and its content in plain objects: for unit tests, replay and the curious. Nothing outlives the process.
+"""The log and its content in memory, for tests and replay.
 
-It keeps the same contracts as PostgreSQL behind the journal (the same tests check both), and it works inline, without
-threads, so that trio's mock clock can jump. ``submit`` commits at once, so a failure is known before the next append
-comes; where a test needs a queue, a delay or an outage, ``GroupJournal(PlainLog(codec), codec)`` is the real journal
-on top.
+It keeps the contracts of PostgreSQL behind the journal (the same tests check both) without threads, so that trio's mock
+clock can jump. ``submit`` commits at once; ``GroupJournal(PlainLog(codec), codec)`` has a queue.
 """
 
 import hashlib
@@ -29,10 +27,10 @@ class PlainLog:
     """A log in memory (ports.Journal, ports.EventLog, ports.ContentStore, and batches.Committer)."""
 
     def __init__(self, codec: EventCodec) -> None:
-        """Events go through ``codec`` on their way in, so that one that cannot be stored fails here too."""
+        """``codec`` encodes events, so that an event that cannot be stored fails here too."""
         self._mapper = EventMapper(codec)
         self._table = POPOApplicationRecorder()
-        # As they are read again and again, events are decoded once.
+        # Decoded once for repeated reads.
         self._events: list[Recorded[Any]] = []
         self._streams: dict[UUID, list[Recorded[Any]]] = {}
         # None is a tombstone.
@@ -48,7 +46,7 @@ class PlainLog:
         return 0.0
 
     def submit(self, append: Append) -> JournalTicket:
-        """Commit at once; the ticket comes back settled."""
+        """Commit at once; return a settled ticket."""
         prepared = prepare(append, self._mapper.codec)
         ticket = JournalTicket(prepared)
         try:
@@ -63,7 +61,7 @@ class PlainLog:
         return await self.submit(append).durable()
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """See batches.Committer; it never waits for anything."""
+        """See batches.Committer."""
         await trio.lowlevel.checkpoint()
         return Committed(tuple(self._commit(batch)), len(self._events))
 
@@ -125,7 +123,7 @@ class PlainLog:
         ]
         stored = [self._mapper.to_stored_event(each) for each in events]
         for each, replacement in zip(events, stored, strict=True):
-            self._table._stored_events[each.position - 1] = replacement  # it has no way to replace one
+            self._table._stored_events[each.position - 1] = replacement  # it cannot replace an event
             self._streams[stream][each.version - 1] = self._events[each.position - 1] = each
         held = self._contents.get(stream, {})
         self._contents[stream] = dict.fromkeys(held)
@@ -144,7 +142,7 @@ class PlainLog:
         return tuple(self._table.select_events(append.stream, gt=append.expected, lte=append.version)) == append.events
 
     def state_bytes(self, stream: UUID) -> bytes:
-        """The states of a stream's events, one after the other."""
+        """The concatenated states of a stream's events."""
         return b"".join(each.state for each in self._table.select_events(stream))
 
     def _begins_with(self, stream: UUID) -> str:

@@ -1,6 +1,7 @@
 """Encoded appends, and the comparison of a batch of them with the log."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count, repeat
 from typing import Protocol
 from uuid import UUID
 
@@ -23,15 +24,16 @@ class EncodedAppend:
     expected: int
     events: tuple[StoredEvent, ...]
     contents: tuple[Content, ...]
+    size: int = attrs.field(init=False)
+    """The bytes of its events and contents."""
 
     @property
     def version(self) -> int:
         """The stream's version once this is committed."""
         return self.expected + len(self.events)
 
-    @property
-    def size(self) -> int:
-        """The bytes of its events and contents."""
+    @size.default
+    def _count_bytes(self) -> int:
         return sum(len(event.state) for event in self.events) + sum(len(content.data) for content in self.contents)
 
     @property
@@ -64,10 +66,8 @@ def prepare(append: Append, codec: EventCodec) -> EncodedAppend:
     """Encode an append. Raises ValueError if it has no event, or one that cannot be stored."""
     if not append.envelopes:
         raise ValueError("an append needs at least one event: content that no event names could never be found")
-    events = tuple(
-        StoredEvent(append.stream, version, *codec.encode(envelope))
-        for version, envelope in enumerate(append.envelopes, start=append.expected + 1)
-    )
+    topics, states = zip(*[codec.encode(envelope) for envelope in append.envelopes], strict=True)
+    events = tuple(map(StoredEvent, repeat(append.stream), count(append.expected + 1), topics, states))
     return EncodedAppend(append.stream, append.expected, events, append.contents)
 
 

@@ -6,43 +6,19 @@ that decodes a field on access; other fields are not validated (``mnemosyne veri
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from itertools import starmap
 from types import NoneType
 from typing import Any, get_args, get_origin, overload
 
 import attrs
 
-from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import Data, EventCodec
-from mnemosyne.adapters.postgres.recorder import EventMapper
-from mnemosyne.adapters.postgres.tail import last_position, read_tail
-from mnemosyne.domain.ports import Recorded
 
 _AS_JSON = (str, int, bool, str | None, int | None, bool | None)
 """Types that JSON stores unchanged."""
 
 
-class ViewedLog:
-    """The log of a prepared ``Database`` with views as events (projections.Tail)."""
-
-    def __init__(self, database: Database, views: "EventViews") -> None:
-        self._database = database
-        self._mapper = EventMapper(views)
-
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
-        """See projections.Tail."""
-        return await self._database.run(self._tail, after, limit)
-
-    async def last_position(self) -> int:
-        """The position of the log's last event; 0 for an empty log."""
-        return await self._database.run(last_position)
-
-    def _tail(self, connection: Connection, after: int, limit: int) -> list[Recorded[Any]]:
-        return [*starmap(self._mapper.to_readable_event, read_tail(connection, after, limit))]
-
-
 class EventViews(EventCodec):
-    """A codec that decodes events to views."""
+    """A codec that decodes events to views: with it, a ``PostgresEventLog`` is followed by projections."""
 
     def __init__(self, names: Mapping[str, type], *args: Any) -> None:
         """See EventCodec."""

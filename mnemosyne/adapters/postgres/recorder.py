@@ -61,6 +61,12 @@ class EventMapper(Mapper[UUID]):
         return Recorded(stream, version, position, self.codec.decode_anyway(topic, state))
 
 
+def _expect(events: Sequence[StoredEvent]) -> dict[UUID | str, int]:
+    """The versions of streams before events; in the library's test cases, a stream begins at version 0 or 1."""
+    firsts = {event.originator_id: event.originator_version for event in reversed(events)}
+    return {stream: max(0, first - 1) for stream, first in firsts.items()}
+
+
 class SharedDatastore(PostgresDatastore):
     """The library's datastore with connections of a ``Database``: each thread lends its own."""
 
@@ -105,9 +111,7 @@ class SessionRecorder(PostgresApplicationRecorder):
         ``heads`` are the expected versions of the streams; with ``heads``, only the last position is returned. Raises
         IntegrityError if a stream is at another version, and inserts nothing.
         """
-        firsts = {event.originator_id: event.originator_version for event in reversed(stored_events)}
-        # The library's test cases use streams that begin at version 0 or 1.
-        expected = {stream: max(0, first - 1) for stream, first in firsts.items()} if heads is None else heads
+        expected = _expect(stored_events) if heads is None else heads
         values = (
             [content.stream for content in contents],
             [content.digest for content in contents],

@@ -75,7 +75,7 @@ def test_a_directory_of_another_user_is_refused(cluster: Cluster) -> None:
 @pytest.mark.parametrize(("version", "named"), [("15\n", "15"), ("", ""), (b"\xff", "of unreadable version")])
 def test_files_of_an_unknown_major_version_are_refused(version: str | bytes, named: str, cluster: Cluster) -> None:
     (cluster.folder / "PG_VERSION").write_bytes(version if isinstance(version, bytes) else version.encode())
-    with pytest.raises(DatabaseUnfit, match=f"made by PostgreSQL {named}; this installation brings 18 and 16"):
+    with pytest.raises(DatabaseUnfit, match=f"made by PostgreSQL {named}; this installation has 18 and 16"):
         cluster.programs(OURS)
 
 

@@ -256,7 +256,7 @@ async def test_a_killed_server_is_restarted_with_all_committed_data(
             os.kill(server.pid, signal.SIGKILL)
             await until(lambda: server.restarts == 2)
             assert await select(server.dsn, "SELECT word FROM survivor") == "kept"
-    assert f"process {first}) died; it is being started again" in caplog.text
+    assert f"process {first}) died; restarting it" in caplog.text
     assert not is_running(warm)
 
 

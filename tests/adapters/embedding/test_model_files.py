@@ -1,4 +1,4 @@
-"""The model is installed whole or not at all, and only from the pinned files."""
+"""The model is installed atomically, from the pinned files only."""
 
 import threading
 import zipfile

@@ -1,4 +1,4 @@
-"""Either helper model before an endpoint of the tests."""
+"""Either helper model with a scripted endpoint."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Helper models over real sockets: what they are sent, and that whatever they do wrong is a HelperFailed."""
+"""Helper models over real sockets: their requests, and HelperFailed for every fault."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A helper behind Chat Completions: what such endpoints differ in is found out, and none of it stops the work."""
+"""A helper with the Chat Completions API adapts to the differences between endpoints."""
 
 import json
 

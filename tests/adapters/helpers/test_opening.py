@@ -1,4 +1,4 @@
-"""A helper model is opened with a key and a price that somebody named, or not at all."""
+"""A helper model is opened only with a configured key and a known price."""
 
 import attrs
 import pytest

@@ -1,4 +1,4 @@
-"""Stored events: each kind of field survives, old names are upcast, and nothing wrong is read without a word."""
+"""Stored events: each kind of field is preserved, old names are upcast, and damage is reported."""
 
 import enum
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The database itself says which servers and workers use it, and who of them leads."""
+"""The servers and workers of a database are listed, with the leader."""
 
 import os
 import socket

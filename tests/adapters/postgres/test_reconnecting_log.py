@@ -1,4 +1,4 @@
-"""A log that is not open says why, and what was queued meanwhile is written when it opens."""
+"""A closed log states the reason, and queued appends are written when it opens."""
 
 import uuid
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The recorder and the mapper of the library eventsourcing, as ours: the library's own test cases, and what we add."""
+"""Our recorder and mapper of the library eventsourcing: the library's test cases, and our own rules."""
 
 import sys
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def address(dsn: str) -> list[str]:
 
 
 class PooledDatastore(PostgresDatastore):
-    """The library's own pool on our tables: its test cases call the recorder from threads of theirs."""
+    """The library's own pool on our tables, because its test cases use threads."""
 
     @contextmanager
     def get_connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -41,7 +41,7 @@ class PooledDatastore(PostgresDatastore):
 
 
 class TestSessionRecorder(library.ApplicationRecorderTestCase[ApplicationRecorder]):
-    """What the library expects of a recorder, of ours in PostgreSQL."""
+    """The library's contract of a recorder."""
 
     @pytest.fixture(autouse=True)
     def _database(self, dsn: str) -> Iterator[None]:

@@ -111,8 +111,9 @@ VENDORS_WORDS = {
         "definitions in this form alone are paged; others go in full",
         "input_schema",
     ),
-    "mnemosyne/projections/timeline.py": ("columns of ours", "input_tokens output_tokens stop_reason"),
-    "mnemosyne/projections/usage.py": ("columns of ours", "input_tokens output_tokens service_tier"),
+    "mnemosyne/projections/projection.py": ("columns of ours", "input_tokens output_tokens"),
+    "mnemosyne/projections/timeline.py": ("columns of ours", "stop_reason"),
+    "mnemosyne/projections/usage.py": ("columns of ours", "service_tier"),
     "mnemosyne/services/usage.py": (
         "what is asked of a read model has its columns",
         "service_tier",

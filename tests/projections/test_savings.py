@@ -83,10 +83,9 @@ async def test_savings_and_usage_price_the_terms_of_a_turn_alike(dsn: str) -> No
             balances = [sum(map(balance_of, group), Balance()) for group in own[:3]]
             used = [usage.add_up(group, lambda _: 0)[0] for group in own[3:]]
             assert balances[0] == balances[1] == balances[2], name
-            assert {(result.nanodollars, result.unpriced, result.unknown) for result in (*balances, *used)} == {
-                (price or 0, balances[0].unpriced, balances[0].unknown)
-            }, name
-            assert balances[0].unpriced == (price is None), name
+            expected = (price or 0, price is None, balances[0].unknown)
+            assert (balances[0].nanodollars, balances[0].unpriced, balances[0].unknown) == expected, name
+            assert {(result.nanodollars, result.unpriced, result.unknown) for result in used} == {expected}, name
 
 
 async def test_savings_are_priced_on_the_turns_terms_and_searches_count_on_both_sides(dsn: str) -> None:

@@ -8,13 +8,16 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 
 
 def as_json(value: Any) -> Any:
     """A value for JSON: ids and names as text, hashes in hexadecimal, amounts as numbers."""
     if attrs.has(type(value)):
-        return {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        made = {field.name: as_json(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        # The public name of an object's id; its events name it ``object``.
+        return {"id": made.pop("object"), **made} if isinstance(value, MemoryObject) else made
     match value:
         case Fidelity():
             return value.label

@@ -128,21 +128,6 @@ def assert_judged_from_its_export(workspace: Workspace, session: str, folder: Pa
     assert (judged["turns"], judged["wire_violations"]) == (TURNS + 2, 0)
 
 
-@pytest.mark.soak
-def test_server_of_a_single_agent_keeps_the_same_record(workspace: Workspace) -> None:
-    data_dir = workspace.home.parent / "data"
-    workspace.script({"when": {"lane": "main"}, "replies": editing(workspace)})
-    said = workspace.run(
-        "Put the notes in order.",
-        options=["--data-dir", str(data_dir), "--upstream", workspace.standin.url, "--port", "0"],
-    )
-    assert said.text == "The notes are in order."
-    assert_edited(workspace)
-    conversation = workspace.conversation(data_dir)
-    assert conversation.external_id == said.session
-    assert conversation.branches == {"main": TURNS} | dict(workspace.agent.side_branches)
-
-
 @pytest.mark.parametrize("agent", ONE_IN_CI)
 def test_subagent_is_a_branch_of_the_conversation_that_called_it(workspace: Workspace) -> None:
     agent, project = workspace.agent, workspace.project
@@ -164,21 +149,3 @@ def test_subagent_is_a_branch_of_the_conversation_that_called_it(workspace: Work
     # A background sub-agent may send requests before or after the main agent continues.
     assert opened.forked_at in ((1,) if agent.waits_for_subagents else (1, 2))
     assert [turn.text for turn in conversation.on("agent-1")] == ["", "Three."]
-
-
-@pytest.mark.soak
-def test_two_parallel_subagents_are_two_branches(workspace: Workspace) -> None:
-    agent, project = workspace.agent, workspace.project
-    both = [agent.delegate("Read the notes."), agent.delegate("Read what else there is.")]
-    workspace.script(
-        {"when": {"lane": "agent", "prompt": "notes"}, "replies": loop([agent.read(project / "notes.txt")], last="3")},
-        {"when": {"lane": "agent"}, "replies": loop([agent.read(project / "more.txt")], last="1")},
-        {"when": {"lane": "main"}, "replies": loop(both, last="Four lines.")},
-    )
-    said = workspace.run("Have it all read.", CLAUDE_CODE_DISABLE_BACKGROUND_TASKS="1")
-    assert said.text == "Four lines."
-    conversation = workspace.conversation()
-    assert conversation.branches == {"main": 2, "agent-1": 2, "agent-2": 2} | dict(agent.side_branches)
-    opened = [conversation.history.line(name).opened for name in ("agent-1", "agent-2")]
-    assert [(each.parent, each.forked_at) for each in opened] == [("main", 1)] * 2
-    assert {conversation.on(name)[-1].text for name in ("agent-1", "agent-2")} == {"3", "1"}

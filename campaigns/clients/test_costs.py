@@ -1,15 +1,12 @@
 """How real agents interpret the `usage` of replies with hidden rounds: their cost display, and when they compact."""
 
-import json
-import subprocess
-
 import pytest
 
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.managing import assert_managed
 from tests.clients.test_managed_agents import MANAGE, recall, thinking
-from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Workspace, finished
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 
 pytestmark = pytest.mark.clients
 
@@ -86,41 +83,3 @@ def test_agent_compacts_by_the_window_of_the_last_round(workspace: Workspace) ->
     )
     assert workspace.run("Read the notes", options=options(workspace)).text == "Read."
     assert asked_for_a_summary(workspace)
-
-
-@pytest.mark.soak
-def test_dollar_limit_holds(workspace: Workspace) -> None:
-    if workspace.agent.name != "claude":
-        pytest.skip("opencode has no such limit")
-    workspace.script(
-        {
-            "when": {"prompt": "Read the notes", "tools": True},
-            "replies": [*rounds(workspace, 410_000), {"text": "Read."}],
-        }
-    )
-    limit = ["--max-budget-usd", str(dollars(400_000, 400_000))]
-    command = [*MNEMOSYNE, "run", *options(workspace), "--", *workspace.agent.command("Read the notes"), *limit]
-    ended = subprocess.run(
-        command,
-        env=workspace.environment,
-        cwd=workspace.project,
-        capture_output=True,
-        text=True,
-        timeout=CLIENT_SECONDS,
-    )
-    result = json.loads(ended.stdout)
-    assert result["subtype"] == "error_max_budget_usd"
-    assert result["total_cost_usd"] == pytest.approx(dollars(400_000, 400_000, 400_000))
-    assert len(workspace.standin.messages) == 3, "it stopped behind the reply that had cost more"
-
-
-@pytest.mark.soak
-def test_displays_show_the_window_and_the_bill(workspace: Workspace) -> None:
-    if workspace.agent.name != "claude":
-        pytest.skip("opencode has no commands for that without a terminal")
-    replies = [round_of(400_000, recall()), {"text": "Read.", "usage": used(400_000)}]
-    workspace.script({"when": {"prompt": "Read the notes", "tools": True}, "replies": replies})
-    workspace.run("Read the notes", options=options(workspace))
-    shown = {each: workspace.run(each, goes_on=True, options=options(workspace)).text for each in ("/context", "/cost")}
-    assert "**Tokens:** 404k / 1m" in shown["/context"]
-    assert "800.0k cache read, 8.0k cache write" in shown["/cost"]

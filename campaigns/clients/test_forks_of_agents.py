@@ -75,19 +75,3 @@ def test_fork_and_its_fork_continue_the_managed_history_and_are_found_by_name(wo
     owners = {command(workspace, "context", each.session)["session"] for each in said}
     assert len(owners) == 1
     assert {command(workspace, "explain", each.session)["session"] for each in said} == owners
-
-
-@pytest.mark.soak
-def test_fork_with_other_client_tools_still_continues(workspace: Workspace) -> None:
-    if workspace.agent.name == "claude":
-        pytest.skip("Claude Code offers the same tools in a fork")
-    options = (*workspace.server.options, *MANAGE)
-    script(workspace)
-    before = workspace.run(PROMPTS[0], options=options)
-    last, asked = sent(workspace)[-1], len(sent(workspace))
-    assert workspace.run(PROMPTS[1], fork_of=before.session, options=options).text == f"{PROMPTS[1]}: done."
-    earlier = prompt_of(last, tools=False)
-    assert prompt_of(sent(workspace)[asked], tools=False)[: len(earlier)] == earlier
-    assert last["tools"] != sent(workspace)[asked]["tools"]
-    assert {each.status for each in workspace.standin.messages} == {200}
-    assert [str(each) for each in workspace.standin.violations] == []

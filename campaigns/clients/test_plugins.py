@@ -132,19 +132,6 @@ def test_plugin_leaves_the_knowledge_to_a_managing_server(plugged: Workspace) ->
 
 
 @pytest.mark.soak
-def test_claude_code_validates_and_installs_the_plugin(programs: Path, server: Server, tmp_path: Path) -> None:
-    workspace = workspaces.open_workspace(ClaudeCode(), programs, server, tmp_path)
-
-    def ask(*arguments: str) -> str:
-        return finished(["claude", "plugin", *arguments], workspace.environment, workspace.project)
-
-    assert "Validation passed" in ask("validate", str(INTEGRATIONS / "claude-code"))
-    ask("marketplace", "add", str(INTEGRATIONS))
-    ask("install", "mnemosyne@mnemosyne")
-    assert "enabled" in ask("list")
-
-
-@pytest.mark.soak
 def test_claude_code_gets_the_knowledge_again_after_a_compaction(
     programs: Path, server: Server, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ import trio
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.config import Config, load
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Reachability, ReplyHead
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import Application, create_app
@@ -37,22 +36,10 @@ def settings(upstream: str, **options: Any) -> Config:
 class NoTurns:
     """Records nothing."""
 
-    def open_turn(
-        self,
-        headers: tuple[tuple[str, str], ...],
-        body: bytes,
-        dialect: Dialect,
-        wanted: Mode | None,
-        default: Mode,
-        *,
-        lease: object = None,
-        lacks_room: bool = False,
-    ) -> TurnLog:
+    def open_turn(self, *_: Any, **__: Any) -> TurnLog:
         return Unrecorded()
 
-    async def may_be_managed(
-        self, headers: tuple[tuple[str, str], ...], dialect: Dialect, wanted: Mode | None, default: Mode
-    ) -> bool:
+    async def may_be_managed(self, *_: Any) -> bool:
         return False
 
 
@@ -60,33 +47,21 @@ class NoTurns:
 class RecordedTurns(Unrecorded):
     """A turn log that keeps its calls, and can be made to wait (``gate``) or to fail."""
 
-    said: list[str] = attrs.field(factory=list)
+    calls: list[str] = attrs.field(factory=list)
     replies: list[Reply | None] = attrs.field(factory=list)
     gates: dict[str, trio.Event] = attrs.field(factory=dict)
     waits_for: str = ""
-    """The gate at which somebody waits, or waited last."""
+    """The gate at which a turn waits, or waited last."""
     failing: bool = False
 
-    def open_turn(
-        self,
-        headers: tuple[tuple[str, str], ...],
-        body: bytes,
-        dialect: Dialect,
-        wanted: Mode | None,
-        default: Mode,
-        *,
-        lease: object = None,
-        lacks_room: bool = False,
-    ) -> TurnLog:
+    def open_turn(self, *_: Any, **__: Any) -> TurnLog:
         return self
 
-    async def may_be_managed(
-        self, headers: tuple[tuple[str, str], ...], dialect: Dialect, wanted: Mode | None, default: Mode
-    ) -> bool:
-        return default is Mode.MANAGE
+    async def may_be_managed(self, *_: Any) -> bool:
+        return False
 
     def note_sent(self) -> None:
-        self.said.append("sent")
+        self.calls.append("sent")
 
     async def note_begun(self) -> None:
         await self._note("begun")
@@ -104,7 +79,7 @@ class RecordedTurns(Unrecorded):
         if name in self.gates:
             self.waits_for = name
             await self.gates[name].wait()
-        self.said.append(what)
+        self.calls.append(what)
         if self.failing:
             raise RuntimeError("the log is broken")
 

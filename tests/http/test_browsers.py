@@ -96,7 +96,7 @@ async def test_request_of_a_foreign_page_reaches_neither_provider_nor_log() -> N
             assert (reply.status, told["type"], told["error"]["type"]) == (403, "error", "permission_error")
             assert "allowed_origins" in told["error"]["message"]
         assert standin.exchanges == []
-    assert noted.said == []
+    assert noted.calls == []
 
 
 async def test_every_spelling_of_a_path_is_closed_to_foreign_pages() -> None:

@@ -70,7 +70,7 @@ async def test_observed_request_without_budget_is_forwarded_unchanged_and_not_re
             proxy.decoded.most = most
             await exchange(proxy.url, body=body, headers=headers)
             assert standin.exchanges[-1].body == body
-            assert turns.said[:1] == ([] if most < len(RAW) else ["sent"])
+            assert turns.calls[:1] == ([] if most < len(RAW) else ["sent"])
 
 
 class Compressing(Client):

@@ -61,7 +61,7 @@ def refused(stage: Stage) -> list[int | None]:
     return [each.status for each in stage.standin.messages if each.status != 200]
 
 
-@pytest.mark.parametrize(("exchanges", "rule"), [(1, SHORT), (3, LOOP)], ids=["short", "loop"])
+@pytest.mark.parametrize(("exchanges", "rule"), [(1, SHORT), (2, LOOP)], ids=["short", "loop"])
 async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: int, rule: Json) -> None:
     async with open_stage(rule) as stage:
         client = Client(stage.url)

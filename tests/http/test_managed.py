@@ -277,15 +277,6 @@ async def test_model_that_keeps_asking_is_asked_to_continue_and_does(call: Json,
         await stage.check(client, grows=True)
 
 
-async def test_next_turn_may_ask_again() -> None:
-    asks = [model_says(text(f"Hm {number}."), recall()) for number in range(6)]
-    async with open_stage({"replies": [*asks, model_says(text("Yes."))]}) as stage:
-        client = Client(stage.url)
-        for _ in range(2):
-            assert (await client.turn(text("Where is it?")))["content"][-1] == text("Yes.")
-        assert [each == NO_MORE for each in results_sent(stage.upstream[-1])] == [*[False] * MOST_ANSWERED, True] * 2
-
-
 async def test_model_that_never_stops_asking_is_stopped_without_added_text() -> None:
     async with open_stage({"reply": model_says(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as stage:
         client = Client(stage.url)

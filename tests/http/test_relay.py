@@ -19,7 +19,7 @@ async def test_turn_is_recorded_as_begun_and_then_as_finished() -> None:
         noted = RecordedTurns()
         async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
             reply = await exchange(proxy.url, body=body)
-        assert noted.said == ["sent", "begun", "finished 200"]
+        assert noted.calls == ["sent", "begun", "finished 200"]
         assert noted.replies[0] is not None
         assert noted.replies[0].complete
         assert reply.status == 200
@@ -77,8 +77,8 @@ async def test_reply_cut_by_the_provider_is_recorded_with_the_received_part() ->
     reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.said[:2] == ["sent", "begun"]
-    assert noted.said[2].startswith("interrupted: the provider's reply broke off")
+    assert noted.calls[:2] == ["sent", "begun"]
+    assert noted.calls[2].startswith("interrupted: the provider's reply broke off")
     assert noted.replies[0] is not None
     assert json.loads(noted.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
 
@@ -88,7 +88,7 @@ async def test_stream_without_an_end_is_recorded_as_interrupted() -> None:
     reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         assert not (await exchange(proxy.url, body=STREAMED)).cut
-    assert noted.said == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
+    assert noted.calls == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
 
 
 async def test_error_in_mid_stream_is_recorded_by_its_name() -> None:
@@ -96,7 +96,7 @@ async def test_error_in_mid_stream_is_recorded_by_its_name() -> None:
     reply = {"text": "begun", "faults": [{"kind": "error_event", "at": 4, "error_type": "overloaded_error"}]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.said[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
+    assert noted.calls[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
 
 
 async def test_client_disconnect_is_recorded_although_the_request_task_is_cancelled() -> None:
@@ -106,26 +106,26 @@ async def test_client_disconnect_is_recorded_although_the_request_task_is_cancel
         async with connect(proxy.url) as connection:
             await connection.send("POST", "/v1/messages", STREAMED)
             await connection.stream.receive_some(1)
-        await until(lambda: len(noted.said) == 3)
-    assert noted.said == ["sent", "begun", "interrupted: the client left"]
+        await until(lambda: len(noted.calls) == 3)
+    assert noted.calls == ["sent", "begun", "interrupted: the client left"]
 
 
 async def test_unreachable_provider_is_an_interrupted_turn() -> None:
     noted = RecordedTurns()
     async with open_proxy("http://127.0.0.1:9", noted) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.said[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
+    assert noted.calls[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
 
 
 async def test_failing_log_costs_the_client_nothing() -> None:
     noted = RecordedTurns(failing=True)
     async with open_standin() as one, open_standin() as other, open_proxy(other.url, noted) as proxy:
         assert (await exchange(proxy.url, body=STREAMED)).body == (await exchange(one.url, body=STREAMED)).body
-    assert noted.said == ["sent", "begun", "finished 200"]
+    assert noted.calls == ["sent", "begun", "finished 200"]
 
 
 async def test_client_that_does_not_read_slows_the_proxys_reads() -> None:
-    script = {"rules": [{"reply": {"text": "x" * 3_000_000, "pace": {"characters": 1000}}}]}
+    script = {"rules": [{"reply": {"text": "x" * 3_000_000, "pace": {"characters": 20_000}}}]}
     async with open_standin(script) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", STREAMED)
         await until(lambda: proxy.progress.waiting_for_client > 0)

@@ -103,8 +103,7 @@ async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
     return [each for each in await stage.events() if isinstance(each, ObjectFaulted) and each.object == object_id]
 
 
-@pytest.mark.parametrize("stub", STUBS)
-@pytest.mark.parametrize("shape", ["text", "blocks"])
+@pytest.mark.parametrize(("stub", "shape"), [(STUBS[0], "text"), (STUBS[1], "blocks")], ids=["text", "blocks"])
 async def test_evicted_content_replaces_the_clients_reference_permanently(stub: str, shape: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)

@@ -191,6 +191,7 @@ async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(t
             assert await served.process.wait() == 0
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux's /proc lists a process's children")
 async def test_turn_is_recorded_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
     async with (

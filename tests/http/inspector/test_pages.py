@@ -53,11 +53,17 @@ async def an_object(pages: Pages, session: str) -> str:
     )
 
 
-async def test_every_page_is_served_as_html_and_json(pages: Pages, shown: ShownLog) -> None:
+async def test_every_page_is_served_as_json_and_as_html_that_escapes_session_content(
+    pages: Pages, shown: ShownLog
+) -> None:
     about = {"session": shown.session, "object": await an_object(pages, shown.session)}
     for page in (path.format(**about) for path in LOOKED_AT):
         status, text = await pages.get(page)
         assert (page, status, "Traceback" in text) == (page, 200, False)
+        found = Elements(text)
+        assert (page, found.running) == (page, [])
+        assert "img" not in found.tags, page
+        assert not {"\x1b", "\u202e"} & set(text), page
         where, _, asked = page.partition("?")
         as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
         assert await pages.json(f"{as_json}?{asked}")
@@ -104,17 +110,6 @@ class Elements(HTMLParser):
         ]
         if tag == "script" and "src" not in dict(attrs):
             self.running.append("inline script")
-
-
-async def test_session_content_is_escaped_on_every_page(pages: Pages, shown: ShownLog) -> None:
-    about = {"session": shown.session, "object": await an_object(pages, shown.session)}
-    for page in (path.format(**about) for path in LOOKED_AT):
-        _, text = await pages.get(page)
-        found = Elements(text)
-        assert (page, found.running) == (page, [])
-        assert "img" not in found.tags, page
-        assert "\x1b" not in text, page
-        assert "\u202e" not in text, page
 
 
 async def test_a_block_is_shown_in_full_on_request(pages: Pages, shown: ShownLog) -> None:

@@ -116,6 +116,7 @@ def test_incomplete_or_foreign_file_changes_nothing(backup: Path, target: str) -
         assert query(target, "select to_regclass('mnemosyne.stored_events') is null") == [(True,)]
 
 
+@pytest.mark.release
 async def test_backup_during_a_turn_is_a_log_that_verifies(tmp_path: Path) -> None:
     file = tmp_path / "b"
     async with at_home(tmp_path) as home, home.served("manage") as served:
@@ -144,6 +145,7 @@ def test_upgrade_migrates_the_log_with_its_identity_into_an_empty_database(fille
     assert "holds a log already" in run(*upgrade, code=1).output
 
 
+@pytest.mark.release
 def test_log_of_an_older_postgresql_is_migrated_to_a_newer_one_by_dsn_and_in_place(
     filled: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import shutil
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,16 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
-import psycopg
 import pytest
 import trio
 
-import mnemosyne
 from mnemosyne import handover
 from mnemosyne.app.on_demand import open_commands
 from mnemosyne.cli import handed
 from mnemosyne.handover import HANDED, hand_over
-from tests.cli.support import children, ended, environ_for, serving
+from tests.cli.support import children
 from tests.cli.test_imports import loaded
 from tests.waiting import DEADLINE
 
@@ -71,25 +66,6 @@ async def hand(*arguments: str, environ: Mapping[str, str], cwd: Path | None = N
     return done
 
 
-async def begin(*arguments: str, environ: Mapping[str, str], dsn: str) -> tuple[trio.Process, int]:
-    """A command that waits for a locked table, and the process that runs it."""
-    with psycopg.connect(dsn, autocommit=True) as looking, trio.fail_after(DEADLINE):
-        while True:
-            process = await trio.lowlevel.open_process(
-                [*PROGRAM, *arguments], env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-            while not looking.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall():
-                await trio.lowlevel.checkpoint()
-            if forked := list(children(forkers()[0])):
-                return process, forked[0]
-            assert process.stdout is not None
-            process.kill()
-            await process.wait()
-            await process.stdout.aclose()
-            while looking.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall():
-                await trio.lowlevel.checkpoint()
-
-
 def forkers() -> list[int]:
     return [pid for pid, command in children(os.getpid()).items() if handed.__name__ in command]
 
@@ -112,53 +88,6 @@ async def test_command_that_is_handed_over_has_the_same_output(conversation: str
         assert len(forkers()) == 1
     assert (tmp_path / "here/report.html").stat().st_mode & 0o077 == 0
     assert [name for name in os.listdir(tmp_path) if ".socket" in name] == []
-
-
-async def test_command_ends_with_its_caller(conversation: str, observed_dsn: str, tmp_path: Path) -> None:
-    async with taking(tmp_path, os.environ) as environ:
-        with psycopg.connect(observed_dsn) as held:
-            held.execute("lock table mnemosyne.stored_events")
-            for number, code in ((signal.SIGINT, 1), (signal.SIGKILL, -signal.SIGKILL)):
-                process, forked = await begin("context", conversation, environ=environ, dsn=observed_dsn)
-                assert process.stdout is not None
-                process.send_signal(number)
-                with trio.fail_after(DEADLINE):
-                    assert await process.wait() == code
-                    assert ended(forked)
-                    assert await process.stdout.receive_some() == b""
-                await process.stdout.aclose()
-
-
-async def test_command_runs_itself_if_the_process_hangs_or_dies(conversation: str, tmp_path: Path) -> None:
-    async with taking(tmp_path, os.environ) as environ:
-        (forker,) = forkers()
-        before = await hand("branches", conversation, environ=environ)
-        os.kill(forker, signal.SIGSTOP)
-        hung = await do("branches", conversation, environ=environ)
-        os.kill(forker, signal.SIGCONT)
-        os.kill(forker, signal.SIGKILL)
-        killed = await do("branches", conversation, environ=environ)
-        assert (hung.is_handed, killed.is_handed) == (False, False)
-        assert before.result == hung.result == killed.result
-        await hand("branches", conversation, environ=environ)
-
-
-async def test_changed_code_is_used_by_the_next_command(conversation: str, tmp_path: Path) -> None:
-    code = tmp_path / "code/mnemosyne"
-    shutil.copytree(Path(mnemosyne.__file__).parent, code)
-    kept = {name: value for name, value in os.environ.items() if name.startswith("MNEMOSYNE_")}
-    environ = environ_for(
-        tmp_path, **{**kept, "PYTHONPATH": str(code.parent), "MNEMOSYNE_UPSTREAM": "http://127.0.0.1:9"}
-    )
-    with serving(environ=environ):
-        first = await hand("branches", conversation, environ=environ)
-        os.utime(code / "cli/sessions.py")
-        changed = await do("branches", conversation, environ=environ)
-        await hand("branches", conversation, environ=environ)
-    assert not changed.is_handed
-    assert first.result == changed.result
-    assert first.result[0] == 0
-    assert [name for name in os.listdir(environ["MNEMOSYNE_DATA_DIR"]) if ".socket" in name] == []
 
 
 def test_process_of_another_container_or_user_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,7 @@ def lines_of(layout: Layout, width: int, headers: Row, rows: Sequence[Row], *nam
     return ["".join(row).rstrip() for row in cells]
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("rich")
 def test_tables_of_every_command_fit_the_usual_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     tables: list[Any] = []

@@ -24,7 +24,7 @@ import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
-from mnemosyne.cli.run import list_unrecorded, render_recorded
+from mnemosyne.cli.run import _print_hidden_usage, list_unrecorded, render_recorded
 from mnemosyne.config import list_settings, load
 from mnemosyne.services.savings import Balance, Savings
 from mnemosyne_lab.provider import from_data
@@ -364,11 +364,20 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(home: Pat
             price = r"\$0\.01\d\d"
             summary = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged: mnemosyne open [0-9a-f]{{8}}"
             assert re.fullmatch(summary, recorded)
-        with serving(environ=environ) as url:
-            command = ("run", "--port", url.rpartition(":")[2], *python(f"AGENT = 'curl/8'{TURN}"))
-            sentence, recorded = mnemosyne(*command, environ=environ).stderr.splitlines()
-            assert sentence == f"mnemosyne: the cost displays of this server's clients are {hidden}"
-            assert "recorded 1 turn" in recorded
+
+
+@pytest.mark.parametrize(
+    ("joined", "whose"),
+    [(True, "the cost displays of this server's clients are"), (False, "the client's cost display is")],
+)
+def test_hidden_usage_of_a_shared_server_may_be_another_client_s(
+    joined: bool, whose: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _print_hidden_usage({"rounds": 1, "tokens": 20_000}, joined)
+    sentence = "too low: 1 memory request with 20.0k input tokens are hidden. `mnemosyne usage` includes them."
+    assert capsys.readouterr().err == f"mnemosyne: {whose} {sentence}\n"
+    _print_hidden_usage({}, joined)
+    assert capsys.readouterr().err == ""
 
 
 def test_summary_waits_for_a_slow_database(tmp_path: Path, dsn: str) -> None:

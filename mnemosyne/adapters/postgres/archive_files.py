@@ -58,7 +58,7 @@ def refuse_foreign_references(connection: Connection) -> None:
     for stream, reference in _references(connection, None):
         if not is_archive_of(reference.file, stream):
             raise BadConfiguration(
-                """Raise BadConfiguration if a content refers to a file with another name than its session's archive."""
+                f"The backup cannot be used: it refers to {reference.file!r}, which is no archive of session {stream}."
             )
 
 

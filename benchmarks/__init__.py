@@ -1,1 +1,1 @@
-"""What is measured, each time against something that is not us: ``python -m benchmarks``."""
+"""Benchmarks, each with a reference for comparison: ``python -m benchmarks``."""

@@ -1,7 +1,7 @@
-"""The least that a relay on trio and h11 can be: bytes in, events, bytes out. The measure for everything we add.
+"""A minimal relay on trio and h11: bytes in, events, bytes out. The reference for the proxy's overhead.
 
 ``python -m benchmarks.bare_relay http://127.0.0.1:PORT``. It keeps one upstream connection for each client connection,
-passes a request on while it is still arriving, and knows nothing about what it carries.
+forwards a request while it arrives, and does not interpret its content.
 """
 
 import sys

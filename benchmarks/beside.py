@@ -1,6 +1,4 @@
-"""What one session feels of others, of one that brings a megabyte and of sixteen that begin at once; and of ten pages
-that people have open.
-"""
+"""The effect of other sessions on a session's turns: of one that sends a megabyte a second, and of ten open pages."""
 
 import itertools
 import json
@@ -31,7 +29,7 @@ LARGE_EVERY_SECONDS = 1.0
 
 
 def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """A turn of 50 KB, from its first byte sent to its last received, alone and while others bring 1 MB."""
+    """Turns of 50 KB, from the first byte sent to the last received, alone and while other sessions send 1 MB."""
     rows: list[Row] = []
     count = 8 if quick else 300
     for server in servers:
@@ -55,7 +53,7 @@ async def _turns(server: Server, count: int, disturbed: bool) -> list[float]:
     await client.exchange(request, TURN.deltas)
     async with trio.open_nursery() as nursery:
         if disturbed:
-            nursery.start_soon(_bring, server)
+            nursery.start_soon(_send_large_bodies, server)
         for _ in range(count):
             before = trio.current_time()
             await client.exchange(request, TURN.deltas)
@@ -66,7 +64,7 @@ async def _turns(server: Server, count: int, disturbed: bool) -> list[float]:
     return taken
 
 
-async def _bring(server: Server) -> None:
+async def _send_large_bodies(server: Server) -> None:
     for number in itertools.count():
         request = request_bytes(LARGE_KB * 1000, LARGE, f"beside-{server.name.replace(' ', '-')}-{number}")
         client = await Client.connect(server.address)
@@ -86,7 +84,7 @@ def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
     rows: list[Row] = []
     for server in servers:
         if server.name == OURS:
-            alone, beside = trio.run(_turns_beside_pages, server, quick)
+            alone, beside = trio.run(_turns_with_open_pages, server, quick)
             rows.append(spread("first byte, no page open", server.name, "ms", alone))
             rows.append(spread(f"first byte, {PAGES} pages open", server.name, "ms", beside))
             ratio = statistics.median(beside) / statistics.median(alone)
@@ -94,7 +92,7 @@ def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-async def _turns_beside_pages(server: Server, quick: bool) -> tuple[list[float], list[float]]:
+async def _turns_with_open_pages(server: Server, quick: bool) -> tuple[list[float], list[float]]:
     whole = history(kind_of(quick))
     first, turns = (4, 8) if quick else (FIRST_SHOWN, SHOWN_TURNS)
     block = turns // 4 if quick else BLOCK
@@ -117,7 +115,7 @@ async def _turns_beside_pages(server: Server, quick: bool) -> tuple[list[float],
 
 
 async def _show(server: Server, task_status: trio.TaskStatus[None]) -> None:
-    """What a browser does with the page of the last session: shows it, follows the log, and shows it again."""
+    """Act as a browser with a session's page: load it, follow the log, and load it again after each change."""
     listed = json.loads(await read_page(server, "/-/sessions.json"))
     page = f"/-/session/{listed['sessions'][0]['stream']}"
     await read_page(server, page)

@@ -1,8 +1,8 @@
-"""What the live server is billed under each tariff, beside what `mnemosyne evaluate` says of the same session; and what
-the memory tools cost a program with a small head.
+"""Bills of the live server under each tariff compared with `mnemosyne evaluate`, and the cost of the memory tools for a
+program with a small head.
 
-Three recorded sessions go through the proxy to the strict stand-in, which tells of what was used by each tariff's own
-rules, at the recorded times. The sessions are no part of the repository; without them there are no rows.
+Three recorded sessions pass through the proxy to the strict stand-in, which bills by each tariff's rules, at the
+recorded times. Without the recordings there are no rows.
 """
 
 import json
@@ -37,7 +37,7 @@ def _sessions() -> list[dict[str, Any]]:
 
 
 def _bills(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The deviation of the bill, in percent of what was said: where the proxy only watches, and where it manages."""
+    """The deviation of the bill from the estimate in percent, observed and managed."""
     rows = []
     for session in _sessions()[: 1 if quick else None]:
         for payer in PAYERS:

@@ -1,8 +1,8 @@
-"""How many functions a session's actor calls for a turn, in this process and on a log in memory: no other process, no
-clock and no network has a part in it, so the count repeats itself, whatever else the machine does.
+"""Function calls of a session's actor for each turn, in this process on an in-memory log. Without other processes,
+clock and network the count is reproducible on a busy machine.
 
-What is counted is from a request's arrival until all that its turn owes is done: what is read of it, what is planned
-for it where it is managed, its objects, its account. HTTP, the database and the worker's questions are not in it.
+The count covers a turn from the request's arrival to the end of its deferred work: reading, planning if managed,
+objects and account. HTTP, the database and the worker's questions are excluded.
 """
 
 import cProfile
@@ -41,7 +41,7 @@ APART = 20_000_000
 
 
 def turns(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Calls for each turn, and milliseconds of its thread where nobody counts them."""
+    """Calls of each turn, and its thread's milliseconds without counting."""
     first, count = (QUICK_FIRST, QUICK_TURNS) if quick else (FIRST, TURNS)
     whole = history(QUICK_KIND if quick else SYNTHETIC_KIND)
     name = f"turns {first}-{first + count - 1}"
@@ -58,7 +58,7 @@ def turns(_: Sequence[Server], quick: bool) -> list[Row]:
 
 @attrs.define
 class Played:
-    """One session's turns, and what the measured ones took."""
+    """A session's turns, with the measurements."""
 
     mode: Mode
     profile: cProfile.Profile | None = None
@@ -107,7 +107,7 @@ async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, 
     assert isinstance(begun, Begun)
     finish = Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=f"{turn}", last=last)
     await actor.mailbox.post(finish).wait()
-    await actor.mailbox.post(CompleteDeferred()).wait()  # it has done what it owed
+    await actor.mailbox.post(CompleteDeferred()).wait()  # its deferred work is done
     if measured and played.profile is not None:
         played.profile.disable()
     if measured:

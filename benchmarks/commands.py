@@ -20,7 +20,7 @@ from benchmarks.inside import open_log, record
 from benchmarks.variants import OURS, VARIANTS, data_dir
 
 TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
-"""The turns of the long session, and how many short ones stand beside it, of how many turns."""
+"""Turns of the long session, number of short sessions, and their turns."""
 
 QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
 ROUNDS, QUICK_ROUNDS = 10, 1
@@ -39,13 +39,13 @@ COMMANDS: Sequence[tuple[str, tuple[str, ...], float | None]] = (
     ("search in a short session", ("search", SHORT, "pool"), 0.35),
     ("search in the long session", ("search", LONG, "pool"), 0.35),
 )
-"""What is measured, its arguments, and at most how many seconds it may take."""
+"""Commands, their arguments, and the allowed seconds."""
 
 SETTLED_SECONDS = 0.3
-"""After a command has ended: what was forked for it counts once the process that forked it has heard of its end."""
+"""Seconds after a command: a forked process is counted once its parent has reaped it."""
 
 TOLD = b'{"hook_event_name": "UserPromptSubmit", "session_id": "a", "cwd": "/", "prompt": "Go on."}'
-"""What a client says on stdin to those that ask for it."""
+"""Input for the commands that read stdin."""
 
 
 def times(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -56,7 +56,7 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     trio.run(record_sessions, directory, quick, *counts)
     environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
     taken: dict[str, list[float]] = {name: [] for name, _, _ in COMMANDS}
-    # The first round is not counted: it brings up to date what the worker has not done yet.
+    # The first round is a warm-up, which also completes the worker's pending work.
     for counted in (False, *[True] * (QUICK_ROUNDS if quick else ROUNDS)):
         for name, arguments, _ in COMMANDS:
             before = ours.cpu_by_process().get(HANDED, 0.0)
@@ -78,7 +78,7 @@ async def record_sessions(directory: Path, quick: bool, turns: int, sessions: in
 
 
 def _processor_seconds(arguments: Sequence[str], environ: dict[str, str]) -> float:
-    """Those of a command, in user and system mode. Raises RuntimeError if it failed."""
+    """Processor seconds of a command in user and system mode. Raises RuntimeError if it failed."""
     command = (sys.executable, "-m", "mnemosyne", *arguments)
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ

@@ -108,7 +108,7 @@ def _fill(connection: "psycopg.Connection[tuple[object, ...]]", events: int) -> 
 
 
 def _run(words: Sequence[str], environ: Mapping[str, str], database: int, variant: str) -> list[Row]:
-    """Seconds of a command, and of a processor: its own, and those of the ``database`` with this process."""
+    """Wall seconds of a command, and processor seconds of itself and of the ``database`` processes."""
     called = " ".join((words[0], *(each for each in words if each == "--quick")))
     children, own, began = (
         resource.getrusage(resource.RUSAGE_CHILDREN),

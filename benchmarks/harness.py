@@ -1,4 +1,4 @@
-"""What every group of benchmarks shares: rows, the servers that are compared, and what the kernel knows about them."""
+"""Shared code of the groups: rows, the compared servers, and their figures from the kernel."""
 
 import os
 import re
@@ -103,7 +103,7 @@ def _seconds_waited_for(pid: int) -> float:
 
 
 SERVING, WORKER, COMMANDS, DATABASE = "serving process", "worker", "commands", "PostgreSQL"
-"""What the processes of a server are."""
+"""Kinds of a server's processes."""
 
 _TELLING = {b"\0worker\0": WORKER, b"\0mnemosyne.cli.handed\0": COMMANDS}
 """By what in its command line a process is known."""
@@ -121,9 +121,7 @@ class Variant:
 
 @attrs.frozen
 class Server:
-    """A variant that runs. ``pid`` is None when there is no process between client and upstream; ``own`` is the
-    directory that the variant's command was given.
-    """
+    """A running variant. ``pid`` is None without a process between client and upstream; ``own`` is its directory."""
 
     name: str
     address: Address
@@ -131,11 +129,11 @@ class Server:
     own: Path
 
     def cpu_seconds(self) -> float:
-        """Processor time that the process has used so far, all its threads together; 0 if there is none."""
+        """Processor time of the process so far, with all its threads; 0 without one."""
         return 0.0 if self.pid is None else cpu_seconds_of(self.pid)
 
     def cpu_by_process(self) -> dict[str, float]:
-        """The same by what each process is; one that has ended counts with whoever waited for it."""
+        """Processor time by kind of process; a finished process counts for its parent."""
         if self.pid is None:
             return {}
         used = {SERVING: self.cpu_seconds()}
@@ -153,7 +151,7 @@ class Server:
         return int(kilobytes["VmRSS"]) / 1000, int(kilobytes["VmHWM"]) / 1000
 
     def forget_peak(self) -> None:
-        """Let the highest resident memory be what it is now."""
+        """Reset the peak of the resident memory to its current value."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
 
@@ -207,7 +205,7 @@ def running(variants: Sequence[Variant]) -> Iterator[list[Server]]:
 
 @contextmanager
 def serve_process(command: Sequence[str], own: Path) -> Iterator[tuple[Address, int]]:
-    """A server process; it says on stdout where it listens, and what it says on stderr is shown if it does not."""
+    """Run a server process that prints its address; its stderr is shown if it fails to."""
     own.mkdir(mode=0o700)
     with (
         (own / "stderr").open("w+") as stderr,

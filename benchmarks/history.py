@@ -1,9 +1,9 @@
-"""One long session to measure with: the bodies that its client sends, turn by turn, and the replies that it gets.
+"""A long session for measurements: its request bodies, turn by turn, and the replies.
 
-Where the recorded Claude Code sessions are beside the repository (../shared/data/sessions), the history is all of
-them, one after the other, as one that grew for 2,375 turns. Elsewhere it is made up, from a fixed seed. The cache
-marker moves as Claude Code moves it: it is on the last message, and what it has left becomes plain again, a string
-where that will do. System prompt and tools, which the recordings lack, are made up to 48 KB.
+If the recorded Claude Code sessions are beside the repository (../shared/data/sessions), the history joins all of them
+to one of 2,375 turns; otherwise it is generated from a fixed seed. The cache marker is on the last message, as Claude
+Code sets it, and previous messages become plain again, as strings if possible. System prompt and tools, which the
+recordings lack, are generated: 48 KB.
 """
 
 import json
@@ -28,7 +28,7 @@ SYNTHETIC_TURNS, QUICK_TURNS = 2_375, 60
 MARKER = {"type": "ephemeral"}
 
 RECORDED_KIND, SYNTHETIC_KIND, QUICK_KIND = "recorded", "synthetic", "quick"
-"""Which history: that of the recordings, one as long, and one that is there at once."""
+"""Kinds of history: recorded, generated with the same length, or short."""
 
 Message = dict[str, Any]
 
@@ -60,9 +60,7 @@ class History:
         return self.messages[2 * turn - 1]
 
     def unique_bytes(self, turns: int) -> int:
-        """The bytes of what is in this history once: each block of a message, of the system prompt and each tool, as
-        JSON.
-        """
+        """The JSON bytes of the distinct content: each block, the system prompt's blocks and each tool."""
         blocks = (block for message in self.messages[: 2 * turns] for block in _blocks(message))
         head: Mapping[str, list[Message]] = json.loads(b'{"messages":[' + self._rest)
         sizes = {}
@@ -101,7 +99,7 @@ def _recorded() -> Iterator[Message]:
 
 
 def _made_up(turns: int) -> Iterator[Message]:
-    """Turns like those of the recordings: a short text and a tool's call, and a result that is mostly a few KB."""
+    """Turns similar to the recorded ones: a short text, a tool call, and a result of mostly a few KB."""
     rng = random.Random(SEED)
     words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(4_000)]
 

@@ -1,11 +1,8 @@
-"""What one session feels of another whose bodies hold very many values, or very long ones."""
+"""The effect on a session of another one whose bodies contain very many or very long values."""
 
 import itertools
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import trio
@@ -23,9 +20,6 @@ TOOLS = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "obj
 """A conversation without tools is not managed."""
 
 LARGE = 200_000
-
-BURNING = "while True: pass"
-"""A program that has nothing to do with us and keeps a processor busy."""
 
 
 def user(*content: Mapping[str, object]) -> dict[str, object]:
@@ -48,7 +42,7 @@ def calls(inputs: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
 
 
 def bodies(count: int) -> dict[str, dict[str, Any]]:
-    """Requests by what they hold ``count`` of, or half of it, a tenth, or 25 times as many."""
+    """Requests by their content: ``count`` values, or half, a tenth, or 25 times as many."""
     keys = {f"key{number}": number for number in range(count)}
     return {
         f"{count // 2:,} blocks in a message": {"messages": [user(*[text("x")] * (count // 2))]},
@@ -62,43 +56,28 @@ def bodies(count: int) -> dict[str, dict[str, Any]]:
 
 
 def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """A turn of 50 KB, from its first byte sent to its last received: alone; beside programs that burn one processor
-    and two, which says what a busy machine alone costs; and while another session brings each of the bodies, one after
-    the other.
-    """
+    """Turns of 50 KB from the first byte sent to the last received, alone and while another session sends each body."""
     times, count, rows = 1 if quick else 20, 4 if quick else 60, list[Row]()
     for server in servers:
-        for programs, about in enumerate(("alone", "beside a busy processor", "beside two busy processors")):
-            with _burning(programs):
-                alone = trio.run(_measure, server, about, list[float](), count)
-            rows.append(spread(f"turn, {about}", server.name, "ms", alone))
+        alone = trio.run(_measure, server, "alone", list[float](), count)
+        rows.append(spread("turn, alone", server.name, "ms", alone))
         for about, body in bodies(4_000 if quick else LARGE).items():
-            beside = trio.run(_beside, server, about, body, times)
+            beside = trio.run(_turns_next_to, server, about, body, times)
             rows.append(spread(f"turn, beside {about}", server.name, "ms", beside))
     return rows
 
 
-@contextmanager
-def _burning(programs: int) -> Iterator[None]:
-    """So many processors are busy for as long as the block runs."""
-    with ExitStack() as stack:
-        for _ in range(programs):
-            program = stack.enter_context(subprocess.Popen([sys.executable, "-c", BURNING]))
-            stack.callback(program.kill)
-        yield
-
-
-async def _beside(server: Server, about: str, body: Mapping[str, Any], times: int) -> list[float]:
+async def _turns_next_to(server: Server, about: str, body: Mapping[str, Any], times: int) -> list[float]:
     taken: list[float] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_measure, server, about, taken)
         for number in range(times):
-            # Made in a thread: what is measured shares this loop.
+            # Built in a thread, because this loop is measured.
             request = await trio.to_thread.run_sync(_request, body, f"{about} {number}")
             client = await Client.connect(server.address)
             await client.exchange(request, TURN.deltas)
             await client.aclose()
-            await trio.sleep(10 * PAUSE_SECONDS)  # what is done behind the reply
+            await trio.sleep(10 * PAUSE_SECONDS)  # for work after the reply
         nursery.cancel_scope.cancel()
     return taken
 

@@ -1,4 +1,4 @@
-"""The log within this process: sessions recorded as the server records them but without HTTP, and what that hashes."""
+"""The log within this process: sessions recorded as by the server, without HTTP."""
 
 import secrets
 import time
@@ -36,7 +36,7 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.wire.messages import MESSAGES
 
 TURNS_IN_FLIGHT = 8
-"""Turns recorded before we wait until one is durable: nobody waits for a provider here, so the queue must not grow."""
+"""Turns recorded before waiting for durability, so that the queue does not grow."""
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ async def open_log(data_dir: Path) -> AsyncIterator[Log]:
 
 
 async def record(log: Log, history: History, session: str, first: int, last: int) -> None:
-    """Record turns of a history as those of a session. Raises ValueError if one is not put where it belongs."""
+    """Record turns of a history as a session. Raises ValueError if one is recorded at the wrong place."""
     identity = log.identity(session)
     headers = ((SESSION_HEADER, session), ("User-Agent", CLAUDE_CODE))
     tickets: list[Ticket] = []

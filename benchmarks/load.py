@@ -38,9 +38,9 @@ class Exchange:
 
 
 def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes:
-    """A streaming request whose body has about ``body_bytes`` bytes, as a conversation that has grown to that size.
+    """A streaming request with a body of about ``body_bytes`` bytes, like a long conversation.
 
-    ``session`` is what the client calls the conversation; None: it does not say.
+    ``session`` is the client's name for the conversation; None: unnamed.
     """
     line = "def add(first: int, second: int) -> int:  # line {} of the file\n"
     messages: list[dict[str, object]] = [{"role": "user", "content": "Add two numbers."}]
@@ -60,7 +60,7 @@ def history_request(history: History, asked: Played, session: str) -> bytes:
 
 
 def peer_request(history: History, asked: Played, session: str) -> bytes:
-    """The same for relays that drop the query: the body says what is asked for."""
+    """The same for relays that drop the query: the body selects the reply."""
     return message_request(None, history.body(asked.turn, asked.query), session, CLAUDE_CODE)
 
 
@@ -96,11 +96,11 @@ class Client:
         await self._stream.aclose()
 
     async def exchange(self, request: bytes, deltas: int) -> Exchange:
-        """Send a request, read its reply to the end. Raises ValueError if the reply is not what was asked for."""
+        """Send a request and read its reply to the end. Raises ValueError for a wrong reply."""
         started = perf_counter_ns()
         try:
             await self._stream.send_all(request)
-        except trio.BrokenResourceError:  # the server let go of it, as servers do with those that nobody uses
+        except trio.BrokenResourceError:  # the server closed the idle connection
             await self._reconnect()
             started = perf_counter_ns()
             await self._stream.send_all(request)
@@ -123,7 +123,7 @@ class Client:
         if not held.startswith(b"HTTP/1.1 200 ") or len(delays) != deltas or first_byte is None:
             raise ValueError(f"{len(delays)} of {deltas} deltas arrived: {held[:300]!r}")
         if b"\r\nconnection: close\r\n" in held.partition(b"\r\n\r\n")[0].lower() + b"\r\n":
-            # A server may let go of a connection after so many requests; the next one gets a new connection.
+            # A server may close a connection after a number of requests; the next request gets a new one.
             await self._reconnect()
         return Exchange(first_byte - started, tuple(delays), arrived - last_sent)
 

@@ -25,7 +25,7 @@ from mnemosyne.services.conversation_files import ConversationLine
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "MRR")
 
 ADVERSARIAL = 5
-"""The category of questions whose evidence is about somebody else: no part of *all*."""
+"""The category of questions about another speaker, excluded from *all*."""
 
 _TURN = re.compile(r"D:?(\d+):(\d+)")
 

@@ -1,7 +1,7 @@
-"""What the log costs: of time for a client, of processor for the server, of space; and whether it grows with a session.
+"""The cost of the log: latency, processor time, space, and their growth with a session.
 
-The long session is that of ``history.py``. What is said of the server is the difference between the whole server and
-the same application without its log, at the same requests, taken in turns.
+The session is that of ``history.py``. A server's cost is the difference to the same application without its log, for
+the same requests, taken in turns.
 """
 
 import statistics
@@ -143,7 +143,7 @@ async def _cpu_of_turns(
             for server in servers:
                 before = server.cpu_by_process()
                 await clients[server.name].exchange(request, 1)
-                # What is done after the last byte counts, too.
+                # Work after the last byte counts, too.
                 await trio.sleep(SETTLE_SECONDS)
                 spent = {who: used - before.get(who, 0.0) for who, used in server.cpu_by_process().items()}
                 if number >= 2:

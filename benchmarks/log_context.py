@@ -55,7 +55,7 @@ async def _prepare(directory: Path, whole: History, short: int) -> None:
 
 
 def _timed(*arguments: str) -> tuple[float, bytes]:
-    """Wall time of a command and what it wrote. Raises RuntimeError if it failed."""
+    """Wall time and output of a command. Raises RuntimeError if it failed."""
     started = time.perf_counter()
     done = subprocess.run((sys.executable, "-m", "mnemosyne", *arguments), capture_output=True, check=False)
     seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""What the log holds of a long session and what it hashes for it, and how many appends a second it takes.
+"""The log's space for a long session, and its appends a second.
 
 Measured in the benchmark's own process, on the database of the running server.
 """
@@ -23,13 +23,13 @@ from mnemosyne.domain.session.events import TurnFinished
 SIZE_GOAL = 1.3
 
 CONTENT_BYTES = 2_000
-"""New content of one append: about what a turn of a recorded session brings."""
+"""New content of one append, similar to a turn of a recorded session."""
 
 STORED, RAW, TABLES, WAL = "as stored", "uncompressed", "tables on disk", "write-ahead log"
 
 
 def space(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Bytes of the log for each byte of content that is in the session once, and how often content is hashed."""
+    """Bytes of the log for each byte of unique content."""
     whole = history(kind_of(quick))
     directory = data_dir(next(server.own for server in servers if server.name == OURS))
     taken = trio.run(_taken, directory, whole)
@@ -53,7 +53,7 @@ def space(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 @attrs.frozen
 class _Taken:
-    """What a session takes up: the bytes of its values, and by how many the database has grown."""
+    """The space of a session: the bytes of its values, and the growth of the database."""
 
     sizes: StreamSizes
     tables: int

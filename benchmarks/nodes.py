@@ -24,7 +24,7 @@ from mnemosyne.adapters.postgres.nodes import list_nodes
 
 KILLED, STOPPED = "killed", "stopped"
 LOOK_SECONDS = 0.05
-"""How soon the list of nodes is looked at again, which tells nobody of a change, and a server that refused is asked."""
+"""Interval for polling the list of nodes and for asking a server again that refused."""
 PATIENCE = 30.0
 """Seconds after which a client asks the next server."""
 
@@ -71,7 +71,7 @@ async def open_cluster() -> AsyncIterator[Cluster]:
 
 
 def takeover(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Seconds of a session's next turn at another server, and until another worker keeps what is derived."""
+    """Seconds of a session's next turn at another server, and until another worker takes over."""
     return trio.run(_take_over, QUICK_KIND if quick else SYNTHETIC_KIND, 5 if quick else 250, 1 if quick else 10)
 
 
@@ -90,7 +90,7 @@ async def _lose(cluster: Cluster, kind: str, turns: int, way: str, session: str)
     database = Database(cluster.dsn)
     led = await _until_leads(database, None)
     second = cluster.serve()
-    while sum(each.what == LISTED_WORKER for each in await list_nodes(database)) < 2:  # noqa: ASYNC110 - nobody tells
+    while sum(each.what == LISTED_WORKER for each in await list_nodes(database)) < 2:  # noqa: ASYNC110 - there is no notice
         await trio.sleep(LOOK_SECONDS)
     ask = partial(_ask, kind, session)
     usual = [await ask(first.address, turn) for turn in range(1, turns + 1)][-1]
@@ -181,7 +181,7 @@ async def _talk(
                 await trio.sleep(LOOK_SECONDS)
         took.append(time.perf_counter() - began)
         tries.append(tried)
-        await trio.sleep(pause)  # as somebody who reads
+        await trio.sleep(pause)  # a user's reading time
 
 
 PARTS: Sequence[tuple[str, Callable[[Sequence[Server], bool], list[Row]]]] = (

@@ -1,7 +1,7 @@
-"""The index of objects in PostgreSQL: how fast a session of many passages is searched, and what filling it costs.
+"""The object index in PostgreSQL: search time in a session of many passages.
 
-The words are those of recorded agent sessions, or of a page of ours where there are none; the vectors are of chance,
-since it takes as long to compare those. Questions are what agents said in these sessions.
+The words are from recorded agent sessions, or from a documentation page without them; the vectors are random, which
+takes as long to compare. Questions are the agents' texts in these sessions.
 """
 
 import itertools
@@ -43,7 +43,7 @@ FILL_SECONDS = 600.0
 
 NO_SESSION = UUID(int=0)
 _MARK = re.compile(r"(?:^|(?<= ))'000000")
-"""Where a word of ``NO_SESSION`` begins in what is stored."""
+"""The beginning of a stored word of ``NO_SESSION``."""
 
 
 @attrs.define

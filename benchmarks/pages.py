@@ -1,7 +1,6 @@
-"""What the pages take on a large log: until the first byte, in processor time and in bytes, and how soon a page that is
-open hears of a commit.
+"""The pages' cost on a large log: time to first byte, processor time, bytes, and the delay of live updates.
 
-Wall time says how busy the machine is, too; processor time is that of the process that makes the pages.
+Wall time depends on other load; processor time is the serving process's own.
 """
 
 import json
@@ -37,7 +36,7 @@ PAGES: Sequence[tuple[str, str]] = (
     ("its objects", "{session}/objects"),
     ("what if", "{session}/what-if"),
 )
-"""What is asked for, the first time in this order."""
+"""The pages, in order of the first request."""
 
 
 AGAIN_SECONDS = 1.0
@@ -95,7 +94,7 @@ async def _show(server: Server, session: str, quick: bool) -> list[Row]:
 
 
 async def _find(server: Server, name: str) -> str:
-    """The address of a session's page. Who asks first waits until the process is there, and its database."""
+    """The address of a session's page. The first caller waits for the process and its database."""
     with trio.fail_after(START_SECONDS):
         while b" 503 " in (said := await _read(server, "/-/sessions.json?all"))[:32]:  # noqa: ASYNC110 - in the server
             await trio.sleep(AGAIN_SECONDS)
@@ -104,7 +103,7 @@ async def _find(server: Server, name: str) -> str:
 
 
 async def _weigh(server: Server, page: int) -> int:
-    """A page's bytes with those of what it loads."""
+    """The bytes of a page with its resources."""
     loaded = re.findall(rb'(?:src|href)="(/-/static/[^"]+)"', await read_page(server, "/-/known"))
     sizes = [(await _visit(server, each.decode())).size for each in loaded]
     return page + sum(sizes)
@@ -141,7 +140,7 @@ PAUSES_SECONDS: Sequence[float] = (2.0, 0.3)
 
 
 async def _hear(server: Server, session: str, quick: bool) -> list[Row]:
-    """From a commit of another process until a page that is open is told of it, and until it was shown again."""
+    """The delay from another process's commit to the notice on an open page, and to its new content."""
     stream = session.rpartition("/")[2]
     told, soon, shown_again = list[float](), list[float](), list[float]()
     heard = await ask_page(server, f"/-/events?session={stream}")
@@ -183,7 +182,7 @@ async def _wait_for(stream: trio.SocketStream, wanted: bytes) -> None:
 
 
 async def read_page(server: Server, path: str) -> bytes:
-    """What stands at an address. Raises ValueError where that is refused."""
+    """The content of an address. Raises ValueError if it is refused."""
     return _body_of(await _read(server, path), path)
 
 

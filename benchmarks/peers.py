@@ -1,7 +1,7 @@
-"""What a user of the proxy feels, beside what a user of another one feels: turns of a session that grows.
+"""Turns of a growing session through this proxy and through another one.
 
-All servers play the same recorded session, each turn in turn. It begins at its first request, so that it is managed
-where that is asked for. What a relay *adds* is the median of the differences to the direct request of the same turn.
+All servers play the same recorded session in turns, from its first request, so that it can be managed. A relay's
+*added* time is the median difference to the direct request of the same turn.
 """
 
 import statistics
@@ -21,10 +21,10 @@ GAP_SECONDS = 0.01
 """Between a reply's beginning and its end."""
 
 PACE_SECONDS = 1.0
-"""Between two paced turns of one session: what is done behind a turn is done by then."""
+"""Seconds between two turns of a session, enough for the work after a turn."""
 
 SETTLE_SECONDS = 0.2
-"""Behind a burst, so that what is done after its last byte counts as its own."""
+"""Seconds after a burst, so that its remaining work is counted."""
 
 PACED, BURST = "a turn a second", "back to back"
 
@@ -100,7 +100,7 @@ async def _paced(players: Sequence[Player], count: int, pace: float) -> dict[str
         for player in players:
             times, before = taken[player.server.name], _cpu(player.server)
             first, last = await player.play(GAP_SECONDS)
-            await trio.sleep(pace / len(players))  # the pace is what is measured: nobody writes without a pause
+            await trio.sleep(pace / len(players))  # paced, because users pause
             times.first.append(first)
             times.last.append(last)
             _add_cpu(times, player.server, before, 1)

@@ -1,7 +1,7 @@
-"""What the planner is worth on recorded sessions: each ingredient left out, each number moved, one session left out.
-Every session is also judged as if it had ended after each of its requests.
+"""The value of the planner on recorded sessions: each ingredient left out, ages scaled, sessions left out. Each session
+is also judged as if it had ended after each request.
 
-The sessions are no part of the repository; without them there are no rows.
+Without the recordings there are no rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +34,8 @@ LONG = 30
 """Requests; shorter sessions are judged by the dearest of them alone."""
 
 BILLED_GOAL, BILLED_HOUR_GOAL, FAULTS_GOAL, DEAREST_GOAL = 69.0, 66.0, 0.5, 102.0
-"""Percent: of the bill of reality (for five minutes, and with the choice of markers), of what was evicted, and of any
-session's bill.
+"""Goals in percent: of the real bill (with five minutes, and with chosen markers), of evictions, and of any session's
+bill.
 """
 
 NEVER = 10**9
@@ -95,7 +95,7 @@ def _policy(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None)
     return Policy(name="planned", about="", planner=by or partial(planner, rule=rule), head=head, has_memory=True)
 
 
-# What is said of results
+# Rows
 
 
 def _billed(results: Sequence[SessionResult]) -> float:
@@ -105,7 +105,7 @@ def _billed(results: Sequence[SessionResult]) -> float:
 
 
 def _faults(results: Sequence[SessionResult]) -> float:
-    """Exact texts that were not there, in percent of what was evicted."""
+    """Missing exact texts in percent of evictions."""
     return 100 * sum(each.exact_faults for each in results) / max(1, sum(each.evictions for each in results))
 
 
@@ -141,7 +141,7 @@ def _ends(variant: str, results: Sequence[SessionResult]) -> list[Row]:
 
 
 def _settings(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The rule as it is, at other prices, lives of the cache, and sizes of what is fixed."""
+    """The rule at other prices, cache lifetimes and head sizes."""
     variants: Mapping[str, tuple[dict[str, Any], bool, float | None]] = {
         "5 minutes, read 0.1": ({}, False, BILLED_GOAL),
         "head held for an hour": ({}, True, BILLED_HOUR_GOAL),
@@ -221,12 +221,12 @@ def _waiting(**changes: int) -> Policy:
 
 
 def _sizeless() -> Ages:
-    """The ages of what has the usual size, for all sizes."""
+    """Ages that do not depend on size."""
     return attrs.evolve(AGES, **{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS})
 
 
 def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
-    """What the rule is without one of its ingredients, where it would cost more or miss more."""
+    """The rule without each ingredient: cost and faults."""
     left_out: Mapping[str, Policy] = {
         "the rule": _policy(),
         "no cold epochs": _policy(by=_without(lambda now: now.cold)),
@@ -288,7 +288,7 @@ GRID = tuple(
 )
 
 CAUTIOUS = 0.3
-"""Percent of faults at most where a rule is chosen: what is chosen at the very limit is beyond it elsewhere."""
+"""The most faults, in percent, of a selectable rule: at the very limit it exceeds it elsewhere."""
 
 Outcomes = Sequence[SessionResult]
 """One session under one rule, at each of the prices that are chosen by."""
@@ -345,8 +345,8 @@ def stay(times: Fraction) -> Rule:
 
 
 def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
-    """What is billed against the faults, by how long everything stays, under tariffs whose bars are hard; and the
-    limit, which knows the future and rewrites for nothing.
+    """The bill against the faults by how long everything stays, under tariffs with hard goals; and the limit, which
+    knows the future and rewrites for free.
     """
     known = [each for file in (TUNED_ON, MORE) for each in _judged(file, LONG, NEVER)[: FEWEST if quick else None]]
     limit = next(policy for policy in POLICIES if policy.name == "oracle")

@@ -1,8 +1,7 @@
-"""What a turn costs each of our processes, and what its client waits for, paced as an agent is.
+"""A turn's processor time in each process, and its latency, at an agent's pace.
 
-Some turns go to one variant, then to the next: what a server does behind a turn meets its own next turn, and whatever
-else the machine does meets all of them alike. What is done after the last byte counts, too: the window ends when
-nothing is done any more.
+Variants take turns in groups, so that work after a turn affects the same variant's next turn, and other load affects
+all variants alike. Work after the last byte is included: the measurement ends when all is idle.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
 MANAGED = "mnemosyne, managing"
 
 FIRST, TURNS, QUICK_TURNS = 60, 40, 6
-"""The turn with which the session begins, and how many are measured after it."""
+"""The session's first turn, and the number of turns measured after it."""
 
 BLOCK = 10
 """Turns before the next variant has its turn."""

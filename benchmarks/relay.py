@@ -1,9 +1,9 @@
-"""What the relay costs: against no proxy at all, and against the least that a relay can be.
+"""The cost of the relay compared with no proxy and with a minimal relay.
 
-The goals are the relay's own, so they are for the application without its log; the whole server stands beside it.
+The goals apply to the application without its log; the whole server is shown for comparison.
 
-Each measurement takes the variants in turn, over and over, so that whatever else the machine does meets all of them.
-What a relay *adds* is the median of the differences to the direct request of the same turn.
+Each measurement takes the variants in turn, so that other load affects all alike. A relay's *added* time is the median
+difference to the direct request of the same turn.
 """
 
 import statistics
@@ -18,7 +18,7 @@ from benchmarks.upstream_server import Script
 from benchmarks.variants import BARE, DIRECT, OURS, UNLOGGED, VARIANTS
 
 COMPARED = (UNLOGGED, OURS)
-"""What is put into proportion to the bare relay."""
+"""Measurements shown relative to the bare relay."""
 
 FIRST_BYTE_RATIO_GOAL = 3.0
 DELTA_GOAL_MS = 0.5
@@ -29,7 +29,7 @@ QUIET_SECONDS = 15.0
 BODY_KB = (1, 50, 150, 600, 1200)
 REPLY_DELTAS = 26
 TYPICAL_KB = 50
-"""Request body where its size is not what is varied."""
+"""The default size of a request body."""
 
 SETTLE_SECONDS = 0.003
 """Pause after each request of which the first byte is timed."""
@@ -50,8 +50,7 @@ def first_byte(servers: Sequence[Server], quick: bool) -> list[Row]:
 async def _first_byte_times(
     servers: Sequence[Server], body_bytes: int, session: str | None, rounds: int
 ) -> dict[str, list[float]]:
-    # The rest of the reply comes later, as a model's does, and whoever answered gets time to tidy up: nobody's first
-    # byte competes with somebody's last ones.
+    # The rest of the reply comes later, so that one variant's first byte does not compete with another's last ones.
     script = Script(deltas=2, gap_seconds=0.001)
     request = request_bytes(body_bytes, script, session)
     clients = {server.name: await Client.connect(server.address) for server in servers}
@@ -125,7 +124,7 @@ def throughput(servers: Sequence[Server], quick: bool) -> list[Row]:
     seconds, rounds = (0.2, 1) if quick else (2.0, 5)
     rows: list[Row] = []
     for clients in (1, 8) if quick else (1, 8, 64):
-        # Many clients go in lockstep: a longer slice keeps small what the last, half-done round is of the whole.
+        # Many clients work in lockstep: a longer slice reduces the share of the unfinished last round.
         length = seconds * 3 if clients > 8 else seconds
         slices: dict[str, list[_Slice]] = {server.name: [] for server in servers}
         for _ in range(rounds):
@@ -146,7 +145,7 @@ def throughput(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 @attrs.frozen
 class _Slice:
-    """What was done while the clock ran."""
+    """Work within a time slice."""
 
     requests: int
     seconds: float

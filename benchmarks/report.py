@@ -15,14 +15,14 @@ from benchmarks.harness import Row
 
 @attrs.frozen
 class Machine:
-    """What a number is worth nothing without."""
+    """The conditions of a measurement."""
 
     cpu: str
     cores: int
     kernel: str
     python: str
     revision: str
-    """What was measured: the commit, marked if the package has changes that are not in it."""
+    """The measured commit, marked if the package has uncommitted changes."""
     load: float
     """Processes that wanted a core, on average over the minute before the run: what else was going on."""
 

@@ -1,18 +1,18 @@
-"""How often search finds the right object, how well it knows that there is none, and how fast it is.
+"""How often search finds the right object.
 
 Questions come from recorded agent sessions (``tests/domain/recorded.py``; no rows where they are not). The objects of
 a session are its tool results; each question may find only those that were there when it was asked:
 
-- *edit*: what the agent said before an edit, for the result that holds the exact text that the edit replaces;
-- *names*: a sentence of the agent's that names something specific (an identifier, a hash, a number) which at most three
-  results hold, for one of them;
+- *edit*: the agent's text before an edit, for the result with the exact text that the edit replaces;
+- *names*: an agent's sentence with a specific (an identifier, a hash, a number) that at most three results contain, for
+  one of them;
 - *asks*: the same sentence without the specific.
 
-Each kind is counted once more for what is older than the ten newest results, which the window shows anyway; *newest
-first* stands beside, and looks at no word.
+Each kind is also counted for results older than the ten newest, which the window shows anyway; *newest first* ignores
+all words, for comparison.
 
-What ``mnemosyne search --file`` finds is measured with ``dialogues.jsonl``: two conversations of made-up people in one
-file, with 50 questions and the messages that answer them; and in ``benchmarks.locomo`` with a public set.
+``mnemosyne search --file`` is measured with ``dialogues.jsonl``: two invented conversations in one file, with 50
+questions and the messages that answer them; and in ``benchmarks.locomo`` with a public set.
 """
 
 import json
@@ -47,7 +47,7 @@ SHOWN = 10
 """So many of the newest results the window shows."""
 
 NEVER = 10**9
-"""The rank of what was not found."""
+"""The rank of an answer that was not found."""
 
 
 DIALOGUES = Path(__file__).with_name("data") / "dialogues.jsonl"
@@ -88,7 +88,7 @@ def embedders() -> list[Embedding]:
 
 
 def searchers() -> list[tuple[str, MiniLM | None]]:
-    """What a conversation is searched with: words alone, and the model, if it is there, as well."""
+    """The searchers of a conversation: words alone, and with the model if it is installed."""
     models = [embedder for embedder in embedders() if isinstance(embedder, MiniLM)]
     return [("words alone", None), *((f"words, {model.name}", model) for model in models)]
 
@@ -184,33 +184,31 @@ class Searched:
     def rankings(self, question: Question) -> dict[str, list[int]]:
         """The objects, best first, by each variant."""
         near = np.maximum(0, self.vectors @ np.array(self.embedded([question.text])[0]))
-        heads = np.flatnonzero(np.diff(self.owners, prepend=-1))
         name = self.embedder.name
         part, whole = (
             self._shares(index, question.text, count)
             for index, count in ((self.part_words, len(self.parts)), (self.whole_words, int(self.owners.max()) + 1))
         )
         words: NDArray[Any] = (1 - WHOLE) * self._best(part) + WHOLE * whole
-        first, nearest = near[heads], self._best(near)
+        nearest = self._best(near)
         return {
             "newest first": list(range(question.known - 1, -1, -1)),
             "words, whole objects": _order(whole, question.known),
             "words, passages": _order(self._best(part), question.known),
             "words, as searched": _order(words, question.known),
-            f"{name}, heads only": _order(first, question.known),
             f"{name}, passages": _order(nearest, question.known),
             f"as searched, {name}": _order(blend(words, nearest), question.known),
         }
 
     def _shares(self, index: WordIndex[int], query: str, count: int) -> NDArray[Any]:
-        """How much of what the words of a query could give each text has."""
+        """Each text's share of the highest possible word score."""
         found = np.zeros(count)
         for number, score in index.scores(query).items():
             found[number] = score
         return found / (sum(map(index.most, query_words(query))) or 1)
 
     def _best(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """What the best passage of each object has."""
+        """The score of each object's best passage."""
         best = np.zeros(self.owners.max() + 1)
         np.maximum.at(best, self.owners, scores)
         return best
@@ -237,7 +235,7 @@ def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def kinds(question: Question) -> Iterator[str]:
-    """What a question counts for."""
+    """The kinds that a question belongs to."""
     yield question.kind
     if max(question.right) < question.known - SHOWN:
         yield f"{question.kind}, older than {SHOWN}"
@@ -267,19 +265,19 @@ def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """The index of objects in PostgreSQL, filled with what the recorded sessions hold."""
+    """The object index in PostgreSQL, filled with the objects of the recorded sessions."""
     found = material(quick)
     words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
-    texts = [each for session in found for each in session.objects] or [said(words, n, 700) for n in range(100)]
-    asked = [question.text for session in found for question in session.questions] or [said(words, 1, 10)]
+    texts = [each for session in found for each in session.objects] or [_sample(words, n, 700) for n in range(100)]
+    asked = [question.text for session in found for question in session.questions] or [_sample(words, 1, 10)]
     return trio.run(object_index.measure, texts, asked, quick)
 
 
 def no_progress(done: int, total: int) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
-def said(words: Sequence[str], start: int, count: int) -> str:
+def _sample(words: Sequence[str], start: int, count: int) -> str:
     return " ".join(words[(start * 13 + place * 31) % len(words)] for place in range(count))
 
 

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 @attrs.frozen
 class Labelled:
-    """One object as a person sees it. A debugging session is told by its first and its last place."""
+    """An object as labelled by hand. A debugging session is identified by its first and last place."""
 
     kind: ObjectKind
     places: tuple[BlockPlace, ...]
@@ -37,7 +37,7 @@ class Labelled:
 
 @attrs.define
 class Agreement:
-    """Counts of objects by kind: ``labelled`` and those of them ``recalled``, ``found`` and those ``right``."""
+    """Counts of objects by kind: ``labelled`` and ``recalled`` labels, ``found`` and ``right`` objects."""
 
     labelled: Counter[ObjectKind] = attrs.field(factory=Counter)
     recalled: Counter[ObjectKind] = attrs.field(factory=Counter)

@@ -1,12 +1,12 @@
-"""How far estimates of tokens are from what the provider counted, on recorded sessions.
+"""Errors of token estimates relative to the provider's counts, on recorded sessions.
 
 A reply's ``usage`` says how large the whole prompt was, so two replies in a row say how many tokens the turn between
-them added. A turn counts here if nothing was taken out of the prompt at the same time: the client reset nothing, the
-provider read from its cache all that was there before, and dropped no thinking.
+them added. A turn counts if nothing was removed from the prompt at the same time: no compaction, the whole previous
+prompt read from the cache, and no thinking dropped.
 
-System prompt and tools are not on record, nor is what the client adds to a message on its way out: reminders, the text
-of a plan, files that it reads again after a compaction. No estimate can see it. So the first prompt of a session and
-the one after a compaction are not judged; the one after a rewrite is, since it is an exact size less what was removed.
+System prompt and tools are not recorded, nor are the client's additions to a message: reminders, the text of a plan,
+files that it reads again after a compaction. Therefore the first prompt of a session and the one after a compaction are
+not judged.
 
 The weights were fitted on every other session; only the others are judged.
 """
@@ -38,12 +38,11 @@ Message = dict[str, Any]
 
 @attrs.frozen
 class Turn:
-    """What a turn added to the prompt: exactly ``tokens``, of ``messages``. ``total`` is the prompt's size with it."""
+    """A turn's addition to the prompt: exactly ``tokens``. ``total`` is the prompt's size with it."""
 
     number: int
     tokens: int
     total: int
-    characters: int
     features: Features
 
 
@@ -92,11 +91,7 @@ def _answers_tools(message: Message) -> bool:
 
 
 def _turn(number: int, tokens: int, total: int, said: Sequence[Message]) -> Turn:
-    return Turn(number, tokens, total, sum(_characters(message) for message in said), _features(said))
-
-
-def _features(said: Sequence[Message]) -> Features:
-    return sum((features_of_message(message) for message in said), Features())
+    return Turn(number, tokens, total, sum((features_of_message(message) for message in said), Features()))
 
 
 def _blocks(message: Message) -> list[Message]:
@@ -104,25 +99,7 @@ def _blocks(message: Message) -> list[Message]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _characters(message: Message) -> int:
-    """What an estimate by characters goes by."""
-    count = 0
-    for block in _blocks(message):
-        match block:
-            case {"text": str(text)} | {"thinking": str(text)} | {"content": str(text)}:
-                count += len(text)
-            case {"input": arguments, "name": str(name)}:
-                count += len(name) + len(json.dumps(arguments, ensure_ascii=False))
-            case {"content": list(parts)}:
-                count += sum(len(part.get("text", "")) for part in parts)
-    return count
-
-
-# What is compared
-
-
-def _by_characters(factor: float) -> Estimate:
-    return lambda session, known, turn: turn.characters * factor
+# Estimates
 
 
 def _taught(session: Session, count: int) -> Estimator:
@@ -134,7 +111,7 @@ def _taught(session: Session, count: int) -> Estimator:
 
 
 def _after(count: int | None) -> Estimate:
-    """Taught by the session's first turns; by all that are known then where ``count`` is None."""
+    """An estimate taught by the session's first turns; by all earlier turns if ``count`` is None."""
     estimators: dict[tuple[int, int], Estimator] = {}
 
     def estimate(session: Session, known: int, turn: Turn) -> float:
@@ -148,9 +125,6 @@ def _after(count: int | None) -> Estimate:
 
 def _variants() -> dict[str, Estimate]:
     return {
-        "characters ÷ 4": _by_characters(0.25),
-        "characters x 0.263": _by_characters(0.263),
-        "characters x 0.366": _by_characters(0.366),
         "features": _after(0),
         "features, after 1 turn": _after(1),
         "features, after 5 turns": _after(5),
@@ -160,7 +134,7 @@ def _variants() -> dict[str, Estimate]:
 
 
 def _rows(name: str, variant: str, missed: Sequence[float], goal: float | None = None) -> list[Row]:
-    """What is missed, as shares, in percent: how it is spread, its mean, and what nine of ten stay below."""
+    """The errors in percent: their spread, mean and 90th percentile."""
     if not missed:
         return []
     percent = sorted(100 * each for each in missed)
@@ -192,7 +166,7 @@ def _turns(_: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def _prompts(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The size of a whole prompt: the exact one before, and what the next turn adds to it."""
+    """Estimates of a whole prompt from the exact previous one and the next turn."""
     missed = []
     for session in sessions(quick):
         estimator = Estimator.of(session.model)

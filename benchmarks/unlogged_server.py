@@ -1,7 +1,7 @@
-"""Mnemosyne without its log: the same application, whose turns nobody writes down.
+"""Mnemosyne without its log: the same application without recording.
 
-``python -m benchmarks.unlogged_server http://127.0.0.1:PORT``. What it costs is the relay's; what the whole server
-costs beyond it is the log's.
+``python -m benchmarks.unlogged_server http://127.0.0.1:PORT``. Its cost is the relay's; the whole server's additional
+cost is the log's.
 """
 
 import sys

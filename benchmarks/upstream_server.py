@@ -23,14 +23,14 @@ from benchmarks.replies import frame, last_frames, message_frames
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 _IN_BODY = re.compile(rb'"user_id": ?"((?:deltas|history)=[^"]+)"')
 BEGINNING = 2
-"""Frames with which a reply of a history begins: the message, and its first block."""
+"""The first frames of a history's reply: the message and its first block."""
 
 WORDS = "the quick brown fox jumps over the lazy dog"
 
 
 @attrs.frozen
 class Script:
-    """What a reply is to be like."""
+    """The shape of a reply."""
 
     deltas: int
     gap_seconds: float
@@ -118,7 +118,7 @@ async def play_reply(stream: trio.SocketStream, asked: Played) -> None:
 
 
 def script_of(head: bytes, body: bytes) -> Script | Played:
-    """What a request asks for."""
+    """The reply that a request selects."""
     asked = urlsplit(head.split(b" ", 2)[1].decode("ascii")).query
     if "_ms=" not in asked and (found := _IN_BODY.search(body)) is not None:
         asked = found[1].decode("ascii")

@@ -174,22 +174,21 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/evaluation/test_report_html.py": (
         "charts and figures are parts of the page",
-        "lab/evaluation/report_charts lab/evaluation/report_figures lab/evaluation/session_charts",
+        "lab/evaluation/report_charts lab/evaluation/report_figures",
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",
         "lab/provider/reading lab/provider/rules_features lab/provider/rules_markers lab/provider/rules_pairing"
-        " lab/provider/models lab/provider/defaults lab/provider/view lab/provider/choosing",
+        " lab/provider/models lab/provider/view lab/provider/choosing",
     ),
     "lab/provider/test_server.py": (
         "a provider is tested by what it answers",
-        "lab/provider/api_errors lab/provider/faults lab/provider/provider lab/provider/sessions"
+        "lab/provider/api_errors lab/provider/provider lab/provider/sessions"
         " lab/provider/stream_events lab/provider/delivery lab/provider/received",
     ),
     "lab/provider/test_openai_api.py": (
         "two dialects are tested by what they answer",
-        "lab/provider/chat lab/provider/responses lab/provider/composing lab/provider/openai_errors"
-        " lab/provider/templates",
+        "lab/provider/responses lab/provider/composing lab/provider/templates",
     ),
     "lab/provider/test_rules_responses.py": (
         "rules are told by the requests that they refuse",

@@ -42,8 +42,8 @@ class Answer:
 
 @attrs.frozen
 class Pair:
-    """A question about one source of an object, and what answers it: ``about`` names the source, ``asks`` is what is
-    asked of it. Of ``answers`` four in five are enough.
+    """A question about one source of an object, and its answers: ``about`` names the source, ``asks`` is the question.
+    Four in five of ``answers`` are enough.
     """
 
     rule: str
@@ -57,7 +57,7 @@ class Pair:
 
     @property
     def digest(self) -> str:
-        """What the list of checked pairs has of it."""
+        """Its entry in the list of checked pairs."""
         said = "\0".join(
             (self.rule, self.question, *(token for each in self.answers for way in each.ways for token in way))
         )

@@ -56,7 +56,7 @@ def _signature(source: Source, line: str) -> Iterator[Pair]:
 
 
 def _settings(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    """Of names that are set but once; of others nobody could tell which is meant."""
+    """Only names that are set once, because others are ambiguous."""
     found = [match for line in lines if (match := _SETTING.match(line))]
     times = Counter(match[1] for match in found)
     for match in found:

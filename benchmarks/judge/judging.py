@@ -1,4 +1,4 @@
-"""What short forms answer: the share of the checked pairs, their length, and what is answered by chance."""
+"""The share of checked questions that short forms answer, their length, and the share answered by chance."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""The recorded sessions in objects, and the checked pairs about them.
+"""The recorded sessions as objects, and the checked pairs about them.
 
-``data/short_forms.json`` holds no recorded text: a pair is a session's name, the place of its object's first block, the
-rule that makes it and a hash of question and answer. The rules make the pair anew; what they no longer make, or what is
-no longer in an object, is counted and left out.
+``data/short_forms.json`` contains no recorded text: a pair is a session's name, the place of its object's first block,
+its rule and a hash of question and answer. The rules generate the pair again; pairs that are no longer generated or no
+longer in an object are counted and skipped.
 """
 
 import json
@@ -24,7 +24,7 @@ TUNING, HELD_OUT = "tuning", "held-out"
 SPLITS = (TUNING, HELD_OUT)
 
 _NAME_STANDS = 200
-"""A session's name stands in so many first characters of its line."""
+"""A session's name is within this many first characters of its line."""
 
 _RULES = (code_rules.pairs, run_rules.pairs, search_rules.pairs, prose_rules.pairs, record_rules.pairs)
 
@@ -42,7 +42,7 @@ class Question:
 
 @attrs.frozen(eq=False)
 class Session:
-    """A recorded session's objects with what they were made of."""
+    """A recorded session's objects with their sources."""
 
     name: str
     objects: Sequence[tuple[Item, Sequence[Source]]] = attrs.field(repr=False)
@@ -84,7 +84,7 @@ def recorded(folder: Path, names: Collection[str]) -> Iterator[Session]:
 
 
 def listed() -> Mapping[str, Any]:
-    """The list of checked pairs as it stands in the repository."""
+    """The repository's list of checked pairs."""
     loaded: Mapping[str, Any] = json.loads(CHECKED.read_text(encoding="utf-8"))
     return loaded
 

@@ -1,4 +1,4 @@
-"""Questions about what was said: what the user asked for, what was concluded and decided, what a plan's steps are."""
+"""Questions about texts: the user's request, conclusions and decisions, the steps of a plan."""
 
 import re
 from collections import Counter
@@ -41,33 +41,33 @@ def pairs(source: Source) -> Iterator[Pair]:
     if source.speaker == "tool":
         if source.tool in ("Task", "Agent", "WebFetch", "WebSearch", "ExitPlanMode"):
             plan = source.given.get("plan")
-            yield from _told(source, plan if isinstance(plan, str) else source.text, "it")
+            yield from _find_conclusions(source, plan if isinstance(plan, str) else source.text, "it")
         return
     if source.speaker == "user":
         yield from _asked(source)
     else:
-        yield from _told(source, source.text, "the assistant")
+        yield from _find_conclusions(source, source.text, "the assistant")
 
 
 def _asked(source: Source) -> Iterator[Pair]:
-    """What the user typed: the question in it, or its first sentence."""
+    """The typed question, or its first sentence."""
     said = [each for each in _sentences(source.text) if not each.startswith(("[", "<", "Caveat"))]
     asked = [each for each in said if each.endswith("?")] or said[:1]
     for sentence in asked[:1]:
         answer = in_words(sentence)
         if answer:
-            topic = ", ".join(_telling(sentence, 4))
+            topic = ", ".join(_longest_words(sentence, 4))
             yield Pair("asked", f"What the user asked about {topic}", "what?", (answer,))
 
 
-def _told(source: Source, text: str, who: str) -> Iterator[Pair]:
+def _find_conclusions(source: Source, text: str, who: str) -> Iterator[Pair]:
     about = source.name if source.speaker == "tool" else f"“{source.name}”"
     said = [each for each in _sentences(text) if not _UNDECIDED.search(each)]
     for rule, cues, verb in (("decided", _DECIDED, "decide"), ("concluded", _CONCLUDED, "conclude")):
         last = next((each for each in reversed(said) if cues.search(each)), "")
         answer = in_words(last)
         if answer:
-            topic = ", ".join(_telling(last, 2))
+            topic = ", ".join(_longest_words(last, 2))
             yield Pair(rule, about, f"what did {who} {verb} in the end about {topic}?", (answer,))
     plain = _FENCE.sub("\n", text).split("\n")
     yield from _located(about, plain)
@@ -79,7 +79,7 @@ def _sentences(text: str) -> list[str]:
     return [each for each in found if _SHORTEST <= len(each) <= _LONGEST]
 
 
-def _telling(sentence: str, count: int) -> list[str]:
+def _longest_words(sentence: str, count: int) -> list[str]:
     """The longest of its own words, in their order."""
     words = own_words(sentence)
     longest = sorted(words, key=len, reverse=True)[:count]
@@ -95,7 +95,7 @@ def _located(about: str, lines: Sequence[str]) -> Iterator[Pair]:
 
 
 def _steps(about: str, lines: Sequence[str]) -> Iterator[Pair]:
-    """What the numbered step or finding says."""
+    """The text of a numbered step or finding."""
     found = [match for line in lines if (match := _STEP.match(line))]
     times = Counter(match[1] for match in found)
     for match in found:

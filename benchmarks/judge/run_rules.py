@@ -1,4 +1,4 @@
-"""Questions about what was run: what failed and why, how many passed, what a diff changes, which commit did it."""
+"""Questions about runs: failures and their reasons, passed tests, changes in a diff, commits."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _REASON = (
     re.compile(r"^(?P<where>bash|sh|/bin/sh): (?P<said>.*(?:not found|No such).*)$"),
 )
 _FIRST_TELLS = _REASON[2:3]
-"""Of a compiler's complaints the first is the cause, of what a run says the last."""
+"""A compiler's first error is the cause; a run's last one is."""
 
 _FAILS = ("FAIL", "FAILED", "ERROR", "failed", "failure")
 _UNTOLD = re.compile(r"Shell cwd was reset|(?:Creating|Destroying) test database|Created (?:context|shadow)|agentId:")
@@ -163,7 +163,7 @@ def _commits(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
 
 
 def _end(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    """What a command said last, where that is a sentence."""
+    """The last output line, if it is a sentence."""
     last = next((line.strip() for line in reversed(lines) if line.strip() and not _UNTOLD.search(line)), "")
     said = re.fullmatch(r"[A-Z][a-z]\w*[:,]? .{16,160}[.!:\w]", last)
     answer = in_words(last) if said else None

@@ -1,4 +1,4 @@
-"""Questions about what a search found: at which line, in which files, how many."""
+"""Questions about search results: lines, files, counts."""
 
 import re
 from collections.abc import Iterator, Sequence

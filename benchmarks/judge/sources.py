@@ -1,4 +1,4 @@
-"""What an object was made of, as it stands in the recording: calls with their results, and what was said."""
+"""The sources of an object in the recording: calls with their results, and texts."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ _LONGEST_NAME = 120
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """A call with its result, or something that was said. ``speaker`` is "tool", "user" or "assistant"; ``text`` the
-    result or the words. ``failed`` is what the recording says of a call.
+    """A call with its result, or a text. ``speaker`` is "tool", "user" or "assistant"; ``text`` the result or the
+    words; ``failed`` the recorded outcome of a call.
     """
 
     speaker: str
@@ -51,14 +51,14 @@ class Source:
 
     @property
     def name(self) -> str:
-        """How a question names it: by tool and file, by what was asked for, or by its first words."""
+        """Its name in a question: tool and file, the request, or its first words."""
         if self.speaker != "tool":
             return " ".join(self.text.split()[:_OPENING])
         return f"{self.tool} {' '.join(self._asked.split())[:_LONGEST_NAME]}"
 
     @property
     def key(self) -> str:
-        """What two calls for the same have in common: a file whatever part of it, else what was asked for."""
+        """The common key of two calls for the same thing: the file whatever its part, or the request."""
         if self.speaker != "tool":
             return self.text
         if self.steps:
@@ -73,7 +73,7 @@ class Source:
 
     @property
     def open_steps(self) -> Sequence[str]:
-        """What is still to be done of them."""
+        """Unfinished items."""
         return [str(each.get("content")) for each in self.steps if each.get("status") != "completed"]
 
     @property
@@ -89,7 +89,7 @@ def _scalars(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sources_of(messages: Sequence[Mapping[str, Any]], places: Sequence[BlockPlace]) -> list[Source]:
-    """What stands at these places of a recorded history, in order."""
+    """The sources at these places of a recorded history, in order."""
     found: list[Source] = []
     calls: dict[str, Mapping[str, Any]] = {}
     for place in places:

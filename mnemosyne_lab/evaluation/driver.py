@@ -139,7 +139,7 @@ class _Run:
             compacting = self._ask_for_summary(reset, request)
             self._start_over(reset)
         before = self._prompt
-        self._append(self._new(request, before))
+        self._append(self._new(request))
         appended = self._prompt
         situation = self._situation(request, before, appended)
         plan = self._policy.planner(situation, lambda: self._candidates(request)) if self._policy.planner else None
@@ -216,16 +216,10 @@ class _Run:
             return []
         return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
 
-    def _new(self, request: TraceRequest, before: Prompt) -> list[Message]:
+    def _new(self, request: TraceRequest) -> list[Message]:
         """Render the new messages for their first sending and register their objects."""
         born = [each for each in self._sized.list_born(request.turn) if each.item.places[0].message >= self._since]
         self._visible += born
-        situation = self._situation(request, before, before)
-        for each in born:
-            if each.item.places[0].message >= self._sent:  # else a part of it was sent in full already
-                fidelity = self._policy.at_birth(situation, self._candidate(each, request))
-                if fidelity is not Fidelity.FULL:
-                    self._set(each, fidelity)
         renderings = self._render_objects(born)
         messages = self._sized.messages[self._sent : request.messages]
         return [assembly.shape(message, number, renderings) for number, message in enumerate(messages, self._sent)]
@@ -318,8 +312,6 @@ class _Run:
         self._restored.clear()
         for key, fidelity in plan.fidelities.items():
             self._set(there[key], fidelity)
-        if self._policy.offers:
-            self._fixed = self._sized.head_with(self._policy.offers)
         preface = self._preface()
         messages = [*preface, *self._sized.messages[self._since : request.messages]]
         rendered = self._policy.assemble(

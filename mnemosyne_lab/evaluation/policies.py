@@ -187,18 +187,6 @@ def when_cold(chosen: Chosen) -> Planner:
     return rewrite
 
 
-def degrade_superseded(situation: Situation, candidate: Candidate) -> Fidelity:
-    """Stale reads and duplicates to their stubs."""
-    return lower(candidate, Fidelity.STUB) if candidate.stale else candidate.fidelity
-
-
-def compress(situation: Situation, candidate: Candidate) -> Fidelity:
-    """At birth: a result of more than 2,000 tokens as its detailed summary."""
-    if is_conversation(candidate) or candidate.tokens[0] <= 2_000:
-        return Fidelity.FULL
-    return lower(candidate, Fidelity.DETAILED)
-
-
 # Paying rules
 
 
@@ -340,19 +328,9 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
     Policy(
-        name="superseded",
-        about="Stale reads and duplicates are stubbed when the cache is cold.",
-        planner=when_cold(degrade_superseded),
-    ),
-    Policy(
         name="cold",
         about="Results older than 10 requests are stubbed when the cache is cold.",
         planner=when_cold(older_than(10)),
-    ),
-    Policy(
-        name="birth",
-        about="Results of more than 2,000 tokens are sent as their detailed summary from the start.",
-        at_birth=compress,
     ),
     Policy(
         name="simple",

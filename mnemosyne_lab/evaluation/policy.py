@@ -1,6 +1,6 @@
 """What decides, and under which conditions: a policy is small, pure and knows nothing of how it is judged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -10,7 +10,7 @@ from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Renderings, assemble
-from mnemosyne.domain.window.planning import AtBirth, Planner, Situation, in_full
+from mnemosyne.domain.window.planning import Planner, Situation
 from mnemosyne.errors import BadOption
 from mnemosyne_lab.evaluation.demand import Demand
 from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
@@ -89,13 +89,12 @@ of the next one, the time of the next one (µs), and of the last one (None for t
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """A policy. ``planner`` decides when to rewrite and to which fidelities, ``at_birth`` how an object is first sent;
-    ``about`` describes both in a sentence.
+    """A policy. ``planner`` decides when to rewrite and to which fidelities; ``about`` describes it in a sentence.
 
     ``history`` is the client's own, with its automatic compactions, or the whole one; compactions that the user ordered
     happen in both, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history. ``head``
     chooses at a rewrite, from the freed tokens, how long system prompt and tools are cached from then on; an hour is
-    final. From the first rewrite on, the tools in ``offers`` follow the client's. A policy that ``has_memory`` answers
+    final. A policy that ``has_memory`` answers
     questions about evicted objects; a ``free`` one pays for no rewrite. ``for_trace`` makes a policy that knows one
     session's future. ``guess`` names the assumptions of a policy that models an existing product.
     """
@@ -103,12 +102,10 @@ class Policy:
     name: str
     about: str
     planner: Planner | None = None
-    at_birth: AtBirth = in_full
     history: Literal["client", "whole"] = "whole"
     compacts: Compacts | None = None
     assemble: Assemble = render
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
-    offers: tuple[Mapping[str, Any], ...] = ()
     has_memory: bool = False
     free: bool = False
     guess: str = ""

@@ -1,5 +1,5 @@
-"""An evaluation as one self-contained HTML page: verdict, tables, the chart of all policies, and charts of each session
-under the judged policy. It uses the styles and chart code of the server's pages.
+"""An evaluation as one self-contained HTML page: verdict, tables, the chart of all policies, and the rewrites of each
+session under the judged policy. It uses the styles and chart code of the server's pages.
 
 All text from files is escaped where it is inserted; the page's content security policy allows only our script.
 """
@@ -30,9 +30,8 @@ from mnemosyne_lab.evaluation.report_figures import (
     wire_sentence,
 )
 from mnemosyne_lab.evaluation.report_json import report
-from mnemosyne_lab.evaluation.report_series import DRAWN, Series, session_series
+from mnemosyne_lab.evaluation.report_series import DrawnEpoch, list_epochs
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
-from mnemosyne_lab.evaluation.session_charts import bill_chart, context_chart
 
 
 def report_html(evaluation: Evaluation) -> str:
@@ -55,8 +54,7 @@ def report_html(evaluation: Evaluation) -> str:
         against_legend=_pairs({title: words for title, words, _ in AGAINST}) + _pairs(told["legend"]),
         frontier=frontier_chart(policies),
         chosen=escape(printable(chosen)),
-        drawn=f"Of a session of more than {DRAWN} turns, {DRAWN} evenly spread ones are drawn.",
-        sessions=_sessions([] if shown is None else evaluation.policies[shown].sessions, chosen),
+        sessions=_sessions([] if shown is None else evaluation.policies[shown].sessions),
         session_head=_heads(["session", "turns", *(printable(name) for name in policies)]),
         session_rows=_session_rows(evaluation, shown),
         settings=_pairs({name: str(value) for name, value in told["settings"].items()}),
@@ -86,26 +84,22 @@ def _choose(told: Mapping[str, Any]) -> int | None:
     return names.index(min(managing(policies) or names[:1], key=merit)) if names else None
 
 
-def _sessions(sessions: Sequence[SessionResult], policy: str) -> str:
-    """The charts of each session, longest first and open."""
+def _sessions(sessions: Sequence[SessionResult]) -> str:
+    """The rewrites of each session, longest first and open."""
     order = sorted(range(len(sessions)), key=lambda place: -sessions[place].turns)
-    shown = [_session(sessions[place], policy, place, is_open=not index) for index, place in enumerate(order)]
+    shown = [_session(sessions[place], place, is_open=not index) for index, place in enumerate(order)]
     return "".join(shown) or "<p>No session was evaluated.</p>"
 
 
-def _session(session: SessionResult, policy: str, place: int, *, is_open: bool) -> str:
-    series = session_series(session)
-    name = printable(session.name)
-    about = f"{name} under {printable(policy)}"
+def _session(session: SessionResult, place: int, *, is_open: bool) -> str:
+    epochs = list_epochs(session)
     return Template(_read("report_session.html")).substitute(
         id=_anchor(place),
         open=" open" if is_open else "",
-        name=escape(name),
+        name=escape(printable(session.name)),
         figures=f"{_turns(session.turns)}, billed {float(session.ratio):.3f}, "
-        f"{len(series.epochs)} {'epoch' if len(series.epochs) == 1 else 'epochs'}",
-        context=context_chart(series, f"context-{place}", about),
-        money=bill_chart(series, f"money-{place}", about),
-        epochs=_epoch_rows(series),
+        f"{len(epochs)} {'epoch' if len(epochs) == 1 else 'epochs'}",
+        epochs=_epoch_rows(epochs),
     )
 
 
@@ -121,13 +115,13 @@ def _recovery_text(turns: int | None) -> str:
     return "not in this session" if turns is None else _turns(turns) if turns else "at once"
 
 
-def _epoch_rows(series: Series) -> str:
+def _epoch_rows(epochs: Sequence[DrawnEpoch]) -> str:
     return "".join(
         f'<tr><td class="number">{number}</td><td class="number">{epoch.turn}</td>'
         f'<td class="text">{escape(printable(epoch.reason))}</td><td class="number">{count_text(epoch.price)}</td>'
         f'<td class="number">{_turns(epoch.expected)}</td>'
         f'<td class="number">{_recovery_text(epoch.paid)}</td></tr>'
-        for number, epoch in enumerate(series.epochs, 1)
+        for number, epoch in enumerate(epochs, 1)
     )
 
 

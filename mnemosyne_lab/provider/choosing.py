@@ -1,13 +1,11 @@
 """Which reply of the script a request gets, whatever its dialect."""
 
-import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-import attrs
+import orjson
 
-from mnemosyne_lab.provider.defaults import default_reply
-from mnemosyne_lab.provider.reading import Body, Json, header
+from mnemosyne_lab.provider.reading import Body, Json, as_dict, header
 from mnemosyne_lab.provider.script import Script, ScriptedReply, ScriptRule, When
 from mnemosyne_lab.provider.view import RequestView
 
@@ -41,9 +39,9 @@ class ReplyChooser:
         for number, rule in enumerate(self.script.rules):
             reply = rule.reply_for(rounds)
             if reply is not None and not rule.counting and self._fires(number, rule, view):
-                return _label(number, rule), _fill_in(reply, view.text)
+                return _label(number, rule), reply
         if self._model is not None and view.tools:
-            return "model", _fill_in(self._model(body), view.text)
+            return "model", self._model(body)
         return "", default_reply(self.script, view)
 
     def choose_for_counting(self, view: RequestView) -> tuple[str, ScriptedReply] | None:
@@ -60,16 +58,7 @@ class ReplyChooser:
             return False
         before = self._fits.get(number, 0)
         self._fits[number] = before + 1
-        return before >= rule.skip and (rule.times is None or before < rule.skip + rule.times)
-
-
-def _fill_in(reply: ScriptedReply, text: str) -> ScriptedReply:
-    """The reply with what its tool inputs look for in the request."""
-    content = [
-        {**block, "input": find_in(block.get("input", {}), text)} if block.get("type") == "tool_use" else block
-        for block in reply.content
-    ]
-    return attrs.evolve(reply, content=content)
+        return rule.times is None or before < rule.times
 
 
 def _label(number: int, rule: ScriptRule) -> str:
@@ -95,15 +84,37 @@ def _fits(when: When, view: RequestView, request: int) -> bool:
     return all(holds() for wanted, holds in checks if wanted is not None)
 
 
-def find_in(value: Json, text: str) -> Json:
-    """The value with each `{"$find": "regex"}` replaced by the expression's last match in the text."""
-    if isinstance(value, list):
-        return [find_in(entry, text) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) != {"$find"}:
-        return {key: find_in(entry, text) for key, entry in value.items()}
-    found = list(re.finditer(str(value["$find"]), text))
-    if not found:
-        return ""
-    return found[-1].group(1) if found[-1].groups() else found[-1].group(0)
+_UNFIT = "The stand-in provider has nothing to add: no rule of its script fits this request."
+
+
+def default_reply(script: Script, view: RequestView) -> ScriptedReply:
+    """A JSON document where a schema is asked for, a summary where one is, a short text otherwise."""
+    if view.only_warms:
+        return ScriptedReply(stop_reason="max_tokens")
+    if view.compacts:
+        return ScriptedReply(content=[{"type": "compaction", "text": "The work so far, by the stand-in."}])
+    if isinstance(view.schema, dict):
+        return ScriptedReply(text=orjson.dumps(sample(view.schema)).decode())
+    if "<summary>" in view.prompt:
+        return ScriptedReply(text="<summary>\nThe work so far, in one sentence by the stand-in.\n</summary>")
+    if view.lane == "side":
+        return ScriptedReply(text="Stand-in conversation")
+    return script.default or ScriptedReply(text=_UNFIT)
+
+
+def sample(schema: dict[str, Json]) -> Json:
+    """A small value that fits a simple JSON schema."""
+    if schema.get("enum"):
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {name: sample(as_dict(part)) for name, part in as_dict(schema.get("properties")).items()}
+        case "array":
+            return []
+        case "integer" | "number":
+            return 0
+        case "boolean":
+            return False
+        case "null":
+            return None
+    return "Stand-in conversation"

@@ -7,7 +7,6 @@ import attrs
 import orjson
 
 from mnemosyne_lab.provider.delivery import Rendering
-from mnemosyne_lab.provider.openai_errors import openai_error_body
 from mnemosyne_lab.provider.prefix_cache import PrefixUse
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import Failure
@@ -64,3 +63,31 @@ def add_timings(made: dict[str, Any], prefix: PrefixUse, output: int) -> dict[st
     """The same with the `timings` that a local server adds."""
     timings = prefix.report(output)
     return {**made, "timings": timings} if timings else made
+
+
+_TYPES: dict[int, tuple[str, str | None, str]] = {
+    400: ("invalid_request_error", None, "The request is not valid."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    403: ("invalid_request_error", None, "This key may not use the resource."),
+    404: ("invalid_request_error", None, "Not Found"),
+    405: ("invalid_request_error", None, "Method Not Allowed"),
+    413: ("invalid_request_error", None, "The request is too large."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached for requests."),
+    500: ("server_error", None, "The server had an error while processing your request."),
+    503: ("server_error", "server_is_overloaded", "Our servers are currently overloaded. Please try again later."),
+}
+
+
+def openai_error_body(
+    status: int,
+    message: str | None = None,
+    kind: str | None = None,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+) -> bytes:
+    """The JSON body of an error, with defaults by status."""
+    usual = _TYPES.get(status, _TYPES[500])
+    usual_code = usual[1] if message is None else None
+    error = {"message": message or usual[2], "type": kind or usual[0], "param": param, "code": code or usual_code}
+    return orjson.dumps({"error": error})

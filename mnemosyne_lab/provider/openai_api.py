@@ -10,11 +10,9 @@ import orjson
 
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, whole
-from mnemosyne_lab.provider.chat import view_chat
 from mnemosyne_lab.provider.choosing import ReplyChooser
-from mnemosyne_lab.provider.composing import Composed, OpenAiContext
-from mnemosyne_lab.provider.delivery import deliver, wait_for
-from mnemosyne_lab.provider.openai_errors import openai_error_body
+from mnemosyne_lab.provider.composing import Composed, OpenAiContext, openai_error_body
+from mnemosyne_lab.provider.delivery import deliver
 from mnemosyne_lab.provider.prefix_cache import PrefixCache
 from mnemosyne_lab.provider.reading import Body, Headers, header
 from mnemosyne_lab.provider.received import Answer, Received, decode
@@ -28,7 +26,7 @@ from mnemosyne_lab.provider.rules_responses import find_responses_breaches
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.sessions import SessionWatch
 from mnemosyne_lab.provider.templates import write_chat, write_responses
-from mnemosyne_lab.provider.view import RequestView
+from mnemosyne_lab.provider.view import RequestView, view_chat
 from mnemosyne_lab.provider.wire_steps import HeaderLines
 
 _NO_KEY = (
@@ -74,7 +72,6 @@ class OpenAiApi:
         strict: bool,
         secret: bytes,
         cache: PrefixCache,
-        waits: bool,
         note: Callable[[Received, list[Violation]], None],
         watch: SessionWatch,
     ) -> None:
@@ -82,7 +79,6 @@ class OpenAiApi:
         self._strict = strict
         self._secret = secret
         self._cache = cache
-        self._waits = waits
         self._note = note
         self._watch = watch
         self._ids = 0
@@ -110,8 +106,7 @@ class OpenAiApi:
             self._refuse_too_long(prefix.total, view.model, endpoint)
         composed = endpoint.compose(reply, OpenAiContext(body, view, number, self._next_id, prefix, self._secret))
         steps = deliver(reply, composed.rendering, stream=view.stream, asked=request.headers, headers=headers)
-        waiting = wait_for(prefix.seconds or 0) if self._waits and not failing else []
-        return Answer([*waiting, *steps], rule, None if failing else lambda: prefix.keep(composed.text))
+        return Answer(steps, rule, None if failing else lambda: prefix.keep(composed.text))
 
     def _read(self, request: Received, endpoint: OpenAiEndpoint) -> Body:
         """The decoded body of a well-formed and authorised request. Raises ApiFailure."""

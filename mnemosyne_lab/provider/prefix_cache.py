@@ -31,8 +31,6 @@ class LocalServer:
     slots: int = 1
     seconds_per_1k: float = 0
     """Seconds to evaluate 1000 tokens of a prompt that are in no slot."""
-    waits: bool = False
-    """Let the client wait as long as that; else the time is only reported."""
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, whole
 from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
-from mnemosyne_lab.provider.delivery import raw_steps, wait_for
+from mnemosyne_lab.provider.delivery import raw_steps
 from mnemosyne_lab.provider.openai_api import ENDPOINTS, OpenAiApi
 from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
 from mnemosyne_lab.provider.reading import Body, betas, session_key
@@ -61,7 +61,6 @@ class Provider:
             strict=strict,
             secret=secret,
             cache=self._slots or AutomaticCache(),
-            waits=local is not None and local.waits,
             note=self._note,
             watch=self._watch,
         )
@@ -79,9 +78,6 @@ class Provider:
         """Decide the response. An error of the API is an answer too; nothing is raised."""
         request_id = f"req_{request.number:024d}"
         path = urlsplit(request.target).path
-        route = self.script.routes.get(f"{request.method} {path}")
-        if route is not None:
-            return Answer(raw_steps(route), rule=f"route {request.method} {path}")
         path = path.removeprefix("/v1")
         if path in ENDPOINTS:
             return self._openai.answer(request, ENDPOINTS[path], request_id)
@@ -141,8 +137,7 @@ class Provider:
             response_headers=headers,
             prefix=prefix,
         )
-        waiting = wait_for(prefix.seconds or 0) if prefix and self._local and self._local.waits else []
-        return Answer([*waiting, *steps_for(reply, context)], rule, None if failing else begin)
+        return Answer(steps_for(reply, context), rule, None if failing else begin)
 
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool

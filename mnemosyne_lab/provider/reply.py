@@ -13,7 +13,7 @@ from mnemosyne_lab.provider.api_errors import error_body
 from mnemosyne_lab.provider.cache import CacheUse
 from mnemosyne_lab.provider.delivery import Rendering, cut, deliver
 from mnemosyne_lab.provider.prefix_cache import PrefixUse
-from mnemosyne_lab.provider.reading import Body, Json, as_dict, list_placed, tokens
+from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.signatures import Conversation
 from mnemosyne_lab.provider.stream_events import MESSAGES, Event
@@ -57,7 +57,6 @@ def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
 def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Json]]:
     """The reply's content blocks, complete, as a request without streaming gets them."""
     shown = as_dict(context.body.get("thinking")).get("display") != "omitted"
-    same_id = _id_to_repeat(context) if any(fault.kind == "duplicate_tool_id" for fault in reply.faults) else None
     finished: list[dict[str, Json]] = []
     for block in reply.blocks:
         block = dict(block)
@@ -69,18 +68,13 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
                 block["data"] = block.get("data") or context.conversation.sign("")
             case "tool_use":
                 name, given = block.pop("name", ""), block.pop("input", {})
-                block["id"] = same_id or block.get("id") or context.tool_id()
+                block["id"] = block.get("id") or context.tool_id()
                 block = {"type": "tool_use", "id": block["id"], "name": name, "input": given, **block}
                 context.conversation.add("assistant", block)
             case _:
                 context.conversation.add("assistant", block)
         finished.append(block)
     return finished
-
-
-def _id_to_repeat(context: ReplyContext) -> str:
-    used = [item.block.get("id") for item in list_placed(context.body) if item.type == "tool_use"]
-    return str(used[-1]) if used else context.tool_id()
 
 
 def _usage(reply: ScriptedReply, context: ReplyContext, output: int, final: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from mnemosyne_lab.provider.chat import tool_name
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, tools
 from mnemosyne_lab.provider.rules_markers import Violation
 from mnemosyne_lab.provider.rules_openai import (
@@ -12,6 +11,7 @@ from mnemosyne_lab.provider.rules_openai import (
     invalid_type,
     invalid_value,
 )
+from mnemosyne_lab.provider.view import tool_name
 
 _ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 _PARTS = {

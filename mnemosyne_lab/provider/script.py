@@ -126,7 +126,7 @@ class Raw:
 class WireFault:
     """Something wrong, or only unusual, at a place of the stream.
 
-    `index_gap`, `restart_index` and `duplicate_tool_id` are for the Messages dialect; all others for each.
+    `index_gap` and `restart_index` are for the Messages dialect; all others for each.
 
     ========================  ==================================================================================
     kind                      what happens
@@ -136,7 +136,6 @@ class WireFault:
     `second_message_start`    `message_start` comes again at the place
     `no_message_stop`         the stream ends in good order without `message_stop` (Chat: `[DONE]`; Responses:
                               `response.completed`)
-    `duplicate_tool_id`       the first tool call repeats an id of the history, or of the reply's second call
     `event`                   an event with this `name` and `data` at the place
     `comment`                 a comment line with this `text` at the place
     `ping`                    a `ping` at the place; a comment line in the dialects that have none
@@ -153,7 +152,6 @@ class WireFault:
         "restart_index",
         "second_message_start",
         "no_message_stop",
-        "duplicate_tool_id",
         "event",
         "comment",
         "ping",
@@ -185,8 +183,7 @@ class ScriptedReply:
     content: list[dict[str, Any]] = attrs.field(factory=list)
     """Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any other type,
     which is sent whole. Each dialect writes them as its own; a tool of type `custom` gets the input's `input`, a text.
-    In a tool's input, `{"$find": "regex"}` becomes the last match of the expression in the request's text (its first
-    group, if any)."""
+    """
     stop_reason: str | None = None
     """By default `tool_use` when a tool is called, else `end_turn`; the other dialects say the same in their words."""
     stop_sequence: str | None = None
@@ -222,8 +219,6 @@ class ScriptRule:
     when: When = attrs.field(factory=When)
     reply: ScriptedReply | None = None
     replies: list[ScriptedReply] = attrs.field(factory=list)
-    skip: int = 0
-    """Lets that many fitting requests pass first."""
     times: int | None = None
     """Answers that many requests, then fits none; for faults that pass."""
     name: str = ""
@@ -251,8 +246,6 @@ class Script:
     """For requests with tools that fit no rule."""
     window: int | None = None
     """Tokens of input accepted, instead of the model's own limit."""
-    routes: dict[str, Raw] = attrs.field(factory=dict)
-    """Literal responses by `METHOD /path`, for anything a test wants; they come before everything else."""
 
 
 _converter = cattrs.Converter(forbid_extra_keys=True)

@@ -102,14 +102,6 @@ Candidates = Callable[[], Sequence[Candidate]]
 Planner = Callable[[Situation, Candidates], Plan | None]
 """Returns an epoch before this request, or None."""
 
-AtBirth = Callable[[Situation, Candidate], Fidelity]
-"""The fidelity at which an object is sent for the first time."""
-
-
-def in_full(situation: Situation, candidate: Candidate) -> Fidelity:
-    """The birth rule that changes nothing."""
-    return Fidelity.FULL
-
 
 # The rule
 

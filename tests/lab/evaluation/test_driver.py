@@ -14,7 +14,6 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Renderings
-from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne_lab.evaluation.comparing import ends_of
 from mnemosyne_lab.evaluation.demand import demands
@@ -159,17 +158,6 @@ def test_warm_rewrite_costs_about_as_much_as_planned() -> None:
     assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
 
 
-def test_tools_added_by_a_warm_rewrite_write_the_whole_head_again() -> None:
-    tool = {"name": "ask", "description": "Asks.", "input_schema": {"type": "object"}}
-    plain = once(34, Fidelity.EVICTED, 12)
-    late = attrs.evolve(plain, offers=(tool,))
-    (one,), (other,) = driven(traced(LONG), plain).epochs, driven(traced(LONG), late).epochs
-    head = 20_000 * (Fraction(5, 4) - Fraction(1, 10))
-    assert head < other.price - one.price < head + 200
-    points = [driven(traced(LONG), policy).points for policy in (plain, late)]
-    assert [one == other for one, other in zip(*points, strict=True)] == [True] * 33 + [False] * (len(points[0]) - 33)
-
-
 def test_client_compaction_shrinks_reality_but_not_the_whole_history() -> None:
     reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "auto"}
     trace = traced(LONG, resets=[reset])
@@ -183,24 +171,6 @@ def test_user_commands_apply_under_every_policy() -> None:
     reset = {"kind": "compact", "before_msg": 41, "summary": "So far.", "trigger": "manual"}
     trace = traced(LONG, resets=[reset])
     assert driven(trace, BY_NAME["uncompacted"]) == driven(trace, UNMANAGED)
-
-
-def test_only_unsent_content_is_shaped_at_birth() -> None:
-    asked: list[Candidate] = []
-
-    def at_birth(situation: Situation, candidate: Candidate) -> Fidelity:
-        asked.append(candidate)
-        return Fidelity.STUB
-
-    trace = traced(LONG)
-    found = driven(trace, Policy(name="born small", about="", at_birth=at_birth))
-    items = {item.id: item for item in trace.items}
-    for each in asked:
-        before = trace.requests[each.born - 2].messages if each.born > 1 else 0
-        assert items[each.key].places[0].message >= before
-    assert found.evictions == len(asked) > 0
-    assert found.epochs == ()
-    assert found.tokens_sent < found.tokens_unmanaged
 
 
 def test_unavailable_fidelity_is_an_error_of_the_policy() -> None:

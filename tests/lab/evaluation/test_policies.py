@@ -37,7 +37,7 @@ def test_every_policy_has_a_unique_name_and_a_description() -> None:
     assert all(policy.about.endswith(".") for policy in POLICIES)
 
 
-EVICTING = ("uncompacted", "rolling", "superseded", "cold", "simple", "oracle-paid")
+EVICTING = ("uncompacted", "rolling", "cold", "simple", "oracle-paid")
 """They know what the oracle knows to do: tool results leave for a stub or a line, and what was said stays."""
 
 
@@ -66,7 +66,7 @@ def test_policies_with_foresight_never_fault_on_their_kind_of_demand() -> None:
 
 def test_only_limits_apply_when_nothing_is_old_cold_or_large() -> None:
     for name, result in results(traced(LONG[:8])).items():
-        if name not in ("birth", "oracle", "oracle-specifics", "oracle-paid"):
+        if name not in ("oracle", "oracle-specifics", "oracle-paid"):
             assert not result.epochs, name
             assert result.billed == result.billed_unmanaged, name
 

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
-from xml.etree import ElementTree
 
 import attrs
 import pytest
@@ -17,9 +16,7 @@ from mnemosyne_lab.evaluation.report_charts import find_undominated
 from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS
 from mnemosyne_lab.evaluation.report_html import report_html
 from mnemosyne_lab.evaluation.report_json import report
-from mnemosyne_lab.evaluation.report_series import DRAWN, LAYERS, session_series
 from mnemosyne_lab.evaluation.results import Evaluation
-from mnemosyne_lab.evaluation.session_charts import bill_chart, context_chart
 from tests.lab.evaluation.building import evaluation, policy, session
 from tests.profiles import examples
 
@@ -151,24 +148,6 @@ def test_sessions_are_sorted_by_cost_and_marked_above_the_bar() -> None:
     assert [(row[0], row[2]) for row in rows] == [("c", "▲1.100"), ("b", "1.020"), ("a", "0.900")]
 
 
-def labels(told: Evaluation) -> list[str]:
-    """The labels of the charts of single sessions, in order."""
-    pictures = [attributes for tag, attributes in Page(report_html(told)).elements if tag == "svg"]
-    found = [str(each["aria-label"]) for each in pictures if re.match(r"context-", each["id"] or "")]
-    return [label.removeprefix("Context by fidelity over turns: ") for label in found]
-
-
-def test_sessions_of_the_verdict_are_drawn_longest_first_and_open() -> None:
-    assert labels(attrs.evolve(evaluation(), judged="most")) == ["long under most", "short under most"]
-    opened = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "details"]
-    sessions = ["open" in attributes for attributes in opened if attributes.get("class") == "session"]
-    assert sessions == [True, False]
-
-
-def test_cheapest_policy_without_silent_losses_is_drawn_without_a_verdict() -> None:
-    assert labels(evaluation())[0] == "long under half"
-
-
 def test_ratio_links_to_the_charts_of_its_session() -> None:
     page = Page(report_html(evaluation()))
     ids = {attributes.get("id") for _, attributes in page.elements}
@@ -195,9 +174,7 @@ def test_every_policy_is_a_labelled_point_of_the_frontier() -> None:
 def test_each_chart_has_an_accessible_name() -> None:
     pictures = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "svg"]
     assert all(picture.get("aria-label") or picture.get("aria-hidden") == "true" for picture in pictures)
-    assert [picture["id"] for picture in pictures] == [
-        "frontier", "context-0", "money-0", "context-1", "money-1"
-    ]  # fmt: skip
+    assert [picture["id"] for picture in pictures] == ["frontier"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 50)), min_size=1))
@@ -207,31 +184,16 @@ def test_each_policy_is_on_the_frontier_or_dominated_by_one_that_is(places: list
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(kept))
 
 
-ONE = [
-    evaluation(policy("p", 0.5, ["s"])),
-    EDGES["one turn"],
-    EDGES["no points"],
-    EDGES["hostile"],
-    evaluation(policy("p", 0.5, ["s"], turns=5 * DRAWN)),
-]
-
-
-@pytest.mark.parametrize("told", ONE, ids=["ordinary", "one turn", "no points", "hostile", "many turns"])
-def test_every_layer_line_and_epoch_of_a_session_is_drawn(told: Evaluation) -> None:
-    (found,) = told.policies[0].sessions
-    series = session_series(found)
-    context, money = (
-        ElementTree.fromstring(drawn)
-        for drawn in (context_chart(series, "context", "a session"), bill_chart(series, "money", "a session"))
-    )
-    if not series.turns:
-        assert [each.text for chart in (context, money) for each in chart] == ["No turns were recorded."] * 2
-        return
-    assert [path.get("class") for path in context.findall("path")] == [*reversed(LAYERS)]
-    assert [line.get("class") for line in context.findall("polyline")] == ["line unmanaged"]
-    assert [line.get("class") for line in money.findall("polyline")] == ["line unmanaged", "line actual"]
-    assert len(context.findall("line[@class='cut']")) == len(series.epochs)
-    assert len(money.findall("line[@class='price']")) == len(series.epochs)
-    assert len(money.findall("circle")) == sum(epoch.paid is not None for epoch in series.epochs)
-    rows = [cells for cells in Page(report_html(told)).rows if len(cells) == 6 and cells[0].isdigit()]
-    assert [int(before) for _, before, *_ in rows] == [epoch.turn for epoch in series.epochs]
+@pytest.mark.parametrize(("judged", "policy_shown"), [("most", "most"), (None, "half")])
+def test_rewrites_of_the_judged_or_cheapest_lossless_policy_are_listed_longest_first(
+    judged: str | None, policy_shown: str
+) -> None:
+    found = attrs.evolve(evaluation(), judged=judged)
+    text = report_html(found)
+    assert f"Under {policy_shown};" in text
+    page = Page(text)
+    opened = [attributes for tag, attributes in page.elements if tag == "details"]
+    assert ["open" in each for each in opened if each.get("class") == "session"] == [True, False]
+    sessions = next(each for each in found.policies if each.name == policy_shown).sessions
+    rows = [int(cells[1]) for cells in page.rows if len(cells) == 6 and cells[0].isdigit()]
+    assert rows == [epoch.turn for session in sessions for epoch in session.epochs]

@@ -4,10 +4,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 import attrs
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mnemosyne_lab.evaluation.report_series import DRAWN, DrawnEpoch, choose_turns, payback, session_series
+from mnemosyne_lab.evaluation.report_series import DrawnEpoch, list_epochs, payback
 from mnemosyne_lab.evaluation.results import Epoch, TurnPoint
 from tests.lab.evaluation.building import session
 
@@ -45,24 +43,9 @@ def test_epoch_before_the_first_turn_starts_from_zero() -> None:
     assert paid(1, [(15, 10), (5, 10)]) == 1
 
 
-@given(st.integers(0, 5 * DRAWN))
-def test_drawn_turns_are_few_and_in_order_with_first_and_last(count: int) -> None:
-    kept = choose_turns(count)
-    assert len(kept) == min(count, DRAWN)
-    assert kept == sorted(set(kept))
-    assert not count or (kept[0], kept[-1]) == (0, count - 1)
-
-
-def test_last_point_of_the_cost_lines_is_the_whole_bill() -> None:
-    long = session(turns=3 * DRAWN)
-    series = session_series(long)
-    assert series.billed[-1] == round(long.billed)
-    assert series.shadow[-1] == round(long.billed_unmanaged)
-
-
 def test_epoch_reports_its_reason_price_and_both_paybacks() -> None:
     told = attrs.evolve(
         session(), points=points([(10, 10), (25, 10), (0, 10), (0, 10)]),
         epochs=[Epoch(turn=2, reason="paid for", price=Fraction(15), expected_payback=4)],
     )  # fmt: skip
-    assert session_series(told).epochs == [DrawnEpoch(turn=2, reason="paid for", price=15, expected=4, paid=2)]
+    assert list_epochs(told) == [DrawnEpoch(turn=2, reason="paid for", price=15, expected=4, paid=2)]

@@ -5,11 +5,9 @@ import json
 
 import httpx2
 import pytest
-import trio
-from trio.testing import MockClock
 
 from mnemosyne_lab.provider import LocalServer, open_standin
-from tests.lab.provider.building import HEADERS, Json, always, body, post
+from tests.lab.provider.building import Json, always
 from tests.lab.provider.building_openai import (
     CHAT,
     KEY,
@@ -62,7 +60,7 @@ async def test_rules_see_the_same_values_in_each_dialect(path: str) -> None:
     rules = [
         {"when": {"lane": "side"}, "reply": {"text": "by lane"}},
         {"when": {"system": "pirate"}, "reply": {"text": "by system"}},
-        {"when": {"last": "seen"}, "reply": {"content": [{**LOOK, "input": {"n": {"$find": "se(e)n"}}}]}},
+        {"when": {"last": "seen"}, "reply": {"content": [{**LOOK, "input": {"n": "e"}}]}},
         {"when": {"stream": True}, "reply": {"text": "by stream"}},
         {"when": {"model": "tiny-*"}, "reply": {"text": "by model"}},
         {"when": {"tool": "Look", "prompt": "look"}, "reply": {"content": [LOOK]}},
@@ -164,17 +162,6 @@ async def test_local_server_keeps_the_reply_in_its_slot_and_reports_timings(path
     assert before["cache_n"] == 0
     assert abs(after["cache_n"] - before["prompt_n"] - before["predicted_n"]) <= 1
     assert after["prompt_ms"] == after["prompt_n"] < 50
-
-
-async def test_client_waits_for_the_prefill_if_requested(autojump_clock: MockClock) -> None:
-    async with open_standin(local=LocalServer(seconds_per_1k=10, waits=True)) as server:
-        for path, request in ((CHAT, chat()), (RESPONSES, asked())):
-            before = trio.current_time()
-            timings = (await send(server, path, request)).json()["timings"]
-            assert trio.current_time() - before == pytest.approx(timings["prompt_ms"] / 1000)
-        before = trio.current_time()
-        reply = await post(server.url, body(), **HEADERS)
-        assert trio.current_time() - before == pytest.approx(reply.json()["timings"]["prompt_ms"] / 1000)
 
 
 async def test_message_of_another_agent_is_a_prompt_and_a_child_has_its_own_conversation() -> None:

@@ -10,14 +10,11 @@ from tests.lab.provider.building import (
     TWO_BLOCKS,
     Json,
     always,
-    assistant,
     body,
-    call,
     datas,
     deltas,
     events,
     post,
-    result,
     streamed,
     user,
 )
@@ -74,13 +71,6 @@ async def test_side_calls_get_sensible_answers_without_a_script() -> None:
         assert warm.json()["content"] == []
 
 
-async def test_captured_value_is_inserted_into_a_tool_input() -> None:
-    script = always({"content": [{"type": "tool_use", "name": "Look", "input": {"id": {"$find": r"object (\w+)"}}}]})
-    async with open_standin(script) as server:
-        reply = await post(server.url, body(user("see object a1 and object b2")))
-        assert reply.json()["content"][0]["input"] == {"id": "b2"}
-
-
 FAULTS: dict[str, tuple[Json, list[int], list[str]]] = {
     # The reply; block numbers at content_block_start; the last events.
     "index_gap": ({**TWO_BLOCKS, "faults": [{"kind": "index_gap"}]}, [0, 2], ["message_delta", "message_stop"]),
@@ -135,9 +125,3 @@ async def test_comment_and_literal_bytes_are_at_their_place() -> None:
     faults = [{"kind": "comment", "text": "hi", "at": 1}, {"kind": "bytes", "text": "data: {}\n\n", "at": 1}]
     exchange = await streamed(always({"faults": faults}))
     assert b"\n\n: hi\n\ndata: {}\n\nevent: ping" in exchange.payload
-
-
-async def test_duplicate_tool_id_repeats_one_of_the_history() -> None:
-    history = [user("go"), assistant(call("old")), user(result("old"))]
-    exchange = await streamed(always({**LOOK, "faults": [{"kind": "duplicate_tool_id"}]}), *history)
-    assert datas(exchange)[2]["content_block"]["id"] == "old"

@@ -1,4 +1,4 @@
-"""Read models of an open database, brought up to date before each query, with or without a running server."""
+"""Read models of an open database, updated before each query, with or without a running server."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext

@@ -66,7 +66,7 @@ async def test_memory_is_returned_while_clients_pause_and_only_where_there_was_w
         progress.running = 0
         await trio.sleep(5 * QUIET_SECONDS)
         assert returned == [4]
-        worked += 1  # what a turn sets off goes on behind its reply
+        worked += 1  # work of a turn continues after its reply
         await trio.sleep(3 * QUIET_SECONDS)
         assert returned == [4, 4]
         progress.delivered += 1

@@ -1,4 +1,4 @@
-"""What a server that is started for a client gets to know."""
+"""The environment and exit code of processes that are started for a client."""
 
 import signal
 from pathlib import Path

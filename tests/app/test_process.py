@@ -1,4 +1,4 @@
-"""What a process makes by chance is new each time."""
+"""Random values of a process."""
 
 from mnemosyne.app import process
 

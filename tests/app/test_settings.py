@@ -1,4 +1,4 @@
-"""The settings with which a server decides."""
+"""The settings of a server's decisions."""
 
 from pathlib import Path
 

@@ -59,9 +59,9 @@ message.
 
 @attrs.frozen(kw_only=True)
 class ObjectRendering:
-    """What a window shows of one object. ``text`` is its rendition or stub, ``lost`` a short list of its losses and
-    ``ask`` of the needs that it does not meet (both may be empty), ``line`` its index line. ``keeps_prompt``: user text
-    in the object stays verbatim. ``long_gone``: a note only counts the object and has no line for it.
+    """The rendering of one object in a window. ``text`` is its rendition or stub, ``lost`` a short list of its losses
+    and ``ask`` of the needs that it does not meet (both may be empty), ``line`` its index line. ``keeps_prompt``: user
+    text in the object stays verbatim. ``long_gone``: a note only counts the object and has no line for it.
     """
 
     id: str

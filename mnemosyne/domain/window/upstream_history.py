@@ -1,7 +1,7 @@
 """The history that the provider has been sent for a branch, including hidden rounds; append-only within an epoch.
 
 The provider caches the prefix that it was sent, and current models sign their thinking against it. So a managed branch
-never resends the client's version of earlier messages: it repeats what it sent before and appends what is new. ``ends``
+never resends the client's version of earlier messages: it repeats the sent elements and appends the new ones. ``ends``
 maps the client's history onto that element by element: it holds the number of wire elements up to the end of each
 client element. The branch's dialect writes the elements (``Dialect.history``).
 """

@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class InsertedText(Enum):
-    """What a client inserted."""
+    """The kind of an inserted text."""
 
     NOTE = "note"
     """A reminder, a setting, or a message of another agent."""
@@ -59,7 +59,7 @@ _REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL
 
 
 def find_inserted(text: str) -> InsertedText | None:
-    """Return what a client inserted with this text; None if the text does not begin like an inserted one."""
+    """Return the kind of text that a client inserted; None if the text does not begin like an inserted one."""
     start = text.lstrip()[:_LONGEST_OPENING].casefold()
     element = _ELEMENT.match(start)
     if element is not None:

@@ -1,4 +1,4 @@
-"""What is specific to one provider's API, so that all other code sees conversations of one shape.
+"""The specifics of one provider's API, so that all other code sees conversations of one shape.
 
 A message is read as ``{"role", "content"}`` with a role from ``ROLES`` and content blocks in the shape of the Messages
 API: text, call (``tool_use``), result (``tool_result``), thinking; any other block is kept unchanged.

@@ -1,7 +1,7 @@
 """All dialects, and the names of conversations, which contain the dialect of their requests.
 
-The histories of a conversation are compared with each other, so a conversation never changes its dialect. Those of the
-Messages API, which came first, have no dialect prefix. Events store the name as ``lane``.
+The histories of a conversation are compared with each other, so a conversation never changes its dialect. Names for
+the Messages API, the first dialect, have no prefix. Events store the name as ``lane``.
 """
 
 from mnemosyne.domain.wire.chat import CHAT

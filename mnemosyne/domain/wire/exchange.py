@@ -1,6 +1,6 @@
 """One HTTP exchange with the provider, as values, and the port that performs it.
 
-Header names and values are bytes, in order, with repetitions: the proxy passes on unchanged what it does not modify.
+Header names and values are bytes, in order, with repetitions, so that headers are passed on exactly.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -56,7 +56,7 @@ class Upstream(Protocol):
     def exchange(
         self, request: UpstreamRequest, sent: Callable[[], None]
     ) -> AbstractAsyncContextManager[UpstreamReply]:
-        """Send the request, call ``sent``, and wait for the head of the reply. Raises UpstreamFailed if there is none.
+        """Send the request, call ``sent``, and wait for the head of the reply. Raises UpstreamFailed without a reply.
 
         ``sent`` is called again if the request had to be sent again.
         """

@@ -26,8 +26,8 @@ Followed = tuple[int, list[list[bytes]]]
 class FlatHistory:
     """How such a dialect writes histories (history.HistoryForm).
 
-    ``read_message`` converts a parsed element to a message; ``keep`` gives what is sent for a client's element.
-    ``write_round`` gives what is sent upstream for a round of a reply, ``follow`` for the elements in which a client
+    ``read_message`` converts a parsed element to a message; ``keep`` converts a client's element for sending.
+    ``write_round`` returns the upstream elements of a round of a reply, ``follow`` for the elements in which a client
     shows all rounds; ``splits_replies`` says whether there may be several such elements. ``write_message`` gives the
     elements of a rendered message from those that it was rendered from; ``add_text`` appends a text to a user's
     element.

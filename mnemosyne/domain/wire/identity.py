@@ -1,8 +1,8 @@
 """Identify the client, session, branch and kind of a request.
 
 Headers come first, because clients that know their session name it there; texts are read only if no header decides. The
-tables list what was observed in which client version; an unknown client is identified by the root of its history. A
-wrong identification costs an extra branch but never changes a request.
+tables list observations by client version; an unknown client is identified by the root of its history. A wrong
+identification costs an extra branch but never changes a request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -168,8 +168,8 @@ class RequestOrigin:
     ``external_id`` is the client's name for its session, or None. For a sub-agent of opencode it is the calling
     session, which is also in ``parent_external_id``; with nested sub-agents, that is a sub-agent's session.
     ``agent_id`` is None for the main agent. ``conversation`` is ``main``, ``agent:<id>`` or ``side``, with the name of
-    a dialect in front (``dialects``): the one in which the request was read, or that of side requests. A compaction
-    request belongs to the conversation of the agent whose history it closes.
+    a dialect in front (``dialects``): the one in which the request was read, or the conversation of side requests. A
+    compaction request belongs to the conversation of the agent whose history it closes.
     """
 
     client: Client
@@ -294,7 +294,7 @@ def _kind_by_shape(client: ClientHeaders, transcript: Transcript) -> RequestKind
 
 
 def _first_of_model(transcript: Transcript) -> int:
-    """Return the index of the model's first message, or the number of messages if there is none."""
+    """Return the index of the model's first message, or the number of messages without one."""
     count = len(transcript.messages)
     return next((at for at in range(count) if transcript.messages[at].role == "assistant"), count)
 

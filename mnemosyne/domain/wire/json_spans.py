@@ -70,7 +70,7 @@ class NextItem(Enum):
 @attrs.frozen
 class Member:
     """A member of an object: ``start`` is its key's opening quote, the value is ``[value_start, value_end)``.
-    ``elements`` are those of the requested array.
+    ``elements`` are the elements of the requested array.
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Histories of the Messages API, in which roles alternate and results come first in a user's message.
 
-A reply of several rounds is one message to the client. What the client echoes is compared with what it was shown. The
-rounds that it shows completely are sent verbatim, with the results of their hidden calls. If the client cut a reply
+A reply of several rounds is one message to the client. The client's echo is compared with the reply that it received.
+The rounds that it shows completely are sent verbatim, with the results of their hidden calls. If the client cut a reply
 short or rewrote it, the client's version is sent; thinking is kept up to the first change.
 """
 

@@ -1,4 +1,4 @@
-"""Texts with which a client answers a tool call by a reference to content that the conversation already contains.
+"""Texts that a client returns for a tool call as a reference to content that the conversation already contains.
 
 Claude Code remembers the files that it has read. Until at least 2.1.300, it did not send a file a second time if the
 file had not changed; the proxy may have evicted the first copy in the meantime. The wordings are data: each was

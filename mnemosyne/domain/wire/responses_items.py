@@ -68,7 +68,7 @@ def _with_result(item: Item, results: Mapping[str, bytes], hidden: Collection[st
 
 
 def follow(rounds: Sequence[Round], echo: Sequence[bytes], hidden: Collection[str], visible: Visible) -> Followed:
-    """Return what is sent upstream for each item in which a client shows a reply of these ``rounds``, and how many of
+    """Return the upstream elements for each item in which a client shows a reply of these ``rounds``, and how many of
     the rounds it shows completely.
 
     A completely shown round with hidden calls is sent verbatim, with their results; for anything else the client's
@@ -116,7 +116,7 @@ def _find_shown(
 
 
 def _is_needed(item: Item, visible: Visible) -> bool:
-    """Return whether the reply would differ without the item. Clients omit what the provider did by itself."""
+    """Return whether the reply would differ without the item. Clients omit the actions of the provider itself."""
     return item.get("call_id") is not None or (item.get("type") == "message" and bool(_texts(item, visible)))
 
 

@@ -1,4 +1,4 @@
-"""Read a model's context window from the error with which a provider refuses a prompt as too long."""
+"""Read a model's context window from the provider's error about a prompt that is too long."""
 
 import re
 from collections.abc import Mapping

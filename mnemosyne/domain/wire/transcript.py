@@ -102,8 +102,8 @@ class Transcript:
     omits it.
 
     ``opaque`` is None, or the reason why the body is not read as a conversation; it then has no messages, but its bytes
-    are still stored and rebuilt. ``sha256`` is that of the exact bytes, ``stored_sha256`` that of the bytes with each
-    withheld byte as ``*``, against which rebuilding is checked.
+    are still stored and rebuilt. ``sha256`` is the hash of the exact bytes, ``stored_sha256`` of the bytes with each
+    withheld byte as ``*``; rebuilding is checked against it.
     """
 
     raw: bytes = attrs.field(repr=False)
@@ -149,7 +149,7 @@ class Transcript:
 
     @property
     def chain(self) -> bytes:
-        """The chain hash of the whole history; that of an empty history is the conversation's seed."""
+        """The chain hash of the whole history; for an empty history, the conversation's seed."""
         return self.messages[-1].chain if self.messages else seed(self.conversation)
 
     def chains_in(self, conversation: str) -> tuple[bytes, ...]:

@@ -314,7 +314,7 @@ def test_long_gone_objects_are_counted_without_lines() -> None:
     assert len(rendered) == 2
 
 
-def test_evicted_system_text_never_leaves_an_empty_message() -> None:
+def test_evicting_system_text_creates_no_empty_message() -> None:
     note = {"role": "system", "content": [{"type": "text", "text": "Agents: none."}]}
     answer = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
     messages: list[Message] = [{"role": "user", "content": "Begin."}, note, answer, {"role": "user", "content": "Go."}]

@@ -70,7 +70,7 @@ def rewritten(state: Memory, texts: dict[str, str], **fidelities: Fidelity) -> R
 
 
 def done(found: Rewritten | None) -> tuple[str, list[ObjectDegraded]]:
-    """What is sent upstream, and what is degraded."""
+    """The upstream messages, and the degraded objects."""
     assert found is not None
     began, *changes = found.events
     assert isinstance(began, EpochBegan)
@@ -207,11 +207,11 @@ def test_size_of_a_continued_or_new_history_is_the_sum_of_its_messages(monkeypat
         assert sizes.history(history, MESSAGES) == Sizes().of(history, MESSAGES)
     looked: list[bytes] = []
 
-    def noted(new: Sequence[bytes], dialect: Dialect) -> Features:
+    def count(new: Sequence[bytes], dialect: Dialect) -> Features:
         looked.extend(new)
         return Features()
 
-    monkeypatch.setattr(sizes, "of", noted)
+    monkeypatch.setattr(sizes, "of", count)
     sizes.history((*messages, messages[0]), MESSAGES)
     assert looked == [messages[0]]
 

@@ -16,7 +16,7 @@ PATH = "/a.py"
 def candidate(tokens: int = 1_000, **changes: object) -> Candidate:
     """A file that was read whole in turn 10 and not used since."""
     whole = usual(tags=READ, tokens=(tokens, None, None, 40, 20))
-    return attrs.evolve(whole, **changes)  # type: ignore[arg-type]  # names are those of the fields
+    return attrs.evolve(whole, **changes)  # type: ignore[arg-type]  # the names of the fields
 
 
 def turns(each: Candidate, *, exchange: int = 1, missed: int = 0, hurry: int = 1) -> int:

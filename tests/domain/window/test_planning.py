@@ -51,7 +51,7 @@ def situation(**changes: object) -> Situation:
         last_epoch=None,
         exchange=40,
     )
-    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # the names of the fields
 
 
 def candidate(position: int = 0, **changes: object) -> Candidate:
@@ -71,7 +71,7 @@ def candidate(position: int = 0, **changes: object) -> Candidate:
         stale=False,
         kept=False,
     )
-    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # names are those of the fields
+    return attrs.evolve(usual, **changes)  # type: ignore[arg-type]  # the names of the fields
 
 
 def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
@@ -177,7 +177,7 @@ PROMPTS = st.sampled_from([100_000, 159_000, 300_000, 900_000])
 
 
 def may_spend(now: Situation) -> list[tuple[Situation, Fraction]]:
-    """What a session may still spend in each unit."""
+    """The remaining budget of a session in each unit."""
     return [(each, RULE.margin * each.shadow - each.billed) for each in now.in_each_unit()]
 
 
@@ -205,10 +205,10 @@ def test_forced_rewrite_is_affordable_or_evicts_everything_possible(
         return
     is_paid = all(price_of_rewrite(each, objects, plan.fidelities) <= rest for each, rest in may_spend(now))
     left = [each for each in objects if plan.fidelities.get(each.key, each.fidelity) is not Fidelity.EVICTED]
-    assert is_paid or not any(_may_leave(now, each, plan) for each in left)
+    assert is_paid or not any(_is_evictable(now, each, plan) for each in left)
 
 
-def _may_leave(now: Situation, each: Candidate, plan: Plan) -> bool:
+def _is_evictable(now: Situation, each: Candidate, plan: Plan) -> bool:
     missed = each.last_fault is not None and now.turn - each.last_fault <= RULE.missed
     shown = each.at(plan.fidelities.get(each.key, each.fidelity))
     gone = each.at(Fidelity.EVICTED)

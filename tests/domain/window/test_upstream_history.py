@@ -269,7 +269,7 @@ def test_billing_line_is_dropped_if_the_provider_caches_by_prefix() -> None:
     assert by_prefix == {**by_marker, "system": SYSTEM[1:]}
 
 
-def test_memory_tools_join_the_clients_tools_item_outside_the_history() -> None:
+def test_memory_tools_join_the_clients_tools_item() -> None:
     offered = b'{"type":"additional_tools","role":"developer","tools":[ {"type":"custom","name":"exec"} ],"id":"at_1"}'
     operator, prompt = b'{"role":"developer","content":"Be brief."}', b'{"role":"user","content":"Hi."}'
     for before, behind in (([], [operator]), ([operator], []), ([operator], [operator])):

@@ -1,4 +1,4 @@
-"""What a block is, whatever JSON a client may have put there, and what its text is."""
+"""Blocks of any JSON that a client sends, and their texts."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def test_the_text_of_a_block(block: Block, text: str) -> None:
     assert text_of(block) == text
 
 
-def test_images_in_a_result_are_described_like_images_outside() -> None:
+def test_images_in_a_result_are_described_like_other_images() -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
     assert attachments({"type": "tool_result", "content": [image]}) == attachments(image) != []
 

@@ -43,7 +43,7 @@ class Conversation:
         return self.written.dialect
 
     def ask(self, text: str) -> list[bytes]:
-        """Send one more user message and return what goes upstream; checks that the history only grew."""
+        """Send one more user message and return the upstream history; checks that the history only grew."""
         request = self.written.request([Exchange(text, [])])
         self.client.append(as_json(request[self.dialect.array][-1]))
         if self.history is None:
@@ -60,7 +60,7 @@ class Conversation:
         return list(self.history.messages)
 
     def reply(self, rounds: list[list[str]]) -> list[ModelReply]:
-        """Add a reply of these rounds; return what the client sees of each."""
+        """Add a reply of these rounds; return them as the client sees them."""
         assert self.history is not None
         seen = []
         for number, kinds in enumerate(rounds):

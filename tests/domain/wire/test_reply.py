@@ -1,4 +1,4 @@
-"""A reply assembled from its events contains what the events contained."""
+"""A reply assembled from its events contains their content."""
 
 import json
 from typing import Any

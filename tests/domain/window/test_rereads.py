@@ -1,7 +1,7 @@
 """The answer to a reference to earlier content, from the client's history and the memory."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -20,6 +20,7 @@ from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from tests.domain.remembered import BRANCH, created, degraded, remembered
+from tests.domain.wire.dialects import WRITTEN, Call, Exchange, ModelReply, Written, conversation
 from tests.profiles import examples
 
 Json = dict[str, Any]
@@ -42,48 +43,25 @@ def reading(result: str, path: str = PATH, **lines: int) -> Step:
     return Step("Read", {"file_path": path, **lines}, result)
 
 
-def messages_body(steps: Sequence[Step]) -> tuple[str, Json]:
-    said: list[Json] = [{"role": "user", "content": "Begin."}]
-    for number, step in enumerate(steps):
-        call = {"type": "tool_use", "id": f"c{number}", "name": step.tool, "input": step.given}
-        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": step.result}
-        said += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    return "main", {"model": "claude-opus-4-5", "max_tokens": 9, "messages": said}
+def body_of(steps: Sequence[Step], written: Written) -> Json:
+    """A body with these calls after one prompt, without system prompt and tools."""
+    calls = [Call(f"c{number}", step.tool, step.given, step.result) for number, step in enumerate(steps)]
+    body = written.request([Exchange("Begin.", [ModelReply(calls=[call]) for call in calls])])
+    elements = body[written.dialect.array]
+    body[written.dialect.array] = elements if elements[0]["role"] == "user" else elements[1:]
+    return {name: value for name, value in body.items() if name not in ("system", "instructions", "tools")}
 
 
-def chat_body(steps: Sequence[Step]) -> tuple[str, Json]:
-    said: list[Json] = [{"role": "user", "content": "Begin."}]
-    for number, step in enumerate(steps):
-        function = {"name": step.tool, "arguments": json.dumps(step.given)}
-        call = {"id": f"c{number}", "type": "function", "function": function}
-        said += [
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": step.result},
-        ]
-    return "chat/main", {"model": "qwen3", "messages": said}
+MESSAGES = WRITTEN[0]
+IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
 
 
-def responses_body(steps: Sequence[Step]) -> tuple[str, Json]:
-    said: list[Json] = [{"type": "message", "role": "user", "content": "Begin."}]
-    for number, step in enumerate(steps):
-        call = {"type": "function_call", "call_id": f"c{number}", "name": step.tool}
-        said += [
-            {**call, "arguments": json.dumps(step.given)},
-            {"type": "function_call_output", "call_id": f"c{number}", "output": step.result},
-        ]
-    return "responses/main", {"model": "gpt-6", "input": said}
-
-
-Write = Callable[[Sequence[Step]], tuple[str, Json]]
-DIALECTS = (messages_body, chat_body, responses_body)
-
-
-def ask(steps: Sequence[Step], write: Write = messages_body, window: int = 100_000, folder: str = "") -> PendingRequest:
+def ask(steps: Sequence[Step], written: Written = MESSAGES, window: int = 100_000, folder: str = "") -> PendingRequest:
     """The request that brings the last of these results; its client names its ``folder``."""
-    conversation, body = write(steps)
+    body = body_of(steps, written)
     if folder:
         name_folder(body, folder)
-    read = transcript.read(json.dumps(body).encode(), conversation=conversation).transcript
+    read = transcript.read(json.dumps(body).encode(), conversation=conversation(written)).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.first(client, dialect=read.dialect)
     return PendingRequest(
@@ -109,15 +87,9 @@ def name_folder(body: Json, folder: str) -> None:
         body["system"] = f"# Environment\n - Primary working directory: {folder}"
 
 
-def session(*events: ObjectEvent, conversation: str = "main") -> Session:
+def session(*events: ObjectEvent) -> Session:
     branch = Branch(
-        name=BRANCH,
-        kind=BranchKind.MAIN,
-        conversation=conversation,
-        parent=None,
-        forked_at=0,
-        inherits=False,
-        agent_id=None,
+        name=BRANCH, kind=BranchKind.MAIN, conversation="main", parent=None, forked_at=0, inherits=False, agent_id=None
     )
     return Session(memory=remembered(*events), branches={BRANCH: branch})
 
@@ -134,11 +106,11 @@ def answered(asked: PendingRequest, state: Session = EVICTED) -> tuple[str, tupl
     return str(result["content"]), events
 
 
-@pytest.mark.parametrize("write", DIALECTS)
+@IN_EACH_DIALECT
 @pytest.mark.parametrize("fidelity", [Fidelity.COMPACT, Fidelity.STUB, Fidelity.EVICTED])
-def test_evicted_content_replaces_the_reference_in_every_dialect(write: Write, fidelity: Fidelity) -> None:
+def test_evicted_content_replaces_the_reference_in_every_dialect(written: Written, fidelity: Fidelity) -> None:
     state = session(created("abc2345"), degraded("abc2345", fidelity))
-    content, (fault, restored) = answered(ask([reading(CONTENT), reading(STUB)], write), state)
+    content, (fault, restored) = answered(ask([reading(CONTENT), reading(STUB)], written), state)
     assert content == CONTENT
     assert isinstance(fault, ObjectFaulted)
     assert (fault.object, fault.kind) == ("abc2345", FaultKind.IMPLICIT)
@@ -146,9 +118,9 @@ def test_evicted_content_replaces_the_reference_in_every_dialect(write: Write, f
     assert (restored.before, restored.after) == (fidelity, Fidelity.FULL)
 
 
-@pytest.mark.parametrize("write", DIALECTS)
-def test_line_names_the_object_if_its_content_has_no_room(write: Write) -> None:
-    content, events = answered(ask([reading(CONTENT), reading(STUB)], write, window=600))
+@IN_EACH_DIALECT
+def test_line_names_the_object_if_its_content_has_no_room(written: Written) -> None:
+    content, events = answered(ask([reading(CONTENT), reading(STUB)], written, window=600))
     assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
     assert events == ()
 
@@ -286,12 +258,12 @@ def test_instruction_file_is_not_restored() -> None:
 
 
 def test_two_references_in_one_request_restore_the_content_once() -> None:
-    conversation, body = messages_body([reading(CONTENT), reading(STUB)])
+    body = body_of([reading(CONTENT), reading(STUB)], MESSAGES)
     first, second = ({"type": "tool_use", "id": each, "name": "Read", "input": {"file_path": PATH}} for each in "xy")
     body["messages"][3]["content"] = [first, second]
     results = [{"type": "tool_result", "tool_use_id": each, "content": STUB} for each in "xy"]
     body["messages"][4]["content"] = results
-    read = transcript.read(json.dumps(body).encode(), conversation=conversation).transcript
+    read = transcript.read(json.dumps(body).encode()).transcript
     client = [read.message_bytes(number) for number in range(len(read.messages))]
     history = upstream_history.first(client, dialect=read.dialect)
     asked = attrs.evolve(ask([reading(CONTENT), reading(STUB)]), read=read, before=history, history=history)
@@ -305,13 +277,13 @@ def test_two_references_in_one_request_restore_the_content_once() -> None:
 FOLDER = "/home/ada/app"
 
 
-@pytest.mark.parametrize("write", DIALECTS)
+@IN_EACH_DIALECT
 @pytest.mark.parametrize(
     ("first", "second"),
     [(PATH, f"{FOLDER}/{PATH}"), (f"{FOLDER}/{PATH}", PATH), (f"./src/../{PATH}", f"{FOLDER}//{PATH}")],
 )
-def test_relative_and_absolute_path_match_the_same_file(write: Write, first: str, second: str) -> None:
-    asked = ask([reading(CONTENT, first), reading(STUB, second)], write, folder=FOLDER)
+def test_relative_and_absolute_path_match_the_same_file(written: Written, first: str, second: str) -> None:
+    asked = ask([reading(CONTENT, first), reading(STUB, second)], written, folder=FOLDER)
     content, (fault, _) = answered(asked)
     assert (content, fault.object) == (CONTENT, "abc2345")
 

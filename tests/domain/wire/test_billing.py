@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.billing import BILLING, drop_billing_line
-from tests.profiles import examples
 
 texts = st.lists(st.text(max_size=9), max_size=3)
 
@@ -16,7 +15,6 @@ def as_json(*texts: str, **layout: Any) -> bytes:
     return json.dumps([{"type": "text", "text": text} for text in texts], **layout).encode()
 
 
-@examples(100)
 @given(texts, st.sampled_from([None, 2]))
 def test_only_the_billing_line_is_removed(prompts: list[str], indent: int) -> None:
     line = f"{BILLING} cc_version=2.1.329; cch=0a1b2;"

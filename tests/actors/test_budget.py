@@ -12,25 +12,14 @@ from mnemosyne.domain.session.budget import DAY, Budget, DaySpending
 from mnemosyne.domain.session.events import TurnFinished
 from tests.actors.spending import LoggedSpending
 from tests.actors.support import STREAM, StoppableLog
+from tests.domain.session_events import finished
 
 TODAY = 5 * DAY
 
 
 def turn(at: int, tokens: int) -> TurnFinished:
     """A turn of Claude Opus 5.5, whose input costs 4,000 nanodollars a token."""
-    return TurnFinished(
-        at=at,
-        branch="main",
-        turn=1,
-        attempt=1,
-        status=200,
-        reply=b"",
-        message_id=None,
-        model="claude-opus-5-5",
-        stop_reason=None,
-        error_type=None,
-        usage={"input_tokens": tokens, "output_tokens": 0},
-    )
+    return finished(1, "claude-opus-5-5", {"input_tokens": tokens, "output_tokens": 0}, at=at)
 
 
 def summary(at: int, nanodollars: int) -> ObjectSummarized:

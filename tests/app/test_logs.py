@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from mnemosyne.app.logs import log_turns, start_logging
-from mnemosyne.domain.session.events import TurnInterrupted
 from mnemosyne.errors import BadConfiguration, LogUnavailable
-from tests.services.test_tally import WHERE, accounted, append
+from tests.domain.session_events import interrupted
+from tests.services.test_tally import accounted, append
 
 KEY = "sk-ant-api03-abcdefghijklmnopqrst"
 LOG = logging.getLogger("mnemosyne.test")
@@ -73,10 +73,10 @@ def test_an_entry_in_json_is_one_line_with_time_level_and_the_session_that_it_na
 def test_a_recorded_turn_is_logged_with_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_as("json"):
         log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30, rounds=2)), None)
-        log_turns(append(TurnInterrupted(**WHERE, status=None, reply=None, reason="x", usage={})), None)
+        log_turns(append(interrupted({})), None)
         log_turns(append(accounted("claude-opus-4-5", actual=10, shadow=30)), LogUnavailable("away"))
     accounted_for, broken_off = entries(capsys.readouterr().err)
-    told = {"session": str(UUID(int=1)), "branch": "b", "turn": 1, "attempt": 1}
+    told = {"session": str(UUID(int=1)), "branch": "main", "turn": 1, "attempt": 1}
     used = {"input_tokens": 10, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0}
     about = {"mode": "manage", "model": "claude-opus-4-5", "rounds": 2}
     assert (told | used | about).items() <= accounted_for.items()

@@ -65,10 +65,10 @@ def round_began(number: int, **changes: Any) -> RoundBegan:
     return RoundBegan(**MAIN | _BODY | {"round": number, "epoch": 1, "ends": ()} | changes)
 
 
-def round_finished(number: int, usage: dict[str, Any]) -> RoundFinished:
+def round_finished(number: int, usage: dict[str, Any], **changes: Any) -> RoundFinished:
     more: dict[str, Any] = {"round": number, "usage": usage, "answers": (), "faults": 0, "tokens": 0}
     more["model"] = "claude-opus-5-5"
-    return RoundFinished(**MAIN | _NO_REPLY | more)
+    return RoundFinished(**MAIN | _NO_REPLY | more | changes)
 
 
 def assessed(turn: int, tokens: int = 1, branch: str = "main") -> TurnAssessed:

@@ -5,11 +5,12 @@ import pytest
 
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan, TurnRelation
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.replay.deciding import review
 from mnemosyne.services.forgetting import forget
+from tests.domain.session_events import opened_branch
 from tests.services.talking import Plain, Talk, body, plain, rich_session, talking, user
 
 
@@ -69,17 +70,7 @@ async def test_another_storage_of_the_same_body_is_no_difference() -> None:
 async def test_an_event_without_its_request_is_skipped() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
-    opened = BranchOpened(
-        at=1,
-        branch="side-1",
-        kind=BranchKind.SIDE,
-        lane="side",
-        parent=None,
-        forked_at=0,
-        inherits=False,
-        kept=0,
-        agent_id=None,
-    )
+    opened = opened_branch("side-1")
     version = len(await talk.archive.log.read(talk.stream))
     await talk.archive.journal.append(Append(talk.stream, version, (Envelope(opened, "c", None),)))
     found = await review(talk.archive, str(talk.stream))

@@ -1,41 +1,35 @@
 """A turn, its rounds and its appends are one trace, with their times and without content."""
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
-from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished
 from mnemosyne.services.spans import SpanMaker, TraceSpan
+from tests.domain import session_events as events
 
 STREAM = UUID(int=1)
-WHERE: Mapping[str, Any] = {"branch": "main", "turn": 3, "attempt": 1}
-BODY: Mapping[str, Any] = {"base": 0, "body": b"said", "size": 4, "sha256": b"", "stored_sha256": None, "kept": 0}
 USAGE = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 7}
 
 
 def began(at: int) -> TurnBegan:
-    rest: Mapping[str, Any] = {"echo": None, "echoed_attempt": None, "opaque": None, "chains": (), "stream": True}
-    return TurnBegan(at=at, **WHERE, **BODY, **rest, relation=TurnRelation.CONTINUES, model="claude-opus-5-5")
+    return events.began(3, "claude-opus-5-5", at=at, body=b"said")
 
 
 def finished(at: int, status: int = 200, error: str | None = None) -> TurnFinished:
-    rest: Mapping[str, Any] = {"message_id": None, "stop_reason": None, "model": "claude-opus-5-5-20260101"}
-    return TurnFinished(at=at, **WHERE, **rest, status=status, reply=b"said", error_type=error, usage=USAGE)
+    reply = {"status": status, "reply": b"said", "error_type": error}
+    return events.finished(3, "claude-opus-5-5-20260101", USAGE, at=at, **reply)
 
 
-def spans(maker: SpanMaker, *events: object, request: str = "r", expected: int = 0) -> list[TraceSpan]:
-    append = Append(STREAM, expected, tuple(Envelope(event, request) for event in events))
+def spans(maker: SpanMaker, *happened: object, request: str = "r", expected: int = 0) -> list[TraceSpan]:
+    append = Append(STREAM, expected, tuple(Envelope(event, request) for event in happened))
     return list(maker.spans_of(append, 42, 900, 1000))
 
 
 def test_a_turn_and_its_rounds_and_appends_are_one_trace() -> None:
     maker = SpanMaker()
-    begin = RoundBegan(at=20, **WHERE, **BODY, round=1, epoch=2, ends=())
-    end: Mapping[str, Any] = {"model": None, "stop_reason": None, "answers": (), "faults": 0, "tokens": 0}
-    (first,) = spans(maker, began(10), begin)
-    round_, second = spans(maker, RoundFinished(at=30, **WHERE, **end, round=1, reply=b"said", usage=USAGE), expected=2)
+    (first,) = spans(maker, began(10), events.round_began(1, at=20, turn=3, epoch=2, body=b"said"))
+    ended = events.round_finished(1, USAGE, at=30, turn=3, reply=b"said")
+    round_, second = spans(maker, ended, expected=2)
     turn, third = spans(maker, finished(40), expected=3)
     assert {each.trace for each in (first, round_, second, turn, third)} == {turn.trace}
     assert {each.parent for each in (first, round_, second, third)} == {turn.id}
@@ -55,7 +49,7 @@ def test_a_turn_and_its_rounds_and_appends_are_one_trace() -> None:
 def test_a_refused_turn_has_the_provider_s_error_and_an_interrupted_one_its_own() -> None:
     maker = SpanMaker()
     refused, _ = spans(maker, began(1), finished(2, 529, "overloaded_error"))
-    cut = TurnInterrupted(at=3, **WHERE, status=None, reply=None, reason="what was said", usage={})
+    cut = events.interrupted({}, at=3, turn=3, reason="what was said")
     broken, _ = spans(maker, began(1), cut, request="s")
     assert (refused.error, broken.error) == ("overloaded_error", "interrupted")
     assert refused.trace != broken.trace

@@ -1,20 +1,17 @@
 """The tally counts durable events only."""
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import GapRecorded, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import VersionConflict
 from mnemosyne.services.tally import MOST_MODELS, OTHER_MODELS, RecordTally
-
-WHERE: Mapping[str, Any] = {"at": 1, "branch": "b", "turn": 1, "attempt": 1}
+from tests.domain import session_events as events
 
 
 def append(*events: object) -> Append:
@@ -22,26 +19,19 @@ def append(*events: object) -> Append:
 
 
 def finished(status: int) -> TurnFinished:
-    nothing: Mapping[str, Any] = dict.fromkeys(("message_id", "model", "stop_reason", "error_type"))
-    return TurnFinished(**WHERE, **nothing, status=status, reply=b"", usage={})
+    return events.finished(1, None, {}, status=status)
 
 
 def accounted(
     model: str | None, *, actual: int, shadow: int, mode: Mode = Mode.MANAGE, rounds: int = 1
 ) -> TurnAccounted:
-    sides: Mapping[str, Any] = {
-        "shadow": Tokens(input=shadow),
-        "expected": Tokens(input=actual),
-        "actual": Tokens(input=actual),
-    }
-    rest: Mapping[str, Any] = {"estimated": 0, "counted": 0, "since": 0, "shadow_entries": (), "wire_entries": ()}
-    flags: Mapping[str, Any] = dict.fromkeys(("assumed", "compacted", "deviates"), False)
-    return TurnAccounted(**WHERE, **sides, **rest, **flags, began=1, mode=mode, model=model, rounds=rounds)
+    sides = {"shadow": Tokens(input=shadow), "expected": Tokens(input=actual), "actual": Tokens(input=actual)}
+    return attrs.evolve(events.accounted(1, 0, 0, mode, model=model, rounds=rounds), **sides)
 
 
 def test_turns_are_counted_by_outcome() -> None:
     tally = RecordTally()
-    cut = TurnInterrupted(**WHERE, status=None, reply=None, reason="", usage={})
+    cut = events.interrupted({})
     tally.note(append(finished(200), finished(529), finished(200), cut), 70, None)
     tally.note(append(GapRecorded(at=2, since=1, turns=3, reason="")), 5, None)
     assert tally.turns == {"finished": 2, "refused": 1, "interrupted": 1}

@@ -212,15 +212,15 @@ class Replies:
         """Whether a request that continues a branch contains a text or a call of a reply to its last turn. Clients drop
         parts of a reply: if none shows it unchanged, this is enough to identify the history.
         """
-        said = transcript.content_of(read, len(branch.chains))
+        shown = transcript.content_of(read, len(branch.chains))
         replies = [await self._blocks_of(each, read.dialect) for each in branch.replies.values()]
-        return any(normal_form.share_words(said, each) for each in replies)
+        return any(normal_form.share_words(shown, each) for each in replies)
 
     async def are_whole(self, branch: Branch) -> bool:
         """Whether any reply to the branch's last turn is complete."""
         dialect = dialect_of(branch.conversation)
-        said = [dialect.read_reply(await self._body_of(reply)) for reply in branch.replies.values()]
-        return any(each.stop_reason is not None for each in said)
+        replies = [dialect.read_reply(await self._body_of(reply)) for reply in branch.replies.values()]
+        return any(each.stop_reason is not None for each in replies)
 
     async def text_of(self, reply: bytes, dialect: Dialect) -> str:
         """The model's text in a recorded reply; empty if the reply cannot be read."""
@@ -278,19 +278,19 @@ class Histories:
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])
         # An attempt that the provider always refused has no replies.
-        said = {
+        finished = {
             attempt: [each for each in rounds if each.usage or each.stop_reason]
             for attempt, rounds in branch.rounds.finished.items()
         }
         stored = await self._bodies.read_all_stored(
             change
-            for rounds in said.values()
+            for rounds in finished.values()
             for event in rounds
             for change in (event.reply, *(answer.result for answer in event.answers))
         )
         replies = {
             attempt: tuple(_round_of(event, sent.dialect, stored) for event in rounds)
-            for attempt, rounds in said.items()
+            for attempt, rounds in finished.items()
             if rounds
         }
         history = UpstreamHistory(

@@ -75,7 +75,7 @@ class Composer:
         The cost stays reserved in the budget until ``settle``.
         """
         try:
-            reply = await self._calls.ask(prompt_for(question), lambda said: read_answer(question, said))
+            reply = await self._calls.ask(prompt_for(question), lambda text: read_answer(question, text))
         except LogFailed as error:
             log.info("the helper is not asked, because past spending cannot be read: %s", error)
             return None

@@ -192,8 +192,8 @@ class Loaded:
         if shared == len(branch.chains):
             return self._is_running(branch) or await self._replies.are_words_shown(branch, read)
         last = await self.bodies.find_last(branch)
-        said = transcript.content_of(last, shared) if last is not None else []
-        return normal_form.share_words(transcript.content_of(read, shared), said)
+        shown = transcript.content_of(last, shared) if last is not None else []
+        return normal_form.share_words(transcript.content_of(read, shared), shown)
 
     async def recognize(self, request: ArrivedRequest) -> Recognized:
         """How closely a request matches this session. Many conversations begin with the same user messages; a shared
@@ -284,8 +284,8 @@ class Loaded:
         for each in branches.values():
             parent = branches.get(each.parent or "")
             if parent is not None and parent.name not in known and succession.sums_up(each, parent):
-                said = [await self._replies.text_of(reply, read.dialect) for reply in each.replies.values()]
-                if any(succession.carries(read, text) for text in said):
+                replies = [await self._replies.text_of(reply, read.dialect) for reply in each.replies.values()]
+                if any(succession.carries(read, text) for text in replies):
                     known.add(parent.name)
         return frozenset(known)
 

@@ -654,17 +654,17 @@ def _inputs_of(outgoing: Outgoing, *, waits: bool = False) -> InputsSoFar:
 
 
 def _finish(message: Finish, reply: bytes) -> FinishTurn:
-    said = message.reply
+    client_reply = message.reply
     return FinishTurn(
         at=message.at,
         **attrs.asdict(message.address),
         status=message.status,
         reply=reply,
-        message_id=sanitize.optional_text(said.message_id),
-        model=sanitize.optional_text(said.model),
-        stop_reason=sanitize.optional_text(said.stop_reason),
-        error_type=sanitize.optional_text(said.error_type),
-        usage=sanitize.facts(said.usage),
+        message_id=sanitize.optional_text(client_reply.message_id),
+        model=sanitize.optional_text(client_reply.model),
+        stop_reason=sanitize.optional_text(client_reply.stop_reason),
+        error_type=sanitize.optional_text(client_reply.error_type),
+        usage=sanitize.facts(client_reply.usage),
         limits=message.limits,
     )
 

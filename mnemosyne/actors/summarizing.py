@@ -178,7 +178,7 @@ class Summarizer:
         request = request_of(deferred, full, parts)
         if not full.strip() or len(full) > LONGEST_FOR_A_MODEL:
             return None
-        reply = await self._calls.ask(prompt_for(request), lambda said: _read(request, said))
+        reply = await self._calls.ask(prompt_for(request), lambda text: _read(request, text))
         candidate = reply.found
         if candidate is None:
             self._budget.charge(reply.nanodollars)
@@ -200,10 +200,10 @@ class Summarizer:
             return await trio.to_thread.run_sync(finish, abandon_on_cancel=True, limiter=self._cpu)
 
 
-def _read(request: RenditionRequest, said: str) -> ProposedRendition | None:
+def _read(request: RenditionRequest, answer: str) -> ProposedRendition | None:
     """The model's answer as a rendition; None if it is rejected."""
     try:
-        candidate = parse_candidate(said)
+        candidate = parse_candidate(answer)
     except UnusableAnswer:
         verdict: object = None
     else:

@@ -123,14 +123,14 @@ def _in_full(content: bytes) -> tuple[str, tuple[Attachment, ...]]:
 
 def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:
     """The texts of objects, without unreadable ones."""
-    said: dict[str, tuple[TextPart, ...]] = {}
+    texts: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
             if each.id in contents or not each.places:
-                said[each.id] = parts_of_text(each, contents.get(each.id, b""))
+                texts[each.id] = parts_of_text(each, contents.get(each.id, b""))
         except ValueError:
             log.info("object %s is not quoted: it cannot be read", each.id)
-    return said
+    return texts
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:

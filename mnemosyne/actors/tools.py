@@ -120,12 +120,12 @@ class FromMemory:
         context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
         results: dict[str, bytes] = {}
         for call in calls:
-            said = await self._answer_safely(call, context)
-            refused = isinstance(said, RefusedCall)
-            text = said if isinstance(said, str) else said.text
+            result = await self._answer_safely(call, context)
+            refused = isinstance(result, RefusedCall)
+            text = result if isinstance(result, str) else result.text
             if strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
-            attached = said.attached if isinstance(said, _Shown) else ()
+            attached = result.attached if isinstance(result, _Shown) else ()
             results[call.id] = dialect.write_result(call.id, text, refused, attached)
         return Answers(
             results=results,
@@ -164,18 +164,18 @@ class FromMemory:
 
     async def _answer_safely(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
         try:
-            said = await self._outside.call_in_time(call.id, lambda: self._answer_call(call, context))
+            result = await self._outside.call_in_time(call.id, lambda: self._answer_call(call, context))
         except (ContentForgotten, LogFailed) as error:
             log.warning("a call of %s was not answered: %s", call.name, error)
             return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
         except Exception:
             log.exception("a call of %s was not answered", call.name)
             return RefusedCall(memory_results.NOT_NOW)
-        if said is None:
+        if result is None:
             seconds = self._outside.patience.contents
             log.warning("a call of %s was not answered: the log took longer than %g s", call.name, seconds)
             return RefusedCall(memory_results.NOT_NOW)
-        return said
+        return result
 
     async def _answer_call(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
         asked = parse(call.name, call.input_json)
@@ -222,9 +222,9 @@ class FromMemory:
         )
         among, _ = self._scope(call, context)
         unindexed = object_search.count_unindexed(among.values())
-        told = [quote for quote, _ in quotes]
+        shown = [quote for quote, _ in quotes]
         return memory_results.answer_text(
-            told, context.memory, context.branch, tokens, context.spent, context.limits, unindexed, sentences
+            shown, context.memory, context.branch, tokens, context.spent, context.limits, unindexed, sentences
         )
 
     async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
@@ -246,14 +246,14 @@ class FromMemory:
             return (), []
         among = context.own
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
-        said = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
-        texts = {key: join(parts) for key, parts in said.items()}
-        told = quote_sentences(helped.sentences, texts, most, context.tokens)
-        kept = tuple(sentence for sentence, _, _ in told)
+        parts_by_id = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
+        texts = {key: join(parts) for key, parts in parts_by_id.items()}
+        supported = quote_sentences(helped.sentences, texts, most, context.tokens)
+        kept = tuple(sentence for sentence, _, _ in supported)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
         why = None if kept else "what it quotes has no room, or is there no longer"
         context.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
-        return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in told]
+        return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in supported]
 
     async def _texts_for(
         self, words: str, among: Mapping[str, MemoryObject], context: "_CallContext", *, alone: bool
@@ -261,8 +261,8 @@ class FromMemory:
         """The texts to compare with a question; an object that is ``alone`` is included for any question."""
         found = await self._texts.find_places(words, among, context.memory.objects)
         ids = list(among) if alone else await in_thread(lambda: may_answer(words, found, context.in_order(among)))
-        said = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
-        return list_texts(said, found, among, context.sees)
+        texts = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
+        return list_texts(texts, found, among, context.sees)
 
     def _scope(self, call: MemoryQuery, context: "_CallContext") -> tuple[Mapping[str, MemoryObject], str]:
         """The objects to search, and the words to search for."""

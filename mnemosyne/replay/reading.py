@@ -89,9 +89,9 @@ def _export(path: Path, codec: ExportCodec) -> Found:
         return NotATape(path, 1, str(error))
 
 
-def _make_error(path: Path, said: str) -> NotATape:
+def _make_error(path: Path, reason: str) -> NotATape:
     """Convert an error of the export reader, which already names the file and usually the line."""
-    what = said.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
+    what = reason.removesuffix(" Nothing was imported.").rstrip(".").removeprefix(str(path)).strip()
     place = re.fullmatch(r", line (\d+): (.*)", what, re.DOTALL)
     return NotATape(path, int(place[1]), place[2]) if place else NotATape(path, None, f"it {what}")
 

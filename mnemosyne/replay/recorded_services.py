@@ -29,10 +29,10 @@ ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
 class RecordedServices(ActorServices):
     """External results as ``noted`` with a decision. The index answers only recorded questions."""
 
-    def __init__(self, noted: InputsSoFar, told: KnowledgeTold | None = None) -> None:
+    def __init__(self, noted: InputsSoFar, knowledge: KnowledgeTold | None = None) -> None:
         super().__init__(patience=ENDLESS)
         self._then = noted
-        self._told = told
+        self._knowledge = knowledge
         self._answers: list[IndexFound] = []
 
     def begin(self) -> None:
@@ -42,8 +42,8 @@ class RecordedServices(ActorServices):
     async def select_knowledge(
         self, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
     ) -> MemoryBlock | None:
-        told = self._told
-        return None if told is None else MemoryBlock(told.text, told.entries, told.tokens)
+        knowledge = self._knowledge
+        return None if knowledge is None else MemoryBlock(knowledge.text, knowledge.entries, knowledge.tokens)
 
     async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
         if wait in self._then.late:

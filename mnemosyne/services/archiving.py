@@ -77,11 +77,11 @@ async def shelve(archive: Archive, archived: ArchivedContents, stream: UUID, fil
     try:
         reader = Reader(file, codec)
         check(reader, file)
-        told = [part.envelope for part in reader.parts()]
+        exported = [part.envelope for part in reader.parts()]
     except DamagedFile:
         raise BadConfiguration(f"{file} is not whole, so nothing left the database. Move it away.") from None
-    held = await archive.events.read(stream, upto=len(told))
-    if reader.header.session != stream or told != [each.envelope for each in held]:
+    held = await archive.events.read(stream, upto=len(exported))
+    if reader.header.session != stream or exported != [each.envelope for each in held]:
         raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
     # A file of an earlier version names no log: it is ours if our rows already refer to it.
     if reader.header.log != await archived.log_id() and (reader.header.log is not None or str(file) not in before):

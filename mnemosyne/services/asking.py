@@ -70,18 +70,18 @@ async def ask(
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
     places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
     asked = may_answer(question, places, among)
-    said = await _read_texts(archive, stream, [among[key] for key in asked])
-    texts = list_texts(said, places, among)
+    texts_by_id = await _read_texts(archive, stream, [among[key] for key in asked])
+    texts = list_texts(texts_by_id, places, among)
     helped: HelperAnswer | None = None
     cited: list[Cited] = []
     if compose is not None:
         quotes = answers(question, texts, PASSAGE_TOKENS, _count_tokens)
         if quotes:
             helped = await compose(question_for(question, [quote for quote, _ in quotes], among))
-        told = quote_sentences(
+        supported = quote_sentences(
             helped.sentences if helped else (), {each.id: each.text for each in texts}, most_tokens, _count_tokens
         )
-        cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in told]
+        cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in supported]
     if not cited:
         cited = [
             Cited(quote, among[quote.object_id]) for quote, _ in answers(question, texts, most_tokens, _count_tokens)
@@ -91,7 +91,7 @@ async def ask(
         embedder=found.embedder,
         missing=found.missing,
         unembedded=found.unembedded,
-        skipped=found.skipped + len(asked) - len(said),
+        skipped=found.skipped + len(asked) - len(texts_by_id),
         outside=count_unindexed(among.values()),
         helped=helped,
     )
@@ -113,11 +113,11 @@ async def _read_texts(
     archive: Archive, stream: UUID, objects: Sequence[MemoryObject]
 ) -> Mapping[str, tuple[TextPart, ...]]:
     """The texts of objects, without unreadable ones."""
-    said: dict[str, tuple[TextPart, ...]] = {}
+    texts: dict[str, tuple[TextPart, ...]] = {}
     for each in objects:
         try:
             content = await memories.content_of(archive, stream, each) if each.places else b""
-            said[each.id] = parts_of_text(each, content)
+            texts[each.id] = parts_of_text(each, content)
         except (ContentForgotten, ContentMissing, ValueError):
             continue
-    return said
+    return texts

@@ -103,14 +103,14 @@ class ContextMap:
 async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
     """The map of a branch of a session; empty if no object was made of it. Raises LogFailed."""
     about = {"stream": stream, "branch": branch}
-    windows, objects, changes, sent, faults, told = await models.answers(
+    windows, objects, changes, sent, faults, replies = await models.answers(
         *(Question("working_set", query, about) for query in _QUERIES),
         Question("working_set", "faults_of", about),
         Question("timeline", "turns", about),
     )
     names = {row["object"] for row in objects}
     missed = [row["turn"] for row in faults if row["object"] in names]
-    reads = {(row["branch"], row["turn"]): row["cache_read_tokens"] for row in told}
+    reads = {(row["branch"], row["turn"]): row["cache_read_tokens"] for row in replies}
     rewritten = {row["turn"] for row in sent if row["round"] == 0}
     turns = [
         MapTurn(

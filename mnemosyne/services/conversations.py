@@ -42,16 +42,16 @@ def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[s
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
     body = json_values.read(recipe.assemble(made_of.pieces, contents.__getitem__))
     dialect = history.dialect_of(line.name)
-    told = _Converted(dialect, {each.messages for each in attempts})
+    converted = _Converted(dialect, {each.messages for each in attempts})
     elements = body.get(dialect.array)
     for element in elements if isinstance(elements, list) else ():
-        told.add(element)
+        converted.add(element)
     system = body.get(dialect.system) if dialect.system is not None else None
     return {
         "model": last.began.model,
-        "head": {"system": [*content_blocks(system), *told.system] or None, "tools": body.get("tools")},
-        "messages": told.messages,
-        "turns": [_turn(each, told.count(each.messages)) for each in attempts],
+        "head": {"system": [*content_blocks(system), *converted.system] or None, "tools": body.get("tools")},
+        "messages": converted.messages,
+        "turns": [_turn(each, converted.count(each.messages)) for each in attempts],
     }
 
 

@@ -114,8 +114,8 @@ def content_line(content: Content, *, packed: bool = False) -> bytes:
     """The line of a content, plain or ``packed``."""
     if packed:
         frame = ZstdCompressor(level=_ZSTD_LEVEL).compress(content.data, ZstdCompressor.FLUSH_FRAME)
-        told = {"content": content.digest.hex(), "size": len(content.data)}
-        return _line(told | {"zstd": base64.b64encode(frame).decode()})
+        fields = {"content": content.digest.hex(), "size": len(content.data)}
+        return _line(fields | {"zstd": base64.b64encode(frame).decode()})
     return _line({"content": content.digest.hex(), "data": base64.b64encode(content.data).decode()})
 
 

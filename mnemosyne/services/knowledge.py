@@ -331,15 +331,15 @@ def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
     """An entry as a JSON object; times are µs of UTC."""
     entry, provenance = found.entry, found.entry.provenance
     text = "id kind content summary detail source confidence ended replaces replaced_by write"
-    told = {
+    described = {
         **members(entry, f"{text} valid_from valid_until recorded_at confirmed_at"),
         **members(found.place, "scope key"),
         "links": [{"relation": relation, "id": other} for relation, other in entry.links],
         "provenance": None if provenance is None else members(provenance, "session branch turn object"),
     }
     if isinstance(found, RecalledEntry):
-        told |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}
-    return told
+        described |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}
+    return described
 
 
 def describe_write(done: WriteReport) -> dict[str, Any]:

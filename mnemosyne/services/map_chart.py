@@ -177,11 +177,11 @@ def _rectangle(plane: Plane, band: _Band) -> str:
     top, base = plane.y(band.below + band.tokens), plane.y(band.below)
     what = band.kind.replace("_", " ") if band.count == 1 else f"{band.count} small objects"
     level, size = KEY.get(band.fidelity.label, band.fidelity.label), count_text(band.tokens)
-    told = f"{what}, {level}, {size} tokens, turns {band.first} to {band.last}"
+    title = f"{what}, {level}, {size} tokens, turns {band.first} to {band.last}"
     mark = f' data-object="{escape(band.object)}"' if band.object is not None else ""
     return (
         f'<rect class="{band.fidelity.label}"{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
-        f' height="{px(max(base - top, 0.2))}"><title>{escape(told)}</title></rect>'
+        f' height="{px(max(base - top, 0.2))}"><title>{escape(title)}</title></rect>'
     )
 
 
@@ -212,8 +212,8 @@ def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
 def _joints(windows: Sequence[ContextMap], planes: Sequence[Plane]) -> Iterator[str]:
     """Lines where the client continued in a compacted window of its own."""
     for found, plane in list(zip(windows, planes, strict=True))[1:]:
-        told, x = escape(f"{found.branch} began here, with what the client kept"), px(plane.left)
-        yield f'<line class="joint" x1="{x}" y1="{_TOP - 14}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
+        title, x = escape(f"{found.branch} began here, with what the client kept"), px(plane.left)
+        yield f'<line class="joint" x1="{x}" y1="{_TOP - 14}" x2="{x}" y2="{_BASE}"><title>{title}</title></line>'
         if plane.right - plane.left >= _NAMED:
             yield f'<text class="start" x="{px(plane.left + 4)}" y="{_TOP - 8}">{escape(found.branch)}</text>'
 
@@ -235,16 +235,16 @@ def _cuts(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for each in turns:
         if each.epoch:
             x = px(plane.x(each.turn))
-            told = f"{KEY['line cut']} before turn {each.turn}"
-            yield f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{told}</title></line>'
+            title = f"{KEY['line cut']} before turn {each.turn}"
+            yield f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{title}</title></line>'
 
 
 def _misses(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for each in turns:
         if each.missed:
             x, y = px(plane.x(each.turn + 0.5)), px(plane.y(each.tokens) - 5)
-            told = f"turn {each.turn}: {each.missed} {KEY['missed']}"
-            yield f'<circle class="missed" cx="{x}" cy="{y}" r="4"><title>{told}</title></circle>'
+            title = f"turn {each.turn}: {each.missed} {KEY['missed']}"
+            yield f'<circle class="missed" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
 
 
 def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
@@ -253,10 +253,10 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for state, group in groupby(turns, _find_hits):
         run = list(group)
         x, end = plane.x(run[0].turn), plane.x(run[-1].turn + 1)
-        told = f"turns {run[0].turn} to {run[-1].turn}: {KEY.get(state, 'cache use unknown')}"
+        title = f"turns {run[0].turn} to {run[-1].turn}: {KEY.get(state, 'cache use unknown')}"
         yield (
             f'<rect class="cache {state}" x="{px(x)}" y="{top}" width="{px(end - x)}" height="{height}">'
-            f"<title>{told}</title></rect>"
+            f"<title>{title}</title></rect>"
         )
 
 

@@ -111,18 +111,18 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
     """The same for a session whose events were read."""
     ends = list(_ends(history, branch if branch is not None else _find_main(history)))
     calls: dict[str, AnsweredCall] = {}
-    said: list[SeenMessage] = []
+    seen: list[SeenMessage] = []
     for attempt in ends:
         try:
             body = (await contexts.rebuild(archive, stream, history, attempt)).body
         except (ContentForgotten, LogFailed):
             continue
         messages = list(_messages(body, history.dialect_of(attempt.began.branch), history.first_turns(attempt)))
-        said += messages
+        seen += messages
         calls |= {each.id: each for each in read_calls(messages, calls)}
     made = tuple(calls.values())
     checkpoints = tuple(history.checkpoints.values())
-    if not said:
+    if not seen:
         return attrs.evolve(NOTHING, checkpoints=checkpoints)
     return Observed(
         turn=ends[-1].began.turn,

@@ -120,8 +120,8 @@ _SAID = ("title", "project", "name", "client", "model", "stream")
 
 
 def _matches(each: SessionOverview, wanted: str) -> bool:
-    said = " ".join(str(getattr(each, name) or "") for name in _SAID).casefold()
-    return all(word in said for word in wanted.casefold().split())
+    text = " ".join(str(getattr(each, name) or "") for name in _SAID).casefold()
+    return all(word in text for word in wanted.casefold().split())
 
 
 def _overview(

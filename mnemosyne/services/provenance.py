@@ -51,7 +51,7 @@ async def find_words(archive: Archive, entry: Entry) -> WordsPlace | None:
         return None
     for words in (entry.content, entry.content[0].lower() + entry.content[1:]):
         for as_ascii in (False, True):
-            said = json.dumps(words, ensure_ascii=as_ascii)[1:-1].encode("utf-8", "surrogatepass")
-            if (start := body.rfind(said)) >= 0:
-                return WordsPlace(start, start + len(said))
+            encoded = json.dumps(words, ensure_ascii=as_ascii)[1:-1].encode("utf-8", "surrogatepass")
+            if (start := body.rfind(encoded)) >= 0:
+                return WordsPlace(start, start + len(encoded))
     return None

@@ -141,8 +141,8 @@ async def _forecast_paging(archive: Archive, stream: UUID, history: History) -> 
         return None
     read = transcript.read(rebuilt.body, conversation=longest.opened.lane).transcript
     contents = (content_blocks(read.message(number).get("content")) for number in range(len(read.messages)))
-    said = (block for content in contents for block in content)
-    return forecast_paging(read, {str(block.get("name")) for block in said if is_call(block)})
+    blocks = (block for content in contents for block in content)
+    return forecast_paging(read, {str(block.get("name")) for block in blocks if is_call(block)})
 
 
 def count_questions(recorded: Sequence[Recorded[Event]]) -> Questions:

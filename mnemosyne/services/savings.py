@@ -208,15 +208,15 @@ def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
                 later = zip(own[place:], balance[place + 1 :], strict=True)
                 paid = next((each["turn"] - row["turn"] for each, now in later if now >= balance[place]), None)
                 price = max(Fraction(0), balance[place] - balance[place + 1])
-                told = why.get((branch, epoch), {})
+                decision = why.get((branch, epoch), {})
                 found.append(
                     Rewrite(
                         branch=branch,
                         turn=row["turn"],
                         price=price,
                         paid_back=paid,
-                        reason=told.get("reason"),
-                        expected_payback=told.get("payback"),
+                        reason=decision.get("reason"),
+                        expected_payback=decision.get("payback"),
                     )
                 )
     return found
@@ -240,19 +240,19 @@ _BASELINE = (
 
 def list_caveats(balance: Balance) -> list[str]:
     """The assumptions behind these numbers, one sentence each."""
-    said = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
+    caveats = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
     if balance.compacted:
         times = plural(balance.compacted, "time")
-        said.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
+        caveats.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        said.append(
+        caveats.append(
             f"Of {turns} the provider did not report what was used, or what of it came from its cache, or nothing "
             "credible: that is assumed, too."
         )
     if balance.unpriced:
         turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
-        said.append(f"{turns} without a known price ({names}): counted and not priced.")
+        caveats.append(f"{turns} without a known price ({names}): counted and not priced.")
     if balance.deviates:
-        said.append("At times the provider billed markedly more than the rules of its cache let us expect.")
-    return said
+        caveats.append("At times the provider billed markedly more than the rules of its cache let us expect.")
+    return caveats

@@ -159,6 +159,6 @@ async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryOb
         question,
         [Where(each.id, start, end)],
         QUOTED_TOKENS,
-        lambda said: estimator.tokens(features_of_text(said)),
+        lambda line: estimator.tokens(features_of_text(line)),
     )
     return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, start, end))

@@ -115,12 +115,12 @@ class SessionView:
         last = self.map.turns[-1].turn if self.map.turns else 0
         standing = self.map.standing_at(last)
         left = sum(each.fidelity is not Fidelity.FULL for each in standing)
-        said = [_cost_sentence(self.total)]
+        sentences = [_cost_sentence(self.total)]
         if left:
             missed = {0: "none of them was missed", 1: "one was missed once"}
-            told = missed.get(len(self.misses), f"they were missed {len(self.misses)} times")
-            said.append(f"{left} of {len(standing)} objects left the window of {self.branch}; {told}.")
-        return " ".join(said)
+            misses = missed.get(len(self.misses), f"they were missed {len(self.misses)} times")
+            sentences.append(f"{left} of {len(standing)} objects left the window of {self.branch}; {misses}.")
+        return " ".join(sentences)
 
 
 def _cost_sentence(total: Balance) -> str:

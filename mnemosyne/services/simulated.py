@@ -61,11 +61,11 @@ def write_branch(found: SimulatedBranch) -> bytes:
 
 def read_step(line: bytes) -> SimulatedBranch | tuple[int, int]:
     """The value that ``write_branch`` or ``write_step`` wrote."""
-    told = json.loads(line)
-    if "done" in told:
-        return told["done"], told["turns"]
-    turns = [SimulatedTurn(**{**each, "held": tuple(each["held"])}) for each in told.pop("turns")]
-    return SimulatedBranch(**told, turns=turns)
+    value = json.loads(line)
+    if "done" in value:
+        return value["done"], value["turns"]
+    turns = [SimulatedTurn(**{**each, "held": tuple(each["held"])}) for each in value.pop("turns")]
+    return SimulatedBranch(**value, turns=turns)
 
 
 def draw_branch(found: SimulatedBranch, branch: str) -> ContextMap:

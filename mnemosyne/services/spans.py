@@ -98,7 +98,7 @@ class SpanMaker:
 
 def _turn(request: str, begun: _Begun, ended: TurnFinished | TurnInterrupted) -> TraceSpan:
     model = None if isinstance(ended, TurnInterrupted) else ended.model
-    told = {
+    attributes = {
         "gen_ai.request.model": begun.model,
         "gen_ai.response.model": model,
         "http.response.status_code": ended.status,
@@ -111,7 +111,7 @@ def _turn(request: str, begun: _Begun, ended: TurnFinished | TurnInterrupted) ->
         kind="server",
         began=begun.at,
         ended=ended.at,
-        attributes={**begun.attributes, **_without_unknown(told), **_tokens(ended)},
+        attributes={**begun.attributes, **_without_unknown(attributes), **_tokens(ended)},
         error=_error(ended),
     )
 
@@ -146,8 +146,8 @@ def _tokens(ended: TurnFinished | TurnInterrupted | RoundFinished) -> Attributes
     return {"gen_ai.usage.input_tokens": used.prompt, "gen_ai.usage.output_tokens": used.output}
 
 
-def _without_unknown(told: Mapping[str, str | int | None]) -> Attributes:
-    return {name: value for name, value in told.items() if value is not None}
+def _without_unknown(attributes: Mapping[str, str | int | None]) -> Attributes:
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _error(ended: TurnFinished | TurnInterrupted) -> str | None:

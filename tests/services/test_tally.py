@@ -1,5 +1,6 @@
 """The tally counts durable events only."""
 
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -25,7 +26,11 @@ def finished(status: int) -> TurnFinished:
 def accounted(
     model: str | None, *, actual: int, shadow: int, mode: Mode = Mode.MANAGE, rounds: int = 1
 ) -> TurnAccounted:
-    sides = {"shadow": Tokens(input=shadow), "expected": Tokens(input=actual), "actual": Tokens(input=actual)}
+    sides: dict[str, Any] = {
+        "shadow": Tokens(input=shadow),
+        "expected": Tokens(input=actual),
+        "actual": Tokens(input=actual),
+    }
     return attrs.evolve(events.accounted(1, 0, 0, mode, model=model, rounds=rounds), **sides)
 
 

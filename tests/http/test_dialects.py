@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from mnemosyne.domain.history import context_view, time_travel
+from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.wire.messages import MESSAGES
 from tests.actors.support import StoppableLog, assembled, events_of, open_process
-from tests.domain.wire.dialects import TALK, WRITTEN, Written, bodies, replies
+from tests.domain.wire.dialects import WRITTEN, Written, bodies, replies
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
@@ -66,25 +65,6 @@ async def test_every_request_is_recorded_and_every_reply_parsed(written: Written
     counts = ("input_tokens", "cache_read_input_tokens", "output_tokens")
     used = [tuple(each.usage[name] for name in counts) for each in finished]
     assert used == [(12, 100, 9)] * len(replies())
-
-
-@EACH
-async def test_window_report_has_the_same_words_in_every_dialect(written: Written) -> None:
-    body = bodies(written)[-1]
-    view = context_view.view(body, range(99), written.dialect)
-    said = [(block.role, block.kind, block.preview) for block in view.blocks if block.section == "messages"]
-    plain = [each for each in said if each[0] != "system" and each[1] != "thinking"]
-    reference = context_view.view(bodies(WRITTEN[0])[-1], range(99), MESSAGES)
-    assert plain == [
-        (block.role, block.kind, block.preview)
-        for block in reference.blocks
-        if block.section == "messages" and block.kind != "thinking"
-    ]
-    assert next(block.name for block in view.blocks if block.section == "tools") == "bash"
-    for whole in replies(TALK):
-        raw = json.dumps(written.whole(whole)).encode()
-        kinds = [block.kind for block in context_view.reply_blocks(raw, written.dialect) if block.kind != "thinking"]
-        assert kinds == ["text"] * bool(whole.text) + ["tool_use"] * len(whole.calls)
 
 
 @EACH

@@ -518,21 +518,3 @@ async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() ->
         assert said_later.count(True) == 1
         assert stage.upstream[-1]["messages"][said_later.index(True)]["role"] == "user"
         await stage.rounds()
-
-
-async def test_tool_definitions_loaded_by_a_search_stay_for_the_whole_conversation() -> None:
-    found = {"type": "tool_reference", "tool_name": "Bash"}
-    async with open_stage(window=SMALL) as stage:
-        client = as_claude_code(stage.url)
-        answer(stage, [{"type": "tool_use", "name": "ToolSearch", "input": {"query": "run a command"}}])
-        (call,) = (await first_turn(client))["content"]
-        answer(stage, [{"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])
-        result = {"type": "tool_result", "tool_use_id": call["id"], "content": [found]}
-        message = await client.turn(result)
-        await reads(client, stage, message, 14)
-        assert await epochs_of(stage)
-        assert violations(stage) == []
-        sent = stage.upstream[-1]["messages"]
-        assert [block for each in sent for block in each["content"] if block.get("tool_use_id") == call["id"]] == [
-            result
-        ]

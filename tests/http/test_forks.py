@@ -215,18 +215,6 @@ async def test_session_with_the_same_first_words_is_not_a_fork() -> None:
         assert len(await stage.log.streams()) == 3
 
 
-async def test_fork_of_an_observed_session_is_a_session_of_its_own() -> None:
-    async with open_stage(SHORT, mode=Mode.OBSERVE) as stage:
-        client = Client(stage.url)
-        for prompt in ("Where is it?", "And now?"):
-            await client.work(prompt)
-        other = fork(client, "forked")
-        await other.work("And then?")
-        assert stage.standin.messages[-1].body == other.bodies[-1]
-        assert stage.standin.violations == []
-        assert {*await stage.log.streams()} == {stream_of("t", "s"), stream_of("t", "forked")}
-
-
 AGENT = "x-claude-code-agent-id"
 BOTH = model_says(think("I divide it."), text("Two parts."), look(part="a"), look(part="b"))
 DONE = model_says(think("Done."), text("It is done."))

@@ -29,7 +29,6 @@ from tests.http.managing import (
     look_for,
     model_says,
     open_stage,
-    prompt_blocks,
     recall,
     release_call,
     restore,
@@ -72,35 +71,6 @@ async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_
             (3, 1),
             (3, 2),
         ]
-
-
-async def test_restarted_server_continues_where_the_other_stopped() -> None:
-    async with open_standin({"rules": [LOOP]}) as standin:
-        log = StoppableLog()
-        async with open_stage(standin=standin, log=log) as stage:
-            client = Client(stage.url)
-            message = await client.turn(text("Where is it?"))
-        for _ in range(2):  # in the middle of the exchange, once with a hidden call that waits for its result
-            async with open_stage(standin=standin, log=log) as stage:
-                client.url = stage.url
-                message = await client.turn(*results(message))
-        assert message["content"][-1] == text("It is there.")
-        await stage.check(client, grows=True)
-
-
-async def test_client_that_goes_back_forks_the_wire_history() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        await client.work("Where is it?")
-        sent = len(stage.upstream)
-        del client.history[3:]  # after the first client results
-        await client.work("No, where was it?")
-        assert stage.standin.violations == []
-        first, again = stage.upstream[0], stage.upstream[sent]
-        assert prompt_blocks(again)[: len(prompt_blocks(first))] == prompt_blocks(first)
-        assert "memory_query" in json.dumps(again["messages"])
-        assert_nothing_of_ours(client)
-        await stage.rounds()
 
 
 async def test_disconnect_in_a_hidden_round_keeps_the_visible_part_and_the_provider_history() -> None:

@@ -162,15 +162,6 @@ async def find_project(folder: str) -> str:
     return folder
 
 
-async def test_observed_session_keeps_its_bytes() -> None:
-    log = StoppableLog()
-    await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600, mode=Mode.OBSERVE) as stage:
-        client = Working(stage.url)
-        await client.work("Begin.")
-        assert stage.standin.messages[0].body == client.bodies[0]
-
-
 async def test_title_or_schema_request_gets_no_knowledge() -> None:
     log = StoppableLog()
     await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)

@@ -12,22 +12,20 @@ import pytest
 
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.managed_turn import ManagedTurn
-from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.cli.explain import _paragraphs
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, Mode, WindowStated
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowStated
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS
-from mnemosyne.domain.window.rounds import NO_ANSWER
 from mnemosyne.replay.deciding import review
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
-from tests.actors.support import IDENTITY, PATIENT, StoppableLog
+from tests.actors.support import PATIENT, StoppableLog
 from tests.http.managing import (
     Client,
     Json,
@@ -319,19 +317,3 @@ async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         assert len(stage.upstream[-1]["tools"]) > len(TOOLS)
         await stage.rounds()
-
-
-async def test_request_that_fits_without_its_session_does_not_wait_that_long() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        await reads(client, stage, {"content": []}, 2)
-        registry, stream = stage.process.registry, await stage.stream()
-        actor, asked = registry.ask(IDENTITY, CompleteDeferred())
-        await asked.wait()
-        registry.discard(stream, actor)  # the last sent history must be read from the log
-        registry.patience = attrs.evolve(PATIENT, loading=0.0)
-        answer(stage, [text("Yes.")])
-        await client.turn(*results_of(client.history[-1]))
-        assert [event.why for event in await stage.events_until(FallbackSent)] == [NO_ANSWER]
-        assert refused(stage) == []
-        assert broken_rules(stage) == []

@@ -35,7 +35,6 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import answer
 from tests.http.test_managed import LOOP
 from tests.waiting import until
 
@@ -143,24 +142,6 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         assert [event.turn for event in events] == [1, 2, 3]
         began = [event for event in await stage.events() if isinstance(event, TurnBegan)]
         assert [event.turn for event in began] == [1, 2, 3]
-
-
-async def test_client_tool_with_a_memory_name_takes_over_after_the_pending_memory_call() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
-        message = await client.turn(text("Where is it?"))
-        message = await client.turn(*results(message))  # calls of both kinds in one reply
-        theirs = {**LOOK, "name": "memory_query"}
-        client.tools = [LOOK, theirs]
-        answer(stage, [recall("mine?")], [text("Fine.")])
-        message = await client.turn(*results(message))
-        assert [block["name"] for block in message["content"]] == ["memory_query"]  # now a call of the client's own
-        assert (await client.turn(*results(message)))["content"] == [text("Fine.")]
-        assert stage.upstream[-1]["tools"] == client.tools
-        client.tools = [LOOK]
-        assert (await client.turn(text("And now?")))["content"] == [text("Fine.")]
-        assert broken_rules(stage) == []
-        await stage.rounds()
 
 
 REFUSALS = {

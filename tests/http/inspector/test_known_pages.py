@@ -6,8 +6,7 @@ from pathlib import Path
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.knowledge import WriteStamp
-from mnemosyne.times import render_day
-from tests.domain.knowledge.support import DAY, draft
+from tests.domain.knowledge.support import draft
 from tests.http.inspector.shown import NASTY, NOW, Pages, open_pages
 
 PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
@@ -52,21 +51,6 @@ async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path:
         assert await decide(pages, f"write/{write}/undo") == 303
         told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
         assert told["entries"][0][1][0]["entry"]["content"] == "We use bun"
-
-
-async def test_the_view_of_a_past_day_is_read_only(dsn: str, tmp_path: Path) -> None:
-    async with open_pages(dsn, tmp_path) as pages:
-        await know(pages, "tabs of 2", at=NOW - 10 * DAY, write="a")
-        await pages.page_context.knowledge_of("github.com/ada/app").update(
-            "tabs", "tabs of 4", WriteStamp(NOW - DAY, "b")
-        )
-        today = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
-        assert today["entries"][0][1][0]["entry"]["content"] == "tabs of 4"
-        then = f"{PROJECT}&day={render_day(NOW - 5 * DAY)}"
-        _, text = await pages.get(then)
-        assert "tabs of 2" in text
-        assert "Still true" not in text
-        assert (await pages.get(f"{PROJECT}&day=someday"))[0] == 400
 
 
 async def test_a_reader_and_a_form_without_the_csrf_token_change_nothing(dsn: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """All projections are kept with one read and one transaction per batch, and none delays another."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
@@ -101,29 +102,37 @@ async def _status(world: World, projection: Projection) -> ProjectionStatus:
 
 # Counts
 
-GOLDEN = LOGS / "one-of-everything"
+EVENTS = tuple(envelope for append in appends(LOGS / "one-of-everything") for envelope in append.envelopes)
 COPIES = 4
+
+
+@asynccontextmanager
+async def keeping_all(dsn: str) -> AsyncIterator[tuple[World, Callable[[int], Awaitable[None]]]]:
+    """A world whose log is applied to all projections, and a function that lets them apply it up to a position."""
+    async with open_world(POSTGRES, dsn, event_codec()) as world, trio.open_nursery() as nursery:
+        assert world.database is not None
+        progress = LogProgress()
+        keeping = Keeping(ALL, open_views(world.database), PostgresProjections(world.database))
+
+        async def apply(last: int) -> None:
+            progress.advance(last)
+            await until(lambda: all(member.mark.position == last for member in keeping._members.values()))
+
+        nursery.start_soon(keeping.run, progress)
+        await until(lambda: len(keeping._members) == len(ALL))
+        yield world, apply
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("copies", [1, COPIES])
 async def test_a_batch_costs_one_read_and_one_write_transaction_for_any_number_of_projections_and_events(
     dsn: str, copies: int
 ) -> None:
-    async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
-        store, progress = PostgresProjections(world.database), LogProgress()
-        keeping = Keeping(ALL, open_views(world.database), store)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(keeping.run, progress)
-            await until(lambda: len(keeping._members) == len(ALL))
-            events = [envelope for append in appends(GOLDEN) for envelope in append.envelopes]
-            for copy in range(copies):
-                await world.journal.append(Append(stream(copy), 0, tuple(events)))
-            last = copies * len(events)
-            with asked_of_the_database() as asked:
-                progress.advance(last)
-                await until(lambda: all(member.mark.position == last for member in keeping._members.values()))
-            nursery.cancel_scope.cancel()
+    async with keeping_all(dsn) as (world, apply):
+        for copy in range(copies):
+            await world.journal.append(Append(stream(copy), 0, EVENTS))
+        with asked_of_the_database() as asked:
+            await apply(copies * len(EVENTS))
     assert asked.statements.count("begin") == 2
     merges = [statement.split("(")[0] for statement in asked.of("insert into mnemosyne.")]
     assert len(asked.statements) == 2 + READING + WRITING + len(merges)
@@ -150,16 +159,7 @@ async def test_no_event_is_parsed_twice(dsn: str, monkeypatch: pytest.MonkeyPatc
         return decode(views, name, state)
 
     monkeypatch.setattr(EventViews, "decode", counting)
-    async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
-        progress = LogProgress()
-        keeping = Keeping(ALL, open_views(world.database), PostgresProjections(world.database))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(keeping.run, progress)
-            await until(lambda: len(keeping._members) == len(ALL))
-            events = [envelope for append in appends(GOLDEN) for envelope in append.envelopes]
-            await world.journal.append(Append(stream(1), 0, tuple(events)))
-            progress.advance(len(events))
-            await until(lambda: all(member.mark.position == len(events) for member in keeping._members.values()))
-            nursery.cancel_scope.cancel()
-    assert decoded == len(events)
+    async with keeping_all(dsn) as (world, apply):
+        await world.journal.append(Append(stream(1), 0, EVENTS))
+        await apply(len(EVENTS))
+    assert decoded == len(EVENTS)

@@ -249,7 +249,7 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             assert_never(command)
 
 
-def _fields(command: Event) -> dict[str, Any]:
+def _fields(command: Command) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 
@@ -257,39 +257,18 @@ def _begin_round(command: BeginRound, session: Session) -> RoundBegan:
     branch = session.branches[command.address.branch]
     before = branch.wire.ends if branch.wire is not None else ()
     kept = common_prefix(before, command.ends)
-    return RoundBegan(
-        at=command.at,
-        **attrs.asdict(command.address),
-        round=command.round,
-        epoch=command.epoch,
-        base=branch.wire.body_version if branch.wire is not None else branch.body_version,
-        body=command.body,
-        size=command.size,
-        sha256=command.sha256,
-        stored_sha256=command.stored_sha256,
-        kept=kept,
-        ends=command.ends[kept:],
-    )
+    base = branch.wire.body_version if branch.wire is not None else branch.body_version
+    fields = _fields(command) | {"base": base, "kept": kept, "ends": command.ends[kept:]}
+    return RoundBegan(**attrs.asdict(fields.pop("address")), **fields)
 
 
 def _finish_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
     address, rounds = command.address, session.branches[command.address.branch].rounds
     if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
         return ()  # it never began, or it has finished already: the first end counts
-    return (
-        RoundFinished(
-            at=command.at,
-            **attrs.asdict(address),
-            round=command.round,
-            reply=command.reply,
-            model=command.model,
-            stop_reason=command.stop_reason,
-            usage=command.usage,
-            answers=command.answers,
-            faults=command.spent.faults,
-            tokens=command.spent.tokens,
-        ),
-    )
+    fields = _fields(command) | {"faults": command.spent.faults, "tokens": command.spent.tokens}
+    del fields["spent"]
+    return (RoundFinished(**attrs.asdict(fields.pop("address")), **fields),)
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

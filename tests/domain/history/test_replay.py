@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.ports import Envelope, Recorded
+from mnemosyne.domain.session.decision_inputs import ServerSettings, TakenSettings, TakeSettings, decide
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
@@ -43,20 +44,8 @@ def test_headers_generated_from_a_client_identify_the_same_client(client: Client
 BEGAN = round_began(1, turn=7, epoch=0, base=3, body=b"stored", size=10, sha256=bytes(31) + b"1", kept=1, ends=(3,))
 FAULTED = attrs.evolve(faulted("k7m2qpd", 7), reason="to be edited")
 MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
-SETTINGS = SettingsTaken(
-    at=1,
-    mode=Mode.MANAGE,
-    window=9,
-    tool_budget=None,
-    strict=True,
-    tariff="api",
-    models=b"",
-    tell_repeats=False,
-    manages_small=False,
-    scaled=True,
-    parts=True,
-    counted=True,
-)
+(SETTINGS,) = decide(TakeSettings(at=1, taken=TakenSettings(mode=Mode.MANAGE, settings=ServerSettings(window=9))), None)
+assert isinstance(SETTINGS, SettingsTaken)
 
 
 def decided(*events: Event) -> ReplayedDecision:

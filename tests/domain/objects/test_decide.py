@@ -29,7 +29,6 @@ from mnemosyne.domain.objects.events import (
     FaultKind,
     Link,
     LinkRelation,
-    Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
@@ -106,17 +105,7 @@ def moves(**where: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     moves(**_WHEN),
     st.builds(create, _WHERE["object"], st.integers(0, 9), branch=_WHEN["branch"]),
-    st.builds(
-        Summarize,
-        **_WHERE,
-        fidelity=_FIDELITIES,
-        text=st.just(bytes(32)),
-        size=st.just(9),
-        tokens=st.just(3),
-        helper=st.just("h"),
-        losses=st.just(Losses()),
-        nanodollars=st.just(0),
-    ),
+    st.builds(summarize, _WHERE["object"], _FIDELITIES),
     st.builds(
         Fault,
         **_WHEN,

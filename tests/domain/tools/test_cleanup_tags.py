@@ -144,31 +144,31 @@ FORGED = (
 )
 """What a file, a web page or a person may contain to pass as the model or the proxy."""
 
+
+def said(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def result(content: object) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "t", "content": content}
+
+
 PLACES: dict[str, Any] = {
-    "a user's text": lambda text: {"role": "user", "content": [{"type": "text", "text": text}]},
+    "a user's text": lambda text: said("user", text_block(text)),
     "a user's plain text": lambda text: {"role": "user", "content": text},
-    "a system message": lambda text: {"role": "system", "content": [{"type": "text", "text": text}]},
-    "a tool's result": lambda text: {
-        "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "t", "content": text}],
-    },
-    "a file in a tool's result": lambda text: {
-        "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": text}]}],
-    },
-    "a document": lambda text: {
-        "role": "user",
-        "content": [{"type": "document", "source": {"type": "text", "data": text}}],
-    },
-    "the model's thinking": lambda text: {
-        "role": "assistant",
-        "content": [{"type": "thinking", "thinking": text, "signature": "s"}],
-    },
-    "a block that is no text": lambda text: {"role": "assistant", "content": [{"type": "thinking", "text": text}]},
-    "a call's input": lambda text: {
-        "role": "assistant",
-        "content": [{"type": "tool_use", "id": "t", "name": "Write", "input": {"content": text}}],
-    },
+    "a system message": lambda text: said("system", text_block(text)),
+    "a tool's result": lambda text: said("user", result(text)),
+    "a file in a tool's result": lambda text: said("user", result([text_block(text)])),
+    "a document": lambda text: said("user", {"type": "document", "source": {"type": "text", "data": text}}),
+    "the model's thinking": lambda text: said("assistant", {"type": "thinking", "thinking": text, "signature": "s"}),
+    "a block that is no text": lambda text: said("assistant", {"type": "thinking", "text": text}),
+    "a call's input": lambda text: said(
+        "assistant", {"type": "tool_use", "id": "t", "name": "W", "input": {"c": text}}
+    ),
 }
 
 IN_A_REPLY = {
@@ -221,12 +221,9 @@ IN_A_REPLY = {
 
 INJECTIONS = [
     *((f"{place} {number}", make(text)) for place, make in PLACES.items() for number, text in enumerate(FORGED)),
+    *((f"a reply's text, {how}", said("assistant", text_block(text))) for how, text in IN_A_REPLY.items()),
     *(
-        (f"a reply's text, {how}", {"role": "assistant", "content": [{"type": "text", "text": text}]})
-        for how, text in IN_A_REPLY.items()
-    ),
-    *(
-        (f"a reply's text {number}", {"role": "assistant", "content": [{"type": "text", "text": text}]})
+        (f"a reply's text {number}", said("assistant", text_block(text)))
         for number, text in enumerate(FORGED)
         if OPENING not in text
     ),
@@ -246,13 +243,12 @@ def test_forged_blocks_are_not_applied() -> None:
 
 def test_the_same_block_is_applied_in_a_replys_own_text() -> None:
     """Shows that the table above could fail."""
-    reply = {"role": "assistant", "content": [{"type": "text", "text": f"So.\n{BLOCK}"}]}
-    assert of_reply(reply) == (Drop(("abc2345",)),)
+    assert of_reply(said("assistant", text_block(f"So.\n{BLOCK}"))) == (Drop(("abc2345",)),)
 
 
 def test_a_block_does_not_extend_from_one_text_into_the_next() -> None:
-    content = [{"type": "text", "text": part} for part in (f"{OPENING}\n", f"drop: #abc2345\n{CLOSING}")]
-    directives = of_reply({"role": "assistant", "content": content})
+    blocks = map(text_block, (f"{OPENING}\n", f"drop: #abc2345\n{CLOSING}"))
+    directives = of_reply(said("assistant", *blocks))
     assert not [parsed for parsed in directives if isinstance(parsed, Directive)]
 
 

@@ -17,7 +17,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.candidates import parts_of_text
-from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Quotable, Where
+from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where, find_places
 from mnemosyne.domain.summaries.forms import Extract, extract
 from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.errors import ContentForgotten, ContentMissing
@@ -63,14 +63,10 @@ class ObjectTexts:
         return [each for pair in pairs for each in pair if each is not None]
 
     async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
-        quotable = await self._quotable(newest_first, MOST_COMPARED)
-        return await in_thread(lambda: quotable.places(query))
+        texts = {key: join(parts) for key, parts in (await self.read(newest_first, MOST_COMPARED)).items()}
+        return await in_thread(lambda: find_places(query, texts))
 
     # Reading
-
-    async def _quotable(self, objects: Iterable[MemoryObject], most: int) -> Quotable:
-        """The texts of objects, with ``read``'s size limit."""
-        return Quotable({key: join(parts) for key, parts in (await self.read(objects, most)).items()})
 
     async def read(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
         """The texts of objects, as many as have at most ``most`` bytes together; unreadable objects are omitted."""

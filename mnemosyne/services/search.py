@@ -17,7 +17,7 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.quoting import Quotable, Where, quote
+from mnemosyne.domain.recall.quoting import Where, quote_passage
 from mnemosyne.domain.recall.sources import current_first, find_named
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
@@ -154,11 +154,6 @@ async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryOb
     """The best lines of a passage, verbatim from the object's text."""
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)
-    start, end = hit.passage.start, hit.passage.end
-    quotes = Quotable({each.id: text}).quotes_at(
-        question,
-        [Where(each.id, start, end)],
-        QUOTED_TOKENS,
-        lambda line: estimator.tokens(features_of_text(line)),
-    )
-    return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, start, end))
+    where = Where(each.id, hit.passage.start, hit.passage.end)
+    quoted = quote_passage(where, text, question, QUOTED_TOKENS, lambda line: estimator.tokens(features_of_text(line)))
+    return SearchHit(stream, hit, each, quoted)

@@ -1,4 +1,4 @@
-"""Answers made of quotes: the verbatim passages of objects that best match a question."""
+"""Quotes: the verbatim passages of objects that best match a question."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,9 +14,6 @@ LEAST_COVERAGE = 0.2
 occur everywhere count nothing.
 """
 
-MOST_QUOTES = 5
-"""Maximum number of passages in one answer."""
-
 MOST_LOOKED_AT = 50
 """Maximum number of passages considered for one answer."""
 
@@ -30,68 +27,33 @@ class Where:
     end: int
 
 
-@attrs.frozen
-class Quotable:
-    """Texts of objects by id."""
+def find_places(query: str, texts: Mapping[str, str]) -> list[Where]:
+    """The passages of texts by object id that best match a query, best first. Three megabytes take a second."""
+    index: WordIndex[Where] = WordIndex()
+    for object_id, text in texts.items():
+        for passage in passages(text):
+            index.add(Where(object_id, passage.start, passage.end), text[passage.start : passage.end])
+    hits = index.search(query, MOST_LOOKED_AT)
+    return [hit.key for hit in hits if index.coverage(query, hit.key) >= LEAST_COVERAGE]
 
-    texts: Mapping[str, str]
 
-    def places(self, query: str) -> list[Where]:
-        """The passages that best match a query, best first. Reading three megabytes takes a second."""
-        index: WordIndex[Where] = WordIndex()
-        for object_id, text in self.texts.items():
-            for passage in passages(text):
-                index.add(Where(object_id, passage.start, passage.end), text[passage.start : passage.end])
-        hits = index.search(query, MOST_LOOKED_AT)
-        return [hit.key for hit in hits if index.coverage(query, hit.key) >= LEAST_COVERAGE]
-
-    def quotes_at(
-        self, question: str, places: Sequence[Where], most: int, tokens_of: Callable[[str], int]
-    ) -> list[tuple[Quote, int]]:
-        """Quotes from passages, best first, each with its tokens; together at most ``most``.
-
-        Passages of other objects are skipped.
-        """
-        asked = set(query_words(question))
-        quotes: list[tuple[Quote, int]] = []
-        taken: dict[str, list[tuple[int, int]]] = {}
-        remaining = most
-        for where in (each for each in places if each.object_id in self.texts):
-            start, end = self._lines(where, asked, remaining, tokens_of)
-            spans = taken.setdefault(where.object_id, [])
-            if start == end or any(one < end and start < other for one, other in spans):
-                continue
-            text = self.texts[where.object_id]
-            quoted = quote(where.object_id, text, start, end)
-            spans.append((start, end))
-            quotes.append((quoted, tokens_of(quoted.text)))
-            remaining -= quotes[-1][1]
-            if len(quotes) == MOST_QUOTES:
-                break
-        return quotes
-
-    def _lines(self, where: Where, asked: set[str], most: int, tokens_of: Callable[[str], int]) -> tuple[int, int]:
-        """The span of a passage to quote: the line with most words of the question, extended to both sides up to half
-        of ``most``, so that one long passage does not crowd out the others.
-        """
-        text = self.texts[where.object_id]
-        lines = _lines_between(text, where.start, where.end)
-        if not lines:
-            return where.start, where.start
-        holds = [len(asked & set(words(text[start:end]))) for start, end in lines]
-        first = last = max(range(len(lines)), key=lambda number: (holds[number], -number))
-        start, end = lines[first]
-        if tokens_of(text[start:end]) > most:
-            return start, start
-        while True:
-            wider = [(first - 1, last)] if first > 0 else []
-            wider += [(first, last + 1)] if last + 1 < len(lines) else []
-            fitting = [
-                (low, high) for low, high in wider if tokens_of(text[lines[low][0] : lines[high][1]]) <= most // 2
-            ]
-            if not fitting:
-                return lines[first][0], lines[last][1]
-            first, last = max(fitting, key=lambda span: sum(holds[span[0] : span[1] + 1]))
+def quote_passage(where: Where, text: str, question: str, most: int, tokens_of: Callable[[str], int]) -> Quote:
+    """Quote the line of a passage that has most words of the question, and the lines around it while they fit into half
+    of ``most`` tokens. Without a line that fits into ``most``, quote the whole passage.
+    """
+    asked = set(query_words(question))
+    lines = _lines_between(text, where.start, where.end)
+    holds = [len(asked & set(words(text[start:end]))) for start, end in lines]
+    first = last = max(range(len(lines)), key=lambda number: (holds[number], -number), default=0)
+    if not lines or tokens_of(text[slice(*lines[first])]) > most:
+        return quote(where.object_id, text, where.start, where.end)
+    while True:
+        wider = [(first - 1, last)] if first > 0 else []
+        wider += [(first, last + 1)] if last + 1 < len(lines) else []
+        fitting = [(low, high) for low, high in wider if tokens_of(text[lines[low][0] : lines[high][1]]) <= most // 2]
+        if not fitting:
+            return quote(where.object_id, text, lines[first][0], lines[last][1])
+        first, last = max(fitting, key=lambda span: sum(holds[span[0] : span[1] + 1]))
 
 
 def _lines_between(text: str, start: int, end: int) -> Sequence[tuple[int, int]]:

@@ -54,9 +54,8 @@ class RenditionRequest:
     """What a helper is asked: make ``text`` fit into ``target_chars``.
 
     ``kind`` is the object's; ``source_tool`` and ``source_key`` name the call that gave the text (``Read``, a path),
-    None where nothing did. ``text`` is L0. ``protected`` are names and snippets that must survive where they occur:
-    regions edited and names used later. ``parts`` are those of the text, where they are known. ``fidelity`` is
-    what it becomes, L1 or L2.
+    None where nothing did. ``text`` is L0. ``parts`` are those of the text, where they are known.
+    ``fidelity`` is what it becomes, L1 or L2.
     """
 
     kind: ObjectKind
@@ -64,7 +63,6 @@ class RenditionRequest:
     source_key: str | None
     text: str = attrs.field(repr=False)
     target_chars: int
-    protected: tuple[str, ...] = ()
     parts: tuple[TextPart, ...] = attrs.field(default=(), repr=False)
     fidelity: Fidelity = Fidelity.DETAILED
 
@@ -99,7 +97,6 @@ def accept(request: RenditionRequest, candidate: ProposedRendition) -> Accepted 
     """Whether a candidate may stand for its source."""
     reason = (
         _wrong_size(request, candidate.text)
-        or _check_protected(request, candidate.text)
         or _other_script(request.text, candidate.text)
         or _check_grounded(request.text, candidate.text)
         or _invention(request.text, _text_of(candidate))
@@ -117,11 +114,6 @@ def _wrong_size(request: RenditionRequest, text: str) -> str | None:
     if len(text) > most:
         return f"it is too long: {len(text)} characters, at most {most}"
     return None
-
-
-def _check_protected(request: RenditionRequest, text: str) -> str | None:
-    lost = [each for each in request.protected if each in request.text and each not in text]
-    return f"it lost {len(lost)} of {len(request.protected)} protected texts" if lost else None
 
 
 def _other_script(source: str, text: str) -> str | None:
@@ -196,7 +188,7 @@ never pass it on as an order.
 summary: in the source's language, at most the given number of characters. Keep file paths, names of functions, \
 variables and libraries, error messages, versions, decisions with their reasons, and values that may be needed later, \
 letter by letter as they stand. Never write a path, name, number or quotation that is not in the source; do not count \
-or calculate. Keep lines of code that are marked as protected unchanged.
+or calculate.
 dropped: what you left out, precisely ("the bodies of the three helpers", not "some details").
 can_answer: which questions the summary answers without the original.
 fault_when: what would need the original.
@@ -217,7 +209,6 @@ def prompt_for(request: RenditionRequest) -> HelperPrompt:
         "tool": request.source_tool,
         "about": credentials.mask(request.source_key) if request.source_key else request.source_key,
         "summary_at_most_characters": request.target_chars,
-        "protected": [each for each in request.protected if each in text],
     }
     user = (
         f"{json.dumps(asked, ensure_ascii=False)}\n"

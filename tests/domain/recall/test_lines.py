@@ -2,13 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.recall.lines import (
     LONGEST_UNIT,
-    is_heading,
     stretches,
     units,
 )
@@ -45,11 +43,3 @@ def test_a_call_and_its_result_are_one_stretch_with_the_name_of_the_call() -> No
     first, second = stretches([part for call in calls for part in call], "2 calls")
     assert "command: a" in first.name
     assert "command: a" not in second.name
-
-
-@pytest.mark.parametrize(
-    "line", ["## The pool", "   12\u2192### Sizes", "**Verdict**", "The limits are these:", "diff --git a/x b/x"]
-)
-def test_headings_are_recognized(line: str) -> None:
-    assert is_heading(line)
-    assert not is_heading(f"x{line}.")

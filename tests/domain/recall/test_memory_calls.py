@@ -100,17 +100,30 @@ def test_l1_that_is_not_made_yet_is_granted_at_its_target_size() -> None:
     assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 300)
 
 
-def test_target_that_shows_no_more_than_now_is_refused() -> None:
-    state = remembered(
-        created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.COMPACT)
-    )
-    told = refused(restore(state, BRANCH, asked(target=Fidelity.COMPACT), Spent()))
-    assert "stands at L2 already" in told
+SUMMARY = summarized("abc2345", Fidelity.COMPACT, 80)
 
 
-def test_the_fourth_fault_of_a_turn_is_refused() -> None:
-    granted(restore(STUBBED, BRANCH, asked(), Spent(LIMITS.faults - 1, 0)))
-    assert "no more may be" in refused(restore(STUBBED, BRANCH, asked(), Spent(LIMITS.faults, 0)))
+@pytest.mark.parametrize(
+    ("state", "target", "spent", "text"),
+    [
+        (
+            remembered(created("abc2345"), SUMMARY, degraded("abc2345", Fidelity.COMPACT)),
+            Fidelity.COMPACT,
+            Spent(),
+            "stands at L2 already",
+        ),
+        (STUBBED, Fidelity.FULL, Spent(LIMITS.faults, 0), "no more may be"),
+        (
+            remembered(ObjectForgotten(at=0, object="abc2345", reason=""), before=STUBBED),
+            Fidelity.FULL,
+            Spent(),
+            "forgotten for good",
+        ),
+    ],
+    ids=["shown as well already", "too many faults", "forgotten"],
+)
+def test_restore_is_refused(state: Memory, target: Fidelity, spent: Spent, text: str) -> None:
+    assert text in refused(restore(state, BRANCH, asked(target=target), spent))
 
 
 def test_too_large_object_is_offered_at_a_lower_fidelity_or_as_a_question() -> None:
@@ -134,11 +147,6 @@ def test_nothing_is_revealed_about_another_branch() -> None:
         told = refused(restore(state, BRANCH, asked(wanted), Spent()))
         assert told.startswith(f"There is no object #{wanted} in this conversation. Find ids")
     assert not let_go(state, "abc2345").released
-
-
-def test_forgotten_object_is_not_restored() -> None:
-    state = remembered(ObjectForgotten(at=0, object="abc2345", reason=""), before=STUBBED)
-    assert "forgotten for good" in refused(restore(state, BRANCH, asked(), Spent()))
 
 
 def test_a_derived_object_names_its_parts_instead() -> None:
@@ -232,26 +240,27 @@ def test_release_records_its_reason_and_leaves_the_window_unchanged() -> None:
     assert after.view_of(BRANCH) == state.view_of(BRANCH)
 
 
-def test_releasing_twice_changes_nothing() -> None:
-    state = remembered(created("abc2345"))
-    once = remembered(*let_go(state, "abc2345").events(state, at=1, branch=BRANCH, turn=20), before=state)
-    again = let_go(once, "abc2345")
-    assert not again.released
-    assert "released before" in again.kept[0][1]
+PINNED = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
+RELEASED = ObjectReleased(at=1, object="abc2345", branch=BRANCH, turn=20, reason="done")
 
 
 @pytest.mark.parametrize(
-    ("message", "said"), [(34, "recent rounds"), (38, "recent rounds"), (30, "user's last messages")]
+    ("state", "reason"),
+    [
+        (remembered(created("abc2345", 34)), "recent rounds"),
+        (remembered(created("abc2345", 38)), "recent rounds"),
+        (remembered(created("abc2345", 30)), "user's last messages"),
+        (remembered(created("abc2345"), PINNED), "pinned"),
+        (remembered(created("abc2345"), RELEASED), "released before"),
+    ],
 )
-def test_recent_messages_are_not_released(message: int, said: str) -> None:
-    found = let_go(remembered(created("abc2345", message)), "abc2345")
+def test_recent_pinned_or_released_object_is_not_released(state: Memory, reason: str) -> None:
+    found = let_go(state, "abc2345")
     assert not found.released
-    assert said in found.kept[0][1]
+    assert reason in found.kept[0][1]
 
 
-def test_pinned_object_is_not_released_but_a_recently_faulted_one_is() -> None:
-    pinned = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)
-    assert "pinned" in let_go(remembered(created("abc2345"), pinned), "abc2345").kept[0][1]
+def test_recently_restored_object_may_be_released() -> None:
     events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
         STUBBED, at=0, branch=BRANCH, turn=19, left=9, latency=0
     )

@@ -177,11 +177,6 @@ def test_content_with_an_earlier_result_does_not_end_the_next_result(one: str) -
     assert contents == [inner]
 
 
-def test_unpaired_surrogate_in_content_does_not_break_the_result() -> None:
-    _, contents = parted(restored("a\ud800b"))
-    assert contents == ["a?b"]
-
-
 LINES = st.lists(
     st.sampled_from(("--- data 00000000: #zzzzzzz L0", "--- end of data 00000000", memory_results.SHOWN_AGAIN, "x"))
 )

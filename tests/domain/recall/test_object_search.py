@@ -112,7 +112,7 @@ def test_words_alone_decide_relevance_without_vectors(near: ByMeaning | None) ->
     assert found(ByWords(), near) == []
 
 
-def test_filters_select_searched_objects() -> None:
+def test_filters_select_searched_objects_and_rejected_ones_count_as_unindexed() -> None:
     low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
     memory = remembered(
         created("file", 1),
@@ -124,6 +124,7 @@ def test_filters_select_searched_objects() -> None:
         created("gone", 9),
         ObjectForgotten(at=1, object="gone", reason="r"),
     )
+    assert count_unindexed(memory.objects.values()) == 1
     assert set(Filter().choose(memory)) == {"file", "run", "elsewhere", "claim"}
     assert set(Filter(branch="main").choose(memory)) == {"file", "run", "claim"}
     assert set(Filter(branch="nowhere").choose(memory)) == set()
@@ -132,20 +133,7 @@ def test_filters_select_searched_objects() -> None:
     turns = {name: each.first_turn for name, each in memory.objects.items()}
     assert set(Filter(turns=(turns["run"], turns["run"])).choose(memory)) == {"run"}
     assert set(Filter(turns=(turns["run"], 99)).choose(memory)) == {"run", "claim"}
-
-
-def test_only_rejected_objects_count_as_unindexed() -> None:
-    low = Admission(type_prior=0, novelty=0, utility=0, recency=0, score=0, admitted=False)
-    memory = remembered(
-        created("file", 1),
-        created("low", 7, admission=low),
-        created("claim", 9, role=Role.CLAIM, places=(), admission=low),
-        created("derived", 9, role=Role.DERIVED, places=()),
-        created("gone", 9, admission=low),
-        ObjectForgotten(at=1, object="gone", reason="r"),
-    )
-    assert count_unindexed(memory.objects.values()) == 1
-    assert list(Filter().fitting(memory)) == ["file", "low", "claim", "derived"]
+    assert list(Filter().fitting(memory)) == ["file", "run", "elsewhere", "low", "claim", "derived"]
 
 
 def test_claim_is_indexed_by_its_sentence_and_other_objects_by_their_text() -> None:

@@ -1,9 +1,10 @@
 """Quotes are verbatim, at their place, and within the requested size."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.quoting import MOST_QUOTES, Quotable, Where, quote
+from mnemosyne.domain.recall.quoting import Where, find_places, quote, quote_passage
 
 WORDS = st.sampled_from(["pool", "limit", "retry", "ünïcode", "x", "20", "\n", "the"])
 TEXTS = st.lists(WORDS, min_size=1, max_size=60).map(" ".join)
@@ -13,34 +14,25 @@ def tokens(text: str) -> int:
     return len(text.split())
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1), TEXTS, st.integers(0, 40))
-def test_quotes_are_verbatim_disjoint_and_within_the_budget(texts: dict[str, str], question: str, most: int) -> None:
-    quotable = Quotable(texts)
-    whole = [Where(each, 0, len(text)) for each, text in quotable.texts.items()]
-    found = quotable.quotes_at(question, [*quotable.places(question), *whole], most, tokens)
-    assert sum(cost for _, cost in found) <= most
-    assert len(found) <= MOST_QUOTES
-    for quoted, cost in found:
-        assert texts[quoted.object_id].encode()[quoted.start : quoted.end].decode() == quoted.text
-        assert cost == tokens(quoted.text) > 0
-    spans = [(each.object_id, each.start, each.end) for each, _ in found]
-    assert not [
-        (one, other)
-        for one in spans
-        for other in spans
-        if one is not other and one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
-    ]
+@given(TEXTS, TEXTS, st.integers(1, 40))
+def test_quote_is_verbatim_and_within_the_limit_if_one_line_fits(text: str, question: str, most: int) -> None:
+    quoted = quote_passage(Where("a", 0, len(text)), text, question, most, tokens)
+    assert text.encode()[quoted.start : quoted.end].decode() == quoted.text
+    lines = [line for line in text.split("\n") if line.strip()]
+    assert not lines or tokens(quoted.text) <= max(most, *map(tokens, lines)) or quoted.text == text
 
 
-def test_line_with_the_words_of_the_question_is_quoted() -> None:
-    text = "first line\nthe pool has 20 connections\nlast line"
-    quotable = Quotable({"a": text})
-    ((quoted, _),) = quotable.quotes_at("how large is the pool", quotable.places("pool"), 5, tokens)
-    assert quoted.text == "the pool has 20 connections"
+@pytest.mark.parametrize(("most", "quoted"), [(5, 1), (20, 2), (100, 3)])
+def test_line_with_the_words_of_the_question_is_quoted_with_lines_around_it(most: int, quoted: int) -> None:
+    text = "first line\nthe pool has 20 connections\nlast line of this text"
+    (place,) = find_places("pool", {"a": text})
+    found = quote_passage(place, text, "how large is the pool", most, tokens)
+    assert "the pool has 20 connections" in found.text
+    assert len(found.text.split("\n")) == quoted
 
 
-def test_passages_of_missing_objects_are_skipped() -> None:
-    assert Quotable({"a": "pool"}).quotes_at("pool", [Where("gone", 0, 4)], 100, tokens) == []
+def test_places_without_a_word_of_the_query_are_omitted() -> None:
+    assert [each.object_id for each in find_places("pool", {"a": "pool", "b": "limit"})] == ["a"]
 
 
 def test_a_place_counts_bytes() -> None:

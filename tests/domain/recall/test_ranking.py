@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall import ranking
 from mnemosyne.domain.recall.ranking import blend
 
 shares = st.floats(0, 1)
@@ -15,11 +14,3 @@ def test_score_rises_with_words_and_nearness_and_stays_in_0_to_1(words: float, n
     assert 0 <= score <= 1
     assert blend(min(1.0, words + more), nearness) >= score
     assert blend(words, min(1.0, nearness + more)) >= score
-
-
-def test_no_neighbour_and_no_name_outweighs_a_message_itself() -> None:
-    """A message's own score counts most: its position adds less than that, and nothing is negative."""
-    assert 0 < ranking.PREVIOUS < ranking.FOLLOWING
-    assert ranking.PREVIOUS + ranking.FOLLOWING + ranking.ANSWER < 1
-    assert 0 < ranking.QUESTION < 1
-    assert 0 < ranking.SPEAKER < 1

@@ -30,19 +30,13 @@ def of(object_id: str, memory: Memory) -> list[tuple[str, Relation]]:
     return [(each.id, each.relation) for each in find_related(memory.objects[object_id], memory, BRANCH)]
 
 
-def test_error_names_the_change_before_it_and_the_one_that_fixed_it() -> None:
-    known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", RESOLVED, "error", "edit", "fix"))
+def test_related_objects_follow_links_and_resolved_debugging_sessions() -> None:
+    known = remembered(*gone(READ, EDIT, ERROR, FIX, PLAN), derived("tries", RESOLVED, "error", "edit", "fix"))
     assert of("error", known) == [("edit", Relation.BROKE), ("fix", Relation.MENDED)]
     assert of("edit", known) == [("read", Relation.QUOTED), ("error", Relation.FAILED)]
-
-
-def test_change_followed_by_a_failure_is_not_named_as_the_fix() -> None:
-    known = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", UNRESOLVED, "error", "fix"))
-    assert of("error", known) == [("edit", Relation.BROKE)]
-
-
-def test_a_plan_names_the_files_in_its_text() -> None:
-    assert of("plan", remembered(*gone(READ, PLAN))) == [("read", Relation.NAMED)]
+    assert of("plan", known) == [("read", Relation.NAMED)]
+    unresolved = remembered(*gone(READ, EDIT, ERROR, FIX), derived("tries", UNRESOLVED, "error", "fix"))
+    assert of("error", unresolved) == [("edit", Relation.BROKE)]
 
 
 def test_outdated_object_names_only_the_newest_version() -> None:

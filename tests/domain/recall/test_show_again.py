@@ -64,28 +64,32 @@ def test_objects_are_added_behind_any_last_message(last: Json) -> None:
     assert grown.messages[:2] == history.messages[:2]
 
 
-@pytest.mark.parametrize("behind", [[], [SYSTEM], [SYSTEM, SYSTEM]])
-def test_system_messages_behind_the_last_one_are_ignored(behind: list[Json]) -> None:
-    assert find_place(*sent([*TALK, said("user", "Thanks."), *behind]), kept=2) == 2
+THANKS = said("user", "Thanks.")
 
 
-def test_message_sent_before_stays_unchanged() -> None:
-    assert find_place(*sent([*TALK, said("user", "Thanks."), SYSTEM]), kept=3) is None
-
-
-@pytest.mark.parametrize("messages", [[], TALK, [SYSTEM]])
-def test_there_is_no_place_without_a_last_user_message(messages: list[Json]) -> None:
-    assert find_place(*sent(messages), kept=0) is None
+@pytest.mark.parametrize(
+    ("messages", "kept", "place"),
+    [
+        ([*TALK, THANKS], 2, 2),
+        ([*TALK, THANKS, SYSTEM], 2, 2),
+        ([*TALK, THANKS, SYSTEM, SYSTEM], 2, 2),
+        ([*TALK, THANKS, SYSTEM], 3, None),
+        ([], 0, None),
+        (TALK, 0, None),
+        ([SYSTEM], 0, None),
+    ],
+)
+def test_place_is_the_last_user_message_if_it_was_not_sent_before(
+    messages: list[Json], kept: int, place: int | None
+) -> None:
+    assert find_place(*sent(messages), kept=kept) == place
 
 
 def test_requested_restores_respect_the_limits_of_a_turn() -> None:
-    granted = find_requested(Session(memory=requested(5)), BRANCH)
-    assert [each.object.id for each in granted] == ["abc2340", "abc2341", "abc2342"]
-
-
-def test_object_without_a_request_is_not_restored() -> None:
     gone = remembered(created("abc2340", 1), degraded("abc2340", Fidelity.STUB))
     assert find_requested(Session(memory=gone), BRANCH) == ()
+    granted = find_requested(Session(memory=requested(5)), BRANCH)
+    assert [each.object.id for each in granted] == ["abc2340", "abc2341", "abc2342"]
 
 
 def test_there_is_no_place_behind_a_separate_result_element() -> None:

@@ -72,15 +72,28 @@ def test_similar_path_does_not_name_a_file(question: str) -> None:
     assert named(question, read("a", POOL, 1)) == []
 
 
-def test_plain_word_names_a_file_only_if_the_question_has_nothing_else() -> None:
-    assert named("main", read("a", "cmd/main", 1)) == ["a"]
-    assert named("what does main do?", read("a", "cmd/main", 1)) == []
-    assert named("what does the Makefile do?", read("a", "Makefile", 1)) == ["a"]
+@pytest.mark.parametrize(
+    ("question", "path", "is_named"),
+    [
+        ("main", "cmd/main", True),
+        ("what does main do?", "cmd/main", False),
+        ("what does the Makefile do?", "Makefile", True),
+        ("open my notes.txt", "docs/my notes.txt", True),
+        ("was steht in größe.md?", "docs/größe.md", True),
+        ("None", None, False),
+        ("a/", "a/", False),
+    ],
+)
+def test_plain_word_names_a_file_only_alone_or_in_capitals(question: str, path: str | None, is_named: bool) -> None:
+    assert named(question, created("a", source_key=path, tags=("read",))) == ["a"] * is_named
 
 
-def test_a_name_with_blanks_and_one_of_another_script_are_found_whole() -> None:
-    assert named("open my notes.txt", read("a", "docs/my notes.txt", 1)) == ["a"]
-    assert named("was steht in größe.md?", read("a", "docs/größe.md", 1)) == ["a"]
+@pytest.mark.parametrize(
+    ("question", "ids"),
+    [("make test", ["new", "old"]), ("Bash make test", ["new", "old"]), ("did make test pass?", [])],
+)
+def test_only_a_whole_command_finds_its_runs(question: str, ids: list[str]) -> None:
+    assert named(question, ran("old", "make test", 1), ran("new", "make test", 3), ran("other", "make", 5)) == ids
 
 
 def test_newest_object_of_a_file_precedes_current_ones_and_the_last_read() -> None:
@@ -106,18 +119,6 @@ def test_files_of_the_same_name_alternate_and_a_full_path_ranks_first() -> None:
     assert named("x.py", *objects) == ["b", "a2", "a1"]
     assert named("a/x.py", *objects) == ["a2", "a1"]
     assert named("x.py", read("deep", "lib/x.py", 3), read("top", "x.py", 1)) == ["top", "deep"]
-
-
-def test_a_whole_command_finds_its_newest_run_and_a_part_of_one_does_not() -> None:
-    objects = [ran("old", "make test", 1), ran("new", "make test", 3), ran("other", "make", 5)]
-    assert named("make test", *objects) == ["new", "old"]
-    assert named("Bash make test", *objects) == ["new", "old"]
-    assert named("did make test pass?", *objects) == []
-
-
-def test_object_without_a_source_is_never_named() -> None:
-    assert named("None", created("a", source_key=None)) == []
-    assert named("a/", created("a", source_key="a/")) == []
 
 
 @given(st.text(max_size=80), st.lists(st.text(alphabet="ab/. -", min_size=1, max_size=12), max_size=6))
@@ -167,11 +168,3 @@ def test_version_order_is_complete_with_current_versions_first(found: list[str],
     for source in ("0.py", "1.py"):
         versions = [objects[key] for key in order if objects[key].source_key == source]
         assert versions == sorted(versions, key=stale)
-
-
-def test_moved_or_deleted_file_is_found_by_its_recorded_name() -> None:
-    moved = "/home/ada/app/src/db/limits.py"
-    objects = (read("a", POOL, 1), ran("b", f"git mv {POOL} {moved} && rm {POOL}.orig", 3), read("c", moved, 5))
-    assert named(POOL, *objects)[0] == "a"
-    assert named(moved, *objects)[0] == "c"
-    assert named("pool.py", *objects)[0] == "a"

@@ -6,12 +6,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, is_searched, parts_of
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated
-from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, forget, fork
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.segmentation.episodes import FIRST_TURN, TAG, list_ended, topics_of
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, list_ended, topics_of
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import evolve
@@ -179,13 +178,6 @@ async def test_replaying_the_log_makes_the_same_episodes(whole: tuple[Plain, lis
     reviewed = await review(archive, str(events[0].stream))
     assert reviewed.decisions > FIRST_TURN
     assert reviewed.differences == []
-
-
-def test_an_episode_is_searchable_by_its_names(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
-    for each in episodes_of(memory_of(whole[1])):
-        assert is_searched(each)
-        assert TAG in each.tags
-        assert each.role is Role.DERIVED
 
 
 def test_forgetting_removes_every_word_of_an_episode_and_the_log_stays_consistent(

@@ -9,12 +9,11 @@ import trio
 
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, TurnAssessed
-from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
 from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import contexts, memories
 from tests.domain.recorded import sessions
-from tests.replay.recordings import played, session, streams
+from tests.replay.recordings import played, session
 from tests.services.talking import Plain, body, rich_session, talking, user
 
 Request = Mapping[str, Any]
@@ -78,17 +77,6 @@ def test_ids_are_short_and_specific_to_the_session() -> None:
     assert len(first) == ID_LENGTH
     assert set(first) <= set(ID_LETTERS)
     assert first == object_id(b"salt" * 4, b"blocks", b"main") != object_id(b"tlas" * 4, b"blocks", b"main")
-
-
-def test_a_transcript_block_is_in_one_object_at_most() -> None:
-    log, _ = played(tape_of(session(turns=8)))
-    (stream,) = streams(log)
-    places: list[BlockPlace] = []
-    for each in trio.run(log.read, stream):
-        event = each.envelope.event
-        if isinstance(event, ObjectCreated) and event.role is Role.TRANSCRIPT:
-            places += event.places
-    assert len(set(places)) == len(places) > 0
 
 
 def ran(number: int, command: str, answer: str, *, failed: bool = False) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from benchmarks.segmentation import agreement, recorded_sessions
 from mnemosyne.domain.objects.kinds import ObjectKind
 
 
+@pytest.mark.release
 def test_segmentation_agrees_with_the_labels() -> None:
     """Kinds and boundaries of over 300 objects, chosen at random and labeled before the code was run on them."""
     sessions = recorded_sessions()

@@ -51,20 +51,21 @@ def test_an_answer_that_is_only_an_error_is_recognized(text: str, is_error: bool
     assert says_error(text) == is_error
 
 
-def test_a_failure_is_described_by_the_last_named_error_or_else_the_first_line() -> None:
-    assert find_failure("ValueError: a\nKeyError: b") == "KeyError: b"
-    assert find_failure("<tool_use_error>File not read yet</tool_use_error>") == "File not read yet"
-    assert find_failure("") == ""
-
-
-def test_a_failure_at_a_position_is_preferred_to_the_first_line() -> None:
-    output = "# example.org/part\n    do_test.go:12: begins\n    do_test.go:14: Expected 2 files, got 1\nFAIL"
-    assert find_failure(output) == "do_test.go:14: Expected 2 files, got 1"
-
-
-def test_a_position_is_shown_by_file_name_without_folders() -> None:
-    output = "Exit code 1\n[lint] $ golangci-lint run\n\npackage/deep/do_test.go:112:11: elseif: can replace else {if}"
-    assert find_failure(output) == "do_test.go:112:11: elseif: can replace else {if}"
+@pytest.mark.parametrize(
+    ("output", "failure"),
+    [
+        ("ValueError: a\nKeyError: b", "KeyError: b"),
+        ("<tool_use_error>File not read yet</tool_use_error>", "File not read yet"),
+        ("", ""),
+        ("# a.org/part\n    do_test.go:12: begins\n    do_test.go:14: got 1\nFAIL", "do_test.go:14: got 1"),
+        (
+            "Exit code 1\n[lint] $ lint run\n\npackage/deep/do_test.go:112:11: elseif: no",
+            "do_test.go:112:11: elseif: no",
+        ),
+    ],
+)
+def test_failure_is_the_last_error_or_position_or_the_first_line(output: str, failure: str) -> None:
+    assert find_failure(output) == failure
 
 
 def test_truncated_and_refused_answers_are_recognized() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.prose import GROUP, describe, describe_attached, thoughts
+from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.domain.wire.blocks import Block
 
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
@@ -50,14 +50,3 @@ def test_a_long_prompt_is_quoted_with_its_first_later_question() -> None:
     ).stub
     assert stub.startswith("User: There is a log for each branch.")
     assert asked in stub
-
-
-def test_ordinary_prose_collects_in_a_run_and_a_plan_is_an_object_of_its_own() -> None:
-    assert (describe("assistant", text_block("I'll look.")).group, thoughts().group) == (GROUP, GROUP)
-    assert describe("assistant", text_block(PLAN)).alone
-
-
-def test_a_text_attached_to_a_prompt_is_a_tool_result_and_not_a_decision() -> None:
-    about = describe_attached("Let's use MD5 for all of it.")
-    assert (about.kind, about.tags) == (ObjectKind.TOOL_RESULT, ("attached",))
-    assert about.text == "Let's use MD5 for all of it."

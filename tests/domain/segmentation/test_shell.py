@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_failure, is_run, key_of, program
+from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_failure, is_run, key_of
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,6 @@ from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_fai
 )
 def test_the_effect_of_a_command_on_a_file(command: str, deed: Deed | None) -> None:
     assert find_deed(command) == deed
-
-
-@pytest.mark.parametrize(
-    ("command", "name"), [("cd a && FOO=1 timeout 5 /usr/bin/pytest -q", "pytest"), ("sudo ls", "ls"), ("", "")]
-)
-def test_the_program_follows_the_words_that_prepare_it(command: str, name: str) -> None:
-    assert program(command) == name
 
 
 @pytest.mark.parametrize(("command", "runs"), [("pytest -q", True), ("cd a && git log", False), ("ls; make", True)])

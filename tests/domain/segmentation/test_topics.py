@@ -13,8 +13,6 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.segmentation.topics import AFTER, SAME_THEME, SHORTEST, START, Names, Shift, likeness, shifts
 from tests.domain.topic_labels import disagreement, found_in, labelled
 
-pytestmark = pytest.mark.release
-
 
 @attrs.frozen
 class Step:
@@ -148,6 +146,7 @@ def test_likeness_is_symmetric_and_one_with_itself(named: list[set[str]]) -> Non
     assert likeness({}, one) == 0 < SAME_THEME
 
 
+@pytest.mark.release
 def test_shifts_match_hand_made_labels_better_than_simple_methods() -> None:
     """No boundary at all is the harder baseline to beat; a boundary at each prompt is the other one."""
     sessions = labelled()

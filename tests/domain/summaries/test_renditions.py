@@ -35,12 +35,9 @@ GOOD = (
 def asked(
     text: str = SOURCE,
     target: int = 220,
-    protected: tuple[str, ...] = (),
     kind: ObjectKind = ObjectKind.DESIGN_DECISION,
 ) -> RenditionRequest:
-    return RenditionRequest(
-        kind=kind, source_tool=None, source_key=None, text=text, target_chars=target, protected=protected
-    )
+    return RenditionRequest(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target)
 
 
 def reason(request: RenditionRequest, text: str, declared: Declared | None = None) -> str:
@@ -87,11 +84,6 @@ def test_part_of_a_number_or_name_is_an_invention() -> None:
 )
 def test_what_is_no_summary_of_it_is_rejected(text: str, why: str) -> None:
     assert why in reason(asked(), text)
-
-
-def test_a_lost_protected_text_rejects_it() -> None:
-    assert "protected" in reason(asked(protected=("checks the token.", "nowhere in it")), GOOD)
-    assert isinstance(accept(asked(protected=("nowhere in it",)), ProposedRendition(GOOD, Declared())), Accepted)
 
 
 def test_a_chinese_source_may_have_a_chinese_summary() -> None:

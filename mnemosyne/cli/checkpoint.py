@@ -40,9 +40,10 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
         _, named = with_log(config, lambda storage: checkpoints.read_all(storage, session))
         if as_json:
             print_json([members(point, MEMBERS) for point in named])
-        elif not named:
+            return
+        if not named:
             say("The session has no checkpoints.", err=True)
-        for point in () if as_json else named:
+        for point in named:
             say(f"{point.name}  turn {point.turn} of {point.branch}, named {local_time(point.at)}")
         return
     done = with_log(

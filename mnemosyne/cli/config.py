@@ -81,18 +81,9 @@ def init(outer: Mapping[str, object], /, **options: object) -> None:
     An existing file is not changed.
     """
     file = _file_of(_join(outer, options))
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise BadConfiguration(f"{file} already exists; nothing was changed.") from None
-    except OSError as error:
-        raise _unwritable(file, error) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as written:
-            written.write(write_template())
-    except OSError as error:
-        file.unlink()
-        raise _unwritable(file, error) from None
+    if file.exists():
+        raise BadConfiguration(f"{file} already exists; nothing was changed.")
+    _write(file, write_template())
     say(f"{file} was written; every setting in it is commented out, so nothing changes yet.")
 
 
@@ -112,15 +103,7 @@ def set_command(outer: Mapping[str, object], /, key: str, value: str, **options:
     meant = parse_value(key, value)
     text = set_value(_read(file), file, name, meant)
     settings = load_text(text, file, given, os.environ)
-    try:
-        before = file.stat() if file.exists() else None
-        write_private(file, text)
-        if before is not None:
-            file.chmod(before.st_mode & 0o777)
-            with suppress(PermissionError):
-                os.chown(file, before.st_uid, before.st_gid)
-    except OSError as error:
-        raise _unwritable(file, error) from None
+    _write(file, text)
     say(f"{name} = {plain(meant)} was written to {file}; it applies to servers started from now on.")
     if not settings.sources[name].startswith("file"):
         say(f"Another value is in force here: {settings.sources[name]} overrides the file.", err=True)
@@ -145,10 +128,7 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
     file = models_path(settings) or settings.data_dir / MODELS_NAME
     prepare_data_dir(settings.data_dir)
     text = set_price(_read(file), file, model, given=given, output=output, read=read)
-    try:
-        write_private(file, text)
-    except OSError as error:
-        raise _unwritable(file, error) from None
+    _write(file, text)
     say(f"The price of {model} was written to {file}; it applies to servers started from now on.")
 
 
@@ -215,5 +195,14 @@ def _read(file: Path) -> str:
         raise BadConfiguration(f"The configuration file {file} cannot be read: {reason}.") from None
 
 
-def _unwritable(file: Path, error: OSError) -> BadConfiguration:
-    return BadConfiguration(f"{file} cannot be written: {error.strerror or error}.")
+def _write(file: Path, text: str) -> None:
+    """Replace a private file; an existing one keeps its permissions and its owner. Raises BadConfiguration."""
+    try:
+        before = file.stat() if file.exists() else None
+        write_private(file, text)
+        if before is not None:
+            file.chmod(before.st_mode & 0o777)
+            with suppress(PermissionError):
+                os.chown(file, before.st_uid, before.st_gid)
+    except OSError as error:
+        raise BadConfiguration(f"{file} cannot be written: {error.strerror or error}.") from None

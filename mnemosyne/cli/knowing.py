@@ -33,17 +33,19 @@ Result = TypeVar("Result")
 Json = Mapping[str, Any]
 
 
+project_option = click.option(
+    "--project",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="DIR",
+    help="A folder of the project.  [default: this one]",
+)
+
+
 def knowledge_options(command: F) -> F:
     """Add the project folder and the settings that locate the log to a command."""
-    command = click.option(
-        "--project",
-        "folder",
-        type=click.Path(path_type=Path, file_okay=False),
-        default=Path(),
-        metavar="DIR",
-        help="A folder of the project.  [default: this one]",
-    )(command)
-    return log_options()(command)
+    return log_options()(project_option(command))
 
 
 def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, Storage], Awaitable[Result]]) -> Result:

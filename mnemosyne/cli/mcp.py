@@ -9,20 +9,14 @@ import trio
 
 from mnemosyne.app import mcp as serving
 from mnemosyne.app.logs import start_logging
+from mnemosyne.cli.knowing import project_option
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import check_reach
 
 
 @click.command()
-@click.option(
-    "--project",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    metavar="DIR",
-    help="A folder of the project.  [default: this one]",
-)
+@project_option
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; requests need the token.")
 @log_options("allow_remote")
 def mcp(folder: Path, http: str | None, **options: Any) -> None:

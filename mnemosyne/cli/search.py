@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import trio
 
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
@@ -138,14 +139,8 @@ def search(
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
 
-    asked = partial(
-        _search,
-        question=question,
-        chosen=Filter(branch=branch, kind=ObjectKind(kind) if kind else None, tag=tag, turns=turns),
-        limit=limit,
-    )
-    folder = None if project is None else str(project.resolve())
-    findings = with_read_models(log_of(options), partial(asked, session=session, folder=folder))
+    chosen = Filter(branch=branch, kind=ObjectKind(kind) if kind else None, tag=tag, turns=turns)
+    findings = with_read_models(log_of(options), partial(_search, session, project, question, chosen, limit))
     print_notes(findings)
     if as_json:
         print_json(_as_json(findings, question))
@@ -154,14 +149,15 @@ def search(
 
 
 async def _search(
-    models: OpenReadModels, *, session: str | None, folder: str | None, question: str, chosen: Filter, limit: int
+    session: str | None, project: Path | None, question: str, chosen: Filter, limit: int, models: OpenReadModels
 ) -> Findings:
     archive = models.archive
-    if session is None:
-        index = await fill_index(models)
+    stream = None if session is None else await sessions.find(archive, session)
+    index = await fill_index(models)
+    if stream is None:
+        folder = None if project is None else str(await trio.Path(project).resolve())
         return await searching.search_sessions(archive, index, question, chosen, limit, folder=folder)
-    stream = await sessions.find(archive, session)
-    findings = await searching.search(archive, await fill_index(models), stream, question, chosen, limit)
+    findings = await searching.search(archive, index, stream, question, chosen, limit)
     if findings.searched == 0:
         say(f"Session {stream} has no matching objects; `mnemosyne objects {stream}` lists all.", err=True)
     return findings
@@ -224,8 +220,6 @@ def origin_as_json(found: SearchHit | Cited) -> dict[str, Any]:
 
 def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: Path) -> None:
     """Print the best messages of a conversation for each query. Raises BadOption."""
-    import trio
-
     from mnemosyne.adapters.embedding.conversation_index import index_conversation
     from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
     from mnemosyne.services.conversation_files import read_lines, read_queries

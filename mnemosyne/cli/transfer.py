@@ -4,7 +4,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -43,19 +43,17 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
         raise click.UsageError("--json needs --output, because the session goes to standard output.")
 
     config = log_of(options)
-    if output is None:
-        with_log(
-            config,
-            lambda storage: write_session(storage, session, sys.stdout.buffer, event_codec(), redact=redact),
-        )
-        return
     try:
-        with private_file(output) as file:
+        with nullcontext(sys.stdout.buffer) if output is None else private_file(output) as file:
             written = with_log(
                 config, lambda storage: write_session(storage, session, file, event_codec(), redact=redact)
             )
     except OSError as error:
+        if output is None:
+            raise  # such as a closed pipe, which click handles
         raise BadConfiguration(f"{output} cannot be written: {error.strerror or error}.") from None
+    if output is None:
+        return
     if as_json:
         summary = {"id": str(written.session), "events": written.events, "bytes": written.bytes, "file": str(output)}
         print_json(summary | ({"masked": written.masked} if redact else {}))

@@ -43,27 +43,21 @@ def upgrade_database(to_dsn: str | None, as_json: bool, **options: object) -> No
             else "Give an empty database of the new PostgreSQL with --to-dsn."
         )
     if to_dsn is not None:
-        carried = _carry(config, to_dsn)
-        _print_result(
-            carried,
-            {"kept": None},
-            "The log is in the new database: set dsn to it. The old one is unchanged.",
-            as_json,
-        )
+        sentence = "The log is in the new database: set dsn to it. The old one is unchanged."
+        _print_result(_carry(config, to_dsn), {"kept": None}, sentence, as_json)
         return
     upgraded, checked = _upgrade(config)
-    if upgraded is None or checked is None:
-        if as_json:
-            print_json({"before": None, "after": None})
-        else:
-            say("The database already has the newest version in this installation; nothing was changed.")
-        return
-    versions = {"before": upgraded.before, "after": upgraded.after, "kept": str(upgraded.kept)}
-    sentence = (
-        f"The database was migrated from PostgreSQL {upgraded.before} to {upgraded.after}."
-        f" The old files are in {upgraded.kept}; remove them when you like."
-    )
-    _print_result(checked, versions, sentence, as_json)
+    if upgraded is not None and checked is not None:
+        versions = {"before": upgraded.before, "after": upgraded.after, "kept": str(upgraded.kept)}
+        sentence = (
+            f"The database was migrated from PostgreSQL {upgraded.before} to {upgraded.after}."
+            f" The old files are in {upgraded.kept}; remove them when you like."
+        )
+        _print_result(checked, versions, sentence, as_json)
+    elif as_json:
+        print_json({"before": None, "after": None})
+    else:
+        say("The database already has the newest version in this installation; nothing was changed.")
 
 
 def _carry(config: Config, target: str) -> Carried:

@@ -170,7 +170,7 @@ def test_unreadable_objects_are_counted_by_search_and_doctor(own_readings: str) 
     assert "No relevant objects." in done.stdout
     assert re.search(r"^\d objects cannot be read and were not searched\.$", done.stderr, re.MULTILINE), done.stderr
     checks = run("doctor", code=1, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9").output
-    assert "objects that search leaves out since they could not be read: " in checks
+    assert "objects are not searchable because they could not be read" in checks
     assert "the store does not hold" in checks
     assert "mnemosyne rebuild object_index" in checks
 

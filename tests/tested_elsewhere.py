@@ -92,8 +92,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (
-        "a directory is there for the server that starts anew",
-        "adapters/postgres/directory",
+        "servers restart with a directory, and with new ids and salts",
+        "adapters/postgres/directory app/process",
     ),
     "actors/test_session_finder.py": ("where sessions are found in a log", "adapters/plain/directory"),
     "http/test_rereads.py": ("an object shown again stands in what goes upstream", "actors/show_again"),

@@ -9,8 +9,7 @@ import attrs
 import trio
 
 from mnemosyne.app.logs import set_level
-from mnemosyne.app.models_file import use_models
-from mnemosyne.app.settings import settings_of
+from mnemosyne.app.settings import settings_of, use_models
 from mnemosyne.config import SETTINGS, Config, list_settings, models_path
 from mnemosyne.domain.cost.catalogue import in_force, use
 from mnemosyne.domain.session.round_events import Mode

@@ -1,9 +1,10 @@
-"""Derive the server's planning settings from the user's settings."""
+"""Derive a server's planning settings, budgets and models from the user's settings."""
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from mnemosyne.config import Config, upstreams_of
-from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.catalogue import catalogue_of, in_force, load_shipped, overlay, read_tables, use
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decision_inputs import ServerSettings
@@ -42,3 +43,20 @@ def session_budget(config: Config) -> int | None:
 def helper_limits(config: Config) -> Budget:
     """Return the cost limits of the helper model."""
     return Budget(round(config.helper_budget_dollars_per_day * NANODOLLARS), config.helper_budget_share)
+
+
+def use_models(path: Path | None) -> None:
+    """Use the models of this file in addition to the shipped ones; None means only those. Raises BadConfiguration for a
+    missing or invalid file.
+    """
+    tables = {} if path is None else read_tables(_read_models(path), str(path))
+    use(catalogue_of(overlay(load_shipped(), tables), str(path or "that is shipped")))
+
+
+def _read_models(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadConfiguration(f"The models file {path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise BadConfiguration(f"The models file {path} is not UTF-8 text.") from None

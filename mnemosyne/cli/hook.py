@@ -40,7 +40,7 @@ def hook(**options: object) -> None:
         config = configuration(options)
         event = parse_event(sys.stdin.buffer.read(LARGEST_INPUT))
         if event.name == "PreToolUse":
-            from mnemosyne.app.worktrees import keep_before_call
+            from mnemosyne.app.hooks import keep_before_call
 
             keep_before_call(event)
             return

@@ -63,7 +63,7 @@ def configuration(options: dict[str, object], *, manage: bool = False, warns: bo
         say(f"Warning: {config.warning}", err=True)
     path = models_path(config)
     if path is not None:
-        from mnemosyne.app.models_file import use_models
+        from mnemosyne.app.settings import use_models
 
         use_models(path)
     return config

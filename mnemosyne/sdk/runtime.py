@@ -18,10 +18,10 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.app.deriving import follow, help_sessions
-from mnemosyne.app.models_file import use_models
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.app.settings import use_models
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
 from mnemosyne.app.turns import open_registry
 from mnemosyne.config import Config, models_path

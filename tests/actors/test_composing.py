@@ -30,7 +30,7 @@ class Asked:
 
     waiting: int
     is_wanted: bool = True
-    told: list[HelperAnswer | None] = attrs.field(factory=list)
+    answers: list[HelperAnswer | None] = attrs.field(factory=list)
     done: trio.Event = attrs.field(factory=trio.Event)
 
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
@@ -40,15 +40,15 @@ class Asked:
         return self.waiting, QUESTION
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        self.told.append(answer)
+        self.answers.append(answer)
         if not self.waiting:
             self.done.set()
         return self.is_wanted
 
 
-def composer(*said: str | Exception | None) -> tuple[Composer, HelperBudget]:
+def composer(*texts: str | Exception | None) -> tuple[Composer, HelperBudget]:
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    return Composer(Model(list(said)), budget), budget
+    return Composer(Model(list(texts)), budget), budget
 
 
 async def run(composing: Composer, asked: Asked) -> None:
@@ -63,16 +63,16 @@ async def run(composing: Composer, asked: Asked) -> None:
 async def test_answer_has_its_verified_sentences_dropped_count_and_cost() -> None:
     composing, budget = composer(GOOD)
     await run(composing, asked := Asked(1))
-    (answer,) = asked.told
+    (answer,) = asked.answers
     assert answer is not None
     assert [each.text for each in answer.sentences] == ["There are 20 connections."]
     assert (answer.helper, answer.dropped, answer.why, answer.nanodollars) == ("scripted", 1, None, COST)
     assert budget.reserved == 0
 
 
-@pytest.mark.parametrize("said", ['{"sentences": []}', "no JSON"])
-async def test_answer_without_sentences_has_a_reason(said: str) -> None:
-    composing, _ = composer(said)
+@pytest.mark.parametrize("texts", ['{"sentences": []}', "no JSON"])
+async def test_answer_without_sentences_has_a_reason(texts: str) -> None:
+    composing, _ = composer(texts)
     answer = await composing.compose(QUESTION)
     assert answer is not None
     assert answer.why
@@ -89,7 +89,7 @@ async def test_undelivered_answer_is_charged_to_the_budget() -> None:
 async def test_questions_fail_at_once_while_the_breaker_is_open() -> None:
     composing, _ = composer(*["no JSON"] * FAILURES)
     await run(composing, asked := Asked(FAILURES + AT_ONCE))
-    assert asked.told.count(None) == AT_ONCE
+    assert asked.answers.count(None) == AT_ONCE
 
 
 async def test_internal_error_gives_no_answer_and_the_next_question_works() -> None:
@@ -97,8 +97,8 @@ async def test_internal_error_gives_no_answer_and_the_next_question_works() -> N
     await run(composing, asked := Asked(1))
     assert budget.reserved == 0  # its possible cost counts as spent, and is no longer reserved
     await run(composing, again := Asked(1))
-    assert asked.told == [None]
-    assert again.told != [None]
+    assert asked.answers == [None]
+    assert again.answers != [None]
 
 
 async def test_helper_is_not_asked_when_spending_is_unknown() -> None:

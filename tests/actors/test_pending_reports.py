@@ -12,14 +12,14 @@ STREAM, OTHER = UUID(int=1), UUID(int=2)
 
 
 def test_only_reports_to_another_actor_of_the_session_are_unseen() -> None:
-    reports, heard, unheard = PendingReports(), TurnReport(), TurnReport()
-    heard.note("first")
-    with reports.report(STREAM, heard), reports.report(STREAM, unheard):
+    reports, seen, unseen = PendingReports(), TurnReport(), TurnReport()
+    seen.note("first")
+    with reports.report(STREAM, seen), reports.report(STREAM, unseen):
         assert reports.find_unseen(STREAM, "first") == []
-        assert reports.find_unseen(STREAM, "second") == [heard]
-        assert reports.find_unseen(STREAM, None) == [heard]
+        assert reports.find_unseen(STREAM, "second") == [seen]
+        assert reports.find_unseen(STREAM, None) == [seen]
         assert reports.find_unseen(OTHER, "second") == []
-        heard.note("second")
+        seen.note("second")
         assert reports.find_unseen(STREAM, "second") == []
     assert reports.find_unseen(STREAM, "third") == []
 

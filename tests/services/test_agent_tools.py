@@ -33,8 +33,5 @@ def test_invalid_arguments_are_refused(name: str, arguments: Arguments, why: str
     with pytest.raises(BadOption) as caught:
         check_arguments(BY_NAME[name], arguments)
     assert str(caught.value).startswith(why)
-
-
-def test_valid_arguments_are_accepted() -> None:
     check_arguments(BY_NAME["recall"], {"question": "x", "limit": 50})
     check_arguments(BY_NAME["context_at"], {"turn": 2_000})

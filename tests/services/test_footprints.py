@@ -19,8 +19,5 @@ async def test_footprints_add_up(archive: Plain) -> None:
     total = sum(found.values(), Footprint())
     assert total.stored == sum(each.stored for each in found.values())
     assert total.ratio == total.stored / total.sent
-
-
-def test_ratios_of_an_empty_footprint_are_unknown() -> None:
     assert (Footprint().ratio, Footprint().ratio_to_raw) == (None, None)
     assert Footprint(StreamSizes(raw_bytes=8, stored_bytes=2, event_bytes=2), 16).ratio_to_raw == 0.5

@@ -9,8 +9,6 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
 from mnemosyne.services.map_chart import map_chart
 
-SVG = "{http://www.w3.org/2000/svg}"
-
 
 def turn(number: int, tokens: int = 1000, **more: object) -> MapTurn:
     fields = {"estimated": tokens, "fixed": 100, "usable": 5000, "zone": "normal", "counted": tokens, **more}

@@ -53,12 +53,9 @@ async def test_every_reply_is_in_one_group(by: Grouping, groups: dict[object, in
     )
 
 
-async def test_a_day_is_the_zone_s() -> None:
-    found = await read_usage(MODELS, "day", timezone(timedelta(minutes=15)))
-    assert {group: use.replies for group, use in found.groups.items()} == {"1970-01-01": 1, "1970-01-02": 3}
-
-
-async def test_a_group_without_a_price_has_no_cost() -> None:
+async def test_days_are_the_zone_s_and_a_group_without_a_price_has_no_cost() -> None:
+    days = (await read_usage(MODELS, "day", timezone(timedelta(minutes=15)))).groups
+    assert {day: use.replies for day, use in days.items()} == {"1970-01-01": 1, "1970-01-02": 3}
     groups = (await read_usage(MODELS, "model", UTC)).groups
     prices = {group: use.price for group, use in groups.items()}
     assert prices == {"claude-opus-5-5": 44_000, "nobody's": None, None: None}

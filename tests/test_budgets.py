@@ -20,14 +20,14 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 31_700, 27_000),
-    "actors": Budget("mnemosyne/actors", 6_450, 5_400),
+    "actors": Budget("mnemosyne/actors", 6_420, 5_400),
     "projections": Budget("mnemosyne/projections", 2_460, 2_300),
-    "services": Budget("mnemosyne/services", 7_500, 6_000),
+    "services": Budget("mnemosyne/services", 7_420, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_100, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),
     "app": Budget("mnemosyne/app", 4_650, 3_700),
     "cli": Budget("mnemosyne/cli", 6_970, 5_600),
-    "replay": Budget("mnemosyne/replay", 1_700, 1_600),
+    "replay": Budget("mnemosyne/replay", 1_620, 1_600),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_950, 2_300),
     "mnemosyne": Budget("mnemosyne", 80_000, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_200, 11_000),

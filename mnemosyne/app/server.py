@@ -343,7 +343,7 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
             async with open_database(config, name_of(SERVER)) as database:
                 index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                directory = PostgresDirectory(database, event_codec(), open_views(database))
+                directory = PostgresDirectory(database, open_views(database))
                 opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
                 with event_log.holding(opened):
                     log.info("the log is open")

@@ -126,6 +126,6 @@ def storage_of(
     codec = event_codec()
     events = event_log(database, codec, tenant=tenant)
     journal = GroupJournal(events, codec, limits)
-    directory = PostgresDirectory(database, codec, open_views(database))
+    directory = PostgresDirectory(database, open_views(database))
     files = DatabaseFiles(database, ours_alone)
     return Storage(events, PostgresContentStore(database), journal, directory, files)

@@ -54,12 +54,6 @@ def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, mar
     assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
 
 
-def test_each_conversation_has_its_own_id(tmp_path: Path) -> None:
-    assert write_rollout(tmp_path, fork_point({}), tmp_path, AT) != write_rollout(
-        tmp_path, fork_point({}), tmp_path, AT
-    )
-
-
 def test_a_failure_to_write_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadOption, match="can only continue its own sessions"):
         write_rollout(tmp_path, fork_point({}, MESSAGES), tmp_path, AT)

@@ -40,7 +40,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, CODEC, open_views(database)),
+            PostgresDirectory(database, open_views(database)),
         )
         command = (sys.executable, "-I", str(program))
         supervisor = Supervisor(reconnecting, LoadedSessions(process.registry), {}, command)

@@ -9,6 +9,7 @@ import pytest
 
 from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.directory import Alias, Directory, stream_of
@@ -52,7 +53,8 @@ async def directory_of(world: World) -> AsyncIterator[Directory]:
         yield PlainDirectory(cast("EventLog[Event]", world.log))
         return
     assert world.database is not None
-    yield PostgresDirectory(world.database, world.codec, world.tail)
+    assert isinstance(world.tail, PostgresEventLog)
+    yield PostgresDirectory(world.database, world.tail)
 
 
 @pytest.mark.parametrize("kind", KINDS)

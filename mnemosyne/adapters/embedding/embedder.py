@@ -62,7 +62,6 @@ class MiniLM:
         self._limiter = trio.CapacityLimiter(threads)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """See domain.retrieval.Embedder."""
         return await _in_threads(self.vector, texts, self._limiter, self.texts_at_once)
 
     def vector(self, text: str) -> "array[float]":
@@ -92,7 +91,6 @@ class HashedLexical:
         self._limiter = trio.CapacityLimiter(1)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """See domain.retrieval.Embedder."""
         return await _in_threads(lexical_vector.lexical_vector, texts, self._limiter, self.texts_at_once)
 
 

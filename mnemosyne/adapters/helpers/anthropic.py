@@ -23,7 +23,6 @@ class AnthropicHelper:
         self.name = f"anthropic:{model}"
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
-        """See helper_model.HelperModel."""
         with _explain():
             message = await self._client.messages.create(
                 model=self._model,
@@ -39,7 +38,6 @@ class AnthropicHelper:
                 raise HelperFailed("its answer is not a reply of the Messages API", billed=True) from None
 
     async def check(self) -> None:
-        """See helper_model.HelperModel."""
         with _explain():
             await self._client.models.retrieve(self._model)
 

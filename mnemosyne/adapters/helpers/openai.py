@@ -48,7 +48,6 @@ class OpenAIHelper:
         return _completion(body)
 
     async def check(self) -> None:
-        """See helper_model.HelperModel."""
         status, body = await self._ask("GET", "/models", None)
         _refuse(status)
         listed = _members(_object(body).get("data"))

@@ -61,7 +61,6 @@ class PlainLog:
         return await self.submit(append).durable()
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """See batches.Committer."""
         await trio.lowlevel.checkpoint()
         return Committed(tuple(self._commit(batch)), len(self._events))
 

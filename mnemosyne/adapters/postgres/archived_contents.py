@@ -25,23 +25,18 @@ class PostgresArchivedContents:
     database: Database
 
     async def files(self, stream: UUID) -> Sequence[str]:
-        """See services.archiving.ArchivedContents."""
         return await self.database.run(files_of, stream)
 
     async def own_files(self, stream: UUID) -> Sequence[str]:
-        """See services.archiving.ArchivedContents."""
         return await self.database.run(own_files_of, stream)
 
     async def log_id(self) -> UUID:
-        """See services.archiving.ArchivedContents."""
         return await self.database.run(log_id)
 
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
-        """See services.archiving.ArchivedContents."""
         return await self.database.run(_put, stream, file, places, deadline=_SECONDS)
 
     async def take(self, stream: UUID) -> int:
-        """See services.archiving.ArchivedContents."""
         return await self.database.run(_take, stream, deadline=_SECONDS)
 
 

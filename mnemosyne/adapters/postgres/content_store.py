@@ -44,7 +44,6 @@ class PostgresContentStore:
         self._database = database
 
     async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """See ports.ContentStore."""
         return await self._database.run(_fetch, stream, list(dict.fromkeys(digests)), alone=True)
 
 

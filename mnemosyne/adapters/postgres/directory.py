@@ -4,24 +4,15 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
-from mnemosyne.domain.session.events import BranchOpened, names_of
+from mnemosyne.domain.session.events import BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
 from mnemosyne.projections.directory import ALIASES, DIRECTORY, MANAGED_WITH, ROOT_OF, UNNAMED_WITH
 from mnemosyne.projections.projection import Query
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.store import Tail
-
-_OF_MODES = names_of(BranchOpened, BranchModeSet)
-_OF_OPERATOR = names_of(ManagingSwitched)
-
-_SELECT = """
-select topic, state from mnemosyne.stored_events
-where originator_id = %s and topic = any(%s) order by originator_version
-"""
 
 
 class PostgresDirectory:
@@ -29,20 +20,21 @@ class PostgresDirectory:
     impossible.
     """
 
-    def __init__(self, database: Database, codec: EventCodec, event_log: Tail) -> None:
+    def __init__(self, database: Database, views: PostgresEventLog) -> None:
+        """Read the log ``views``, whose codec is ``EventViews``."""
         self._database = database
-        self._codec = codec
-        self._projector = Projector(DIRECTORY, event_log, PostgresProjections(database))
+        self._views = views
+        self._projector = Projector(DIRECTORY, views, PostgresProjections(database))
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
-        return modes_by_branch(await self._database.run(self._events, stream, _OF_MODES, alone=True))
+        return modes_by_branch(await self._select(stream, BranchOpened, BranchModeSet))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()
         return await self._database.run(_root_of, tenant, agent_id, alone=True)
 
     async def off_since(self, tenant: str) -> int | None:
-        return off_since(await self._database.run(self._events, operator_stream(tenant), _OF_OPERATOR, alone=True))
+        return off_since(await self._select(operator_stream(tenant), ManagingSwitched))
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
@@ -60,9 +52,8 @@ class PostgresDirectory:
         except LogFailed:
             return ()  # the projection does not exist yet
 
-    def _events(self, connection: Connection, stream: UUID, names: Sequence[str]) -> list[object]:
-        rows = connection.execute(_SELECT, (stream, names), binary=True)
-        return [self._codec.decode(name, state).event for name, state in rows]
+    async def _select(self, stream: UUID, *classes: type) -> list[object]:
+        return [recorded.envelope.event for recorded in await self._views.select(stream, classes)]
 
 
 def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:

@@ -44,7 +44,7 @@ _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class PostgresEventLog:
-    """The log in a prepared ``Database`` (ports.EventLog, batches.Committer)."""
+    """The log in a prepared ``Database`` (ports.EventLog, batches.Committer). Reads of a stream raise UnknownEvent."""
 
     def __init__(
         self, database: Database, codec: EventCodec, *, tenant: str | None = None, commit_deadline: float = 30.0
@@ -80,35 +80,27 @@ class PostgresEventLog:
         return Committed(tuple(errors.get(index) for index in range(len(batch))), position)
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._read, stream, after, upto, alone=True)
 
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._find, stream, "originator_version", list(versions), alone=True)
 
     async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
         return await self._database.run(self._find, stream, "topic", self._codec.names_of(classes), alone=True)
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog."""
         return await self._database.run(self._tail, after, limit)
 
     async def pick_first(self) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog."""
         return await self._database.run(self._firsts, "")
 
     async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog."""
         return await self._database.run(self._pick_last, self._codec.names_of(classes))
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
-        """See ports.EventLog."""
         return await self._database.run(self._streams, beginning)
 
     async def knowledge_streams(self) -> Sequence[UUID]:
-        """See ports.EventLog."""
         return await self._database.run(_knowledge_streams)
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
@@ -235,12 +227,10 @@ class CachedEventLog(PostgresEventLog):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """See PostgresEventLog."""
         super().__init__(*args, **options)
         self._held: Lru[UUID, Sequence[Recorded[Any]]] = Lru(HELD_EVENTS, len)
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
-        """See ports.EventLog. Also raises UnknownEvent."""
         if after or upto is not None:
             return await super().read(stream, after=after, upto=upto)
         events = await self._read_more(stream) or await super().read(stream)

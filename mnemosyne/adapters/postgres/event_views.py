@@ -21,7 +21,6 @@ class EventViews(EventCodec):
     """A codec that decodes events to views: with it, a ``PostgresEventLog`` is followed by projections."""
 
     def __init__(self, names: Mapping[str, type], *args: Any) -> None:
-        """See EventCodec."""
         super().__init__(names, *args)
         self._makers: dict[str, Callable[[Data], object]] = {}
 

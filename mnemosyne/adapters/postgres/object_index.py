@@ -28,7 +28,6 @@ class PostgresObjectIndex:
         self.database = database
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
-        """See domain.object_search.ObjectIndex."""
         embedder, asked = await self._make_query(question)
         found = await self.database.run(searching.search, stream, asked, among)
         near = _by_meaning(embedder, found.near)

@@ -88,7 +88,6 @@ class ReconnectingLog:
         return self._open.database.dsn
 
     async def lag(self) -> Lag:
-        """See leading.lag."""
         return await lag(self.current().database)
 
     commit = _forward(lambda log: log.events.commit)

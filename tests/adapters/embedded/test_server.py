@@ -387,6 +387,7 @@ print(os.stat(Path(sys.argv[3]) / "as nobody" / "data" / "postgres").st_uid)
 """
 
 
+@pytest.mark.release
 @root_only
 async def test_an_ordinary_user_runs_the_server_under_their_own_account(data_dir: Path) -> None:
     nobody = pwd.getpwnam("nobody")

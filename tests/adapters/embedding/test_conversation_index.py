@@ -16,6 +16,7 @@ from mnemosyne.adapters.embedding.conversation_index import ConversationIndex, i
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.services.conversation_files import ConversationLine
+from tests.profiles import examples
 
 TALK = [
     ConversationLine("a1", "Maya", "I started pottery on Tuesdays.", "2024-01-12T18:10:00"),
@@ -148,6 +149,7 @@ async def test_a_long_message_scores_like_its_best_passage(embedder: Embedder | 
     assert longer > 2 * without
 
 
+@examples(50)
 @given(st.lists(st.text(max_size=30), max_size=4), st.text(max_size=30))
 def test_every_score_is_between_0_and_1(texts: list[str], query: str) -> None:
     """Mixed scripts, numbers alone, text without sentences."""

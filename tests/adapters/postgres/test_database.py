@@ -222,6 +222,7 @@ class TestOutages:
         # A thread that retried after the deadline would run longer than this test waits.
         patient = Timeouts(connect=10 * DEADLINE)
         async with open_wire(dsn) as wire, open_unprepared(wire.dsn, patient) as database:
+            await database.run(one)
             wire.stall()
             with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match=r"hung: no answer within 0\.1 seconds"):
                 await database.run(one, deadline=0.1, limiter=limiter)

@@ -73,7 +73,7 @@ async def test_queued_appends_are_written_whenever_the_log_opens(dsn: str) -> No
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, CODEC, open_views(database)),
+            PostgresDirectory(database, open_views(database)),
         )
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):

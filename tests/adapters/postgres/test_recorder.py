@@ -43,6 +43,8 @@ class PooledDatastore(PostgresDatastore):
 class TestSessionRecorder(library.ApplicationRecorderTestCase[ApplicationRecorder]):
     """The library's contract of a recorder."""
 
+    test_performance = test_concurrent_throughput = None  # type: ignore[assignment]  # they only print a speed
+
     @pytest.fixture(autouse=True)
     def _database(self, dsn: str) -> Iterator[None]:
         with PooledDatastore(*address(dsn), pool_size=4, max_waiting=0, schema="mnemosyne") as self.datastore:

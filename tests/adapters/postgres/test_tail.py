@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
+from mnemosyne.adapters.postgres.leading import lag
 from mnemosyne.adapters.postgres.migrations import list_migrations
 from mnemosyne.adapters.postgres.tail import read_tail, wait_seconds
 from mnemosyne.domain.ports import Recorded
@@ -75,6 +76,7 @@ class TestAnAppendThatStalls:
                 with pytest.raises(LogUnavailable, match="an append was under way for too long"):
                     await read_all(world)
                 assert await database.run(wait_seconds) > 0
+                assert (await lag(database)).held > 0
             assert await database.run(wait_seconds) == 0
             assert texts(await read_all(world)) == ["late", "soon"]
 

@@ -19,9 +19,9 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 31_700, 27_000),
+    "domain": Budget("mnemosyne/domain", 29_150, 27_000),
     "actors": Budget("mnemosyne/actors", 6_420, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_460, 2_300),
+    "projections": Budget("mnemosyne/projections", 2_330, 2_300),
     "services": Budget("mnemosyne/services", 7_420, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_100, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),

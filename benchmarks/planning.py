@@ -7,6 +7,7 @@ Without the recordings there are no rows.
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -40,7 +41,7 @@ bill.
 
 NEVER = 10**9
 FEWEST = 2
-"""Sessions in a quick run."""
+"""Sessions, and variants of each kind, in a quick run."""
 
 
 @attrs.frozen
@@ -61,28 +62,27 @@ class Judged:
 
 
 @cache
-def _traces(file: str) -> Sequence[tuple[Trace, Sequence[Demand], str]]:
+def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], str]]:
     path = SESSIONS / file
-    found = [each for each in read([path], lambda _: iter(())) if not isinstance(each, str)] if path.exists() else []
-    return [(trace, demands(trace), own_model(each.model)) for each in found for trace in [trace_of(each)]]
+    found = read([path], lambda _: iter(())) if path.exists() else iter(())
+    long = (each for each in found if not isinstance(each, str) and len(each.requests) >= LONG)
+    chosen = islice(long, FEWEST if quick else None)
+    return [(trace, demands(trace), own_model(each.model)) for each in chosen for trace in [trace_of(each)]]
 
 
 @cache
-def _judged(
-    file: str, least: int, most: int, ttl: Ttl = "5m", model: str | None = None, fixed: int = 41_000
-) -> list[Judged]:
-    """The sessions of a file with so many requests, each under its own model's prices unless there is a ``model``."""
+def _judged(file: str, quick: bool, ttl: Ttl = "5m", model: str | None = None, fixed: int = 41_000) -> list[Judged]:
+    """The long sessions of a file, each under its own model's prices unless there is a ``model``."""
     found = []
-    for trace, wanted, own in _traces(file):
-        if least <= len(trace.requests) <= most:
-            sized = Sized(trace, Settings(tariff=api(ttl), model=model or own, fixed=fixed))
-            found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED)))
+    for trace, wanted, own in _traces(file, quick):
+        sized = Sized(trace, Settings(tariff=api(ttl), model=model or own, fixed=fixed))
+        found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED)))
     return found
 
 
 def _long(quick: bool, **settings: Any) -> list[Judged]:
     """The sessions that the rule was chosen on."""
-    return _judged(TUNED_ON, LONG, NEVER, **settings)[: FEWEST if quick else None]
+    return _judged(TUNED_ON, quick, **settings)
 
 
 def long_sessions(quick: bool) -> list[Judged]:
@@ -154,7 +154,7 @@ def _settings(_: Sequence[Server], quick: bool) -> list[Row]:
         "26k fixed": ({"fixed": 26_000}, False, None),
     }
     rows, together = [], []
-    for variant, (settings, hour, goal) in variants.items():
+    for variant, (settings, hour, goal) in islice(variants.items(), FEWEST if quick else None):
         results = [each.under(_policy(hour=hour)) for each in _long(quick, **settings)]
         rows += _rows(variant, results, goal) + _ends(variant, results)
         together += results
@@ -258,7 +258,7 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "behind, all that has earned its price": _policy(attrs.evolve(RULE, soon=NEVER)),
     }
     rows = []
-    for variant, policy in left_out.items():
+    for variant, policy in islice(left_out.items(), FEWEST if quick else None):
         results = [each.under(policy) for each in _long(quick)]
         hour = [each.under(policy) for each in _long(quick, ttl="1h")]
         if results:
@@ -308,7 +308,7 @@ MORE = "claude_code_more.jsonl"
 
 def _ages(_: Sequence[Server], quick: bool) -> list[Row]:
     """The ages chosen on all sessions of both files but one, and judged on that one; and each file by the other."""
-    by_file = [_long(quick), _judged(MORE, LONG, NEVER)[: FEWEST if quick else None]]
+    by_file = [_long(quick), _judged(MORE, quick)]
     judged = [each for found in by_file for each in found]
     grid = GRID[:FEWEST] if quick else GRID
     choices = [[[each.under(_policy(rule, hour=True))] for each in judged] for rule in grid]
@@ -348,10 +348,11 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
     """The bill against the faults by how long everything stays, under tariffs with hard goals; and the limit, which
     knows the future and rewrites for free.
     """
-    known = [each for file in (TUNED_ON, MORE) for each in _judged(file, LONG, NEVER)[: FEWEST if quick else None]]
+    known = [each for file in (TUNED_ON, MORE) for each in _judged(file, quick)]
     limit = next(policy for policy in POLICIES if policy.name == "oracle")
     rows = []
-    for tariff in (API_5M, API_1H, QUOTA, LOCAL) if known else ():
+    tariffs = (API_5M, API_1H, QUOTA, LOCAL)[: 1 if quick else None]
+    for tariff in tariffs if known else ():
         judged = [each.by(tariff) for each in known]
         against = {
             "unmanaged": [each.reality for each in judged],

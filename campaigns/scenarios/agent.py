@@ -99,7 +99,7 @@ class Agent:
     headers: Json = attrs.field(factory=dict)
     ttl: str | None = None
     tail: Json | None = None
-    """The marker of its last messages, where it is not that of the system prompt."""
+    """The marker of its last messages, if it differs from the system prompt's."""
     stream: bool = True
     marks: int = 1
     """How many of the last messages it marks."""

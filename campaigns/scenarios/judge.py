@@ -36,19 +36,19 @@ from mnemosyne_lab.provider.cache import PromptCache
 from mnemosyne_lab.provider.server import HttpExchange, Standin
 
 NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
-"""What a client may be given behind a reply that shows it nothing; Claude Code itself writes it."""
+"""The text that a client may get after a reply that shows nothing; Claude Code itself writes it."""
 
 TRACES = (b"nemosyne", *(name.encode() for name in MEMORY_TOOLS), b"memory_cleanup")
-"""What no client ever sees; of the first, which an error of ours may name, see ``OUR_ERRORS``."""
+"""Traces that no client may see; an error of the proxy may contain the first (``OUR_ERRORS``)."""
 
 OUR_ERRORS = (500, 502)
-"""Where the provider could not be had, somebody has to say so."""
+"""Statuses of the proxy's own errors if the provider is unreachable."""
 
 UNTOLD = (BranchKind.COMPACTION, BranchKind.SIDE)
-"""Nothing is remembered of them, and so nothing can be explained."""
+"""Branches without memory, which cannot be explained."""
 
 DEARER = 0.02
-"""This part of its cost without us may be added by us."""
+"""The allowed extra cost relative to the unmanaged bill."""
 
 WEIGHTS = {
     "input_tokens": 1.0,
@@ -57,7 +57,7 @@ WEIGHTS = {
     "cache_read_input_tokens": 0.05,
     "output_tokens": 5.0,
 }
-"""What a token costs of each kind, beside one that is not cached (Claude Opus 5.5)."""
+"""The price of a token of each kind, relative to plain input (Claude Opus 5.5)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -284,7 +284,7 @@ class Record:
     sent: dict[bytes, set[OnRecord]] = attrs.field(factory=dict)
     faults: list[str] = attrs.field(factory=list)
     fallbacks: int = 0
-    """Requests that left without us, because something of ours took too long."""
+    """Requests forwarded as received, because the proxy took too long."""
 
     async def read(self, archive: Archive, *, window: int | None, every: int = 0) -> None:
         """All sessions of a log. Explains the last turn of each branch and ``every`` n-th."""
@@ -404,7 +404,7 @@ def _billed(exchange: HttpExchange) -> float:
 
 
 def _output(request: JudgedRequest, rounds: Sequence[HttpExchange]) -> float:
-    """The model's output without memory tools: that of its rounds except for memory calls."""
+    """The model's output tokens without memory calls."""
     found = 0.0
     for each in map(_read, rounds):
         sizes = [(len(json.dumps(block)), is_hidden(block)) for block in each.content]

@@ -39,7 +39,7 @@ class ReadReply:
     error: str | None = None
     """The type of the error that came, as a body or as an event."""
     ended: bool = False
-    """Whether it came to its end in good order."""
+    """Whether it ended properly."""
 
     @property
     def content(self) -> list[Json]:

@@ -33,7 +33,7 @@ WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
 
 DONE = model_replies(think("That is all."), text("Done."))
-"""What the model says when it was told nothing else."""
+"""The model's default reply."""
 
 
 @attrs.define
@@ -61,7 +61,7 @@ class Scene:
     replies: dict[str, list[ScriptedReply]]
     url: str = ""
     again: Callable[[Mode], Awaitable[None]]
-    """Ends the proxy and starts it anew, in whatever mode."""
+    """Restarts the proxy in a mode."""
     turn_off: Callable[[str], Awaitable[None]]
     quiet: Callable[[], Awaitable[None]]
     """Waits until no relay runs, where that can be seen."""

@@ -12,7 +12,7 @@ import attrs
 from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_reply
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Items that are calls, and where each holds what it is called with."""
+"""The types of call items, with the member that holds the input."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -23,7 +23,7 @@ class Spoken:
 
     path: str
     begun: bytes
-    """What stands in a stream before the model's first word; empty where that is held back until then."""
+    """The beginning of a stream before the model's first text; empty if it is withheld until then."""
     places: Mapping[str, str | int] = {}
     """Where the stand-in has the places in a stream that have a name in the Messages API."""
     asked: Callable[[Json], Json]
@@ -34,7 +34,7 @@ class Spoken:
     shown: Callable[[Sequence[Json]], list[Json]] = list
     kept: Callable[[Sequence[Json]], list[Json]] = list
     is_begun: Callable[[Sequence[Json], Sequence[Json]], bool] = lambda some, said: some == said[: len(some)]
-    """Whether some of it, as a client sees it, is the beginning of what was said."""
+    """Whether the content shown to the client is a beginning of the model's content."""
 
 
 def spoken_at(target: str) -> Spoken | None:

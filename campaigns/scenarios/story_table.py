@@ -62,7 +62,7 @@ async def reads(agent: Agent, files: int, first: int = 0, words: str = "Go throu
 
 
 async def writes(agent: Agent, files: int, first: int = 0) -> ReadReply:
-    """Reads, and sometimes writes what was read, so that the gathered content has been used."""
+    """The agent reads files and writes others, so that the gathered content has been used."""
     for number in range(first, first + files):
         agent.hears(
             [think(f"File {number}."), text("I read it."), read(f"/src/part_{number}.py")],

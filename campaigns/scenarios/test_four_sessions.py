@@ -18,7 +18,7 @@ from tests.app.home import Home, at_home
 from tests.http.managing import Client, Json, model_says, text
 
 TODO = {"name": "TodoWrite", "description": "Writes the list. " * 4_000, "input_schema": {"type": "object"}}
-"""As large as what agents offer: a session is told of the past in a small part of its first request."""
+"""As large as agents' real tools: the past gets a small part of a session's first request."""
 
 STEPS = ("read the settings", "change the port", "run the tests")
 DECIDED = "Let's use port 8443 for the billing service."

@@ -31,7 +31,7 @@ FIRST = (think("Where was it? I look."), text(WORDS), look(path="src/parse.py"))
 BEFORE = (think("It left the window."), text("Let me see."), release_call())
 AFTER = (think("Here it is."), text(WORDS))
 LAST = b'{"type":"message_stop"}'
-"""What a stream ends with."""
+"""The end of a stream."""
 
 TURNS = 40
 """Of one conversation."""

@@ -28,15 +28,13 @@ from tests.waiting import DEADLINE, IMPATIENT
 
 WINDOW = 16_000
 LONGEST_LIFE, LIFE_WITHOUT_DATABASE = 5, 3
-"""Replies that a client sees whole before a server in which nobody dies makes room for the next, and one whose database
-did.
-"""
+"""Complete replies before a surviving server is replaced, and after a database died."""
 
 LATEST = 4
-"""A point is passed so many times, at most, before somebody dies there."""
+"""The most passes of a point before a death there."""
 
 READS = 3
-"""What is looked at for each prompt, one after the other."""
+"""The files read for each prompt, in order."""
 
 ROUND = [
     *[model_says(think(f"I look, {number}."), look(at=number)) for number in range(READS)],

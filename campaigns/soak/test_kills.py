@@ -49,7 +49,7 @@ MOST_TIMES = 5
 """So many times as many servers are killed where none promised anything."""
 
 GIVEN_UP = "the database takes longer than"
-"""What a server says when it lets a reply go before that is durable. It may, and a kill may then lose the turn."""
+"""A server's log line for a reply that it sent before it was durable; a kill may lose that turn."""
 
 SCRIPT = {
     "default": {

@@ -41,7 +41,7 @@ SAMPLED = 5.0
 """Seconds between two looks at the processes."""
 
 GROWS = 1.15
-"""Memory that is held in the last quarter of the time, by what was held in the second one."""
+"""Memory in the last quarter of the time, relative to the second quarter."""
 
 HANDLES = 8
 """So many more file handles may be the fewest of the last quarter: connections to the database come and go."""

@@ -1,7 +1,7 @@
-"""Compares what the application makes of sessions with a reference: ``make baseline`` (``ALL=1``, ``UPDATE=1``).
+"""Compares the application's output for sessions with a reference: ``make baseline`` (``ALL=1``, ``UPDATE=1``).
 
-The reference of the samples in the repository is ``baseline.json``. That of public sessions, where this machine has
-them, is kept in ``.cache/baseline.json``: run this once on the commit to compare with.
+The reference for the repository's samples is ``baseline.json``; for public sessions on this machine it is
+``.cache/baseline.json``: run this once on the commit to compare with.
 """
 
 import argparse
@@ -48,14 +48,14 @@ def main() -> int:
 
 
 def _public(every: int) -> Iterator[Json]:
-    """Public sessions that lie beside the repository; none where they do not."""
+    """The public sessions beside the repository, if there are any."""
     paths = sorted((DATA / "sessions").rglob("*.jsonl"))
     lines = (line for path in paths for line in path.read_bytes().splitlines())
     yield from map(json.loads, islice(lines, 0, None, every))
 
 
 def _hash_sessions(sessions: list[Json], *, every_policy: bool) -> Groups:
-    """What went upstream for each session, and its reports, on all cores."""
+    """The upstream bodies of each session, and its reports, on all cores."""
     found: Groups = {}
     with ProcessPoolExecutor() as pool:
         upstream = pool.map(hash_upstream, sessions)

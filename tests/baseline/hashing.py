@@ -1,6 +1,6 @@
-"""Hashes of what the application makes of sessions: what went upstream, evaluation reports, rebuilt logs.
+"""Hashes of the application's output for sessions: upstream bodies, evaluation reports, rebuilt logs.
 
-Each function returns ``{entry: hash}``; a group of such entries is compared with what it was before.
+Each function returns ``{entry: hash}``, a group for comparison with the reference.
 """
 
 import json
@@ -33,9 +33,9 @@ Entries = dict[str, str]
 
 
 def hash_upstream(session: Json) -> Entries:
-    """The bodies that a managing server would send for a recorded session: what ``context --turn … --raw`` writes.
+    """The bodies that a managing server would send for a recorded session, as written by ``context --turn … --raw``.
 
-    The recorded usage is left out: it is that of the client's own requests, and the bill's guard would stop managing.
+    The recorded usage is omitted: it belongs to the client's own requests, and the bill's guard would stop managing.
     """
     clock = RecordedClock()
     turns = [{**turn, "usage": None} for turn in session["turns"]]
@@ -61,7 +61,7 @@ async def _hash_upstream(session: Json, clock: RecordedClock) -> Entries:
 
 
 def hash_report(session: Json, *, every_policy: bool) -> Entries:
-    """What ``mnemosyne evaluate`` reports of a session under each policy; all of them with probes, or ours alone."""
+    """The report of ``mnemosyne evaluate`` for a session under every policy, or ours alone."""
     policies = [] if every_policy else [UNMANAGED.name, OURS]
     plan = RunPlan(policies=policies, settings=Settings(memory_tools=True), model=None)
     recorded = recording(session["name"], session)
@@ -71,7 +71,7 @@ def hash_report(session: Json, *, every_policy: bool) -> Entries:
 
 
 async def hash_golden(folder: Path) -> Entries:
-    """What is rebuilt from a golden log, and the read models that are made from it."""
+    """The rebuilt bodies and read models of a golden log."""
     kept = opened(folder)
     entries = {projection.name: _hash(await rebuilt_dump(kept.log, projection)) for projection in ALL}
     if (folder / "contents.jsonl").exists():

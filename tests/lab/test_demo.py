@@ -117,7 +117,7 @@ def test_file_output_is_plain_text(played: "subprocess.CompletedProcess[str]") -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
-def test_stopped_demo_leaves_nothing_behind(number: signal.Signals, environ: dict[str, str], place: Path) -> None:
+def test_stopped_demo_removes_everything(number: signal.Signals, environ: dict[str, str], place: Path) -> None:
     with started("demo", environ=environ | {"PYTHONUNBUFFERED": "1"}) as process:
         assert process.stdout is not None
         while "fix it." not in process.stdout.readline():

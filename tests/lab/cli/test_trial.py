@@ -25,7 +25,7 @@ with urllib.request.urlopen(request) as reply:
 open("answer", "w").write(text)
 print(json.dumps({"total_cost_usd": 0.25}))
 """
-"""An agent of one turn, which says what it cost."""
+"""An agent with one turn that reports its cost."""
 
 REMEMBERS = {"when": {"tool": "memory_query"}, "reply": {"text": "It was 42."}}
 FORGETS = {"reply": {"text": "I do not know."}}

@@ -90,7 +90,7 @@ def test_invalid_option_is_reported(options: tuple[str, ...], said: str) -> None
     assert said in result.stderr
 
 
-def test_models_without_a_price_are_reported_as_left_out(tmp_path: Path) -> None:
+def test_models_without_a_price_are_reported_as_skipped(tmp_path: Path) -> None:
     path = Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl")
     result = run_what_if(path, "--since", "2026-10-01")
     assert "cost $0 at list prices" in result.stdout

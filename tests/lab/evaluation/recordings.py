@@ -14,7 +14,7 @@ from mnemosyne_lab.evaluation.trace import Trace
 
 Json = dict[str, Any]
 Step = tuple[str, int, int]
-"""What the agent does, to which of a few files, and how many seconds after the step before."""
+"""The agent's action, the file's number, and the seconds since the previous step."""
 
 LINES = 60
 
@@ -90,4 +90,4 @@ LONG: Sequence[Step] = [
     ("say", 0, 400),
     *(("edit", number % 4, 5) for number in range(4)),
 ]
-"""Reads, a long stretch of other work, a cold moment, and then edits of what was read at the beginning."""
+"""Reads, a long stretch of other work, a cold moment, and then edits of the files read first."""

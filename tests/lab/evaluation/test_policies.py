@@ -38,7 +38,7 @@ def test_every_policy_has_a_unique_name_and_a_description() -> None:
 
 
 EVICTING = ("uncompacted", "rolling", "cold", "simple", "oracle-paid")
-"""They know what the oracle knows to do: tool results leave for a stub or a line, and what was said stays."""
+"""Policies with the oracle's actions: tool results are reduced to a stub or a line, and dialogue stays."""
 
 
 @examples(20)

@@ -91,7 +91,7 @@ def test_decreasing_times_are_corrected_and_reported() -> None:
     ]
 
 
-def test_repeated_and_out_of_order_requests_are_left_out() -> None:
+def test_repeated_and_out_of_order_requests_are_skipped() -> None:
     raw = session(LONG)
     raw["turns"][3:3] = [raw["turns"][2], raw["turns"][0]]
     found = recording("x", raw)

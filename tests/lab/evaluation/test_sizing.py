@@ -1,4 +1,4 @@
-"""Sizes are those of the requests that are sent."""
+"""Sizes equal the sizes of the sent requests."""
 
 import pytest
 from hypothesis import given

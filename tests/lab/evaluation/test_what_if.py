@@ -109,7 +109,7 @@ def test_any_transcript_is_evaluated_or_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time", [None, "", 1_793_000_000_000])
-def test_conversations_without_times_are_named_and_left_out(time: object, tmp_path: Path) -> None:
+def test_conversations_without_times_are_named_and_skipped(time: object, tmp_path: Path) -> None:
     for name in ("a", "b"):
         made = Transcript(prefix=name).work(1)
         made.lines = [line | {"timestamp": time} for line in made]
@@ -129,7 +129,7 @@ def test_reply_to_an_untimed_prompt_has_the_time_of_its_first_record(tmp_path: P
 
 
 @pytest.mark.parametrize("since", ["2026-10-01", "2026-12-01"])
-def test_replies_without_whole_counts_are_named_and_left_out_if_in_the_period(since: str, tmp_path: Path) -> None:
+def test_replies_without_whole_counts_in_the_period_are_named_and_skipped(since: str, tmp_path: Path) -> None:
     made = Transcript().work(2)
     for line in made:
         if line["type"] == "assistant":

@@ -43,7 +43,7 @@ async def test_whole_reply_is_the_same_as_one_message() -> None:
     assert message["stop_reason"] == "tool_use"
 
 
-async def test_omitted_display_leaves_only_the_signature() -> None:
+async def test_omitted_display_sends_only_the_signature() -> None:
     script = always({"content": [{"type": "thinking", "thinking": "secret"}]})
     exchange = await streamed(script, thinking={"type": "adaptive", "display": "omitted"})
     assert [delta["type"] for delta in deltas(exchange)] == ["signature_delta"]

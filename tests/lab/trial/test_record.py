@@ -1,4 +1,4 @@
-"""The results of a trial survive any interruption, and are never mixed with those of another trial."""
+"""The results of a trial survive any interruption, and two trials are never mixed."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def test_trial_with_other_terms_does_not_continue(tmp_path: Path, other: TrialTe
 
 
 @pytest.mark.parametrize("text", ["a poem", "a poem\n", "{}\n", "[]\n", '{"trial": 9}\n'])
-def test_file_of_another_kind_is_left_unchanged(tmp_path: Path, text: str) -> None:
+def test_file_of_another_kind_is_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(BadConfiguration, match="something else"):

@@ -20,7 +20,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "domain/summaries/extractive/test_extractive.py": (
         "a way of cutting shows in what it leaves of a text",
-        "domain/summaries/extractive/rendering domain/summaries/extractive/selecting domain/summaries/extractive/units",
+        "domain/summaries/extractive/rendering domain/summaries/extractive/selecting domain/summaries/extractive/units"
+        " domain/text/parts",
     ),
     "adapters/postgres/test_golden_events.py": (
         "events are data: what matters is that each is stored and read as it always was",

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from mnemosyne.domain.recall.ranking import ANSWER, FOLLOWING, PREVIOUS, QUESTION, SPEAKER, blend
 from mnemosyne.domain.recall.retrieval import Embedder, Hit, WordIndex
-from mnemosyne.domain.text.asking import share_of_questions
 from mnemosyne.domain.text.passages import passages
-from mnemosyne.domain.text.words import query_words
+from mnemosyne.domain.text.words import query_words, share_of_questions
 from mnemosyne.services.conversation_files import ConversationLine
 
 Scores = NDArray[np.float32]

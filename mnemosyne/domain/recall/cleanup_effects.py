@@ -1,4 +1,4 @@
-"""Effects of cleanup directives in a branch: they may do what the memory tools may do, and a limited number of pins."""
+"""Effects of cleanup directives in a branch: the effects of the memory tools, and a limited number of pins."""
 
 from collections.abc import Iterable
 

@@ -148,7 +148,7 @@ def answer_text(
     ``unindexed`` counts objects outside the index. ``sentences`` are a helper model's, one for each quote; empty if the
     quotes are the answer.
 
-    It names the kind and the author of each object, because a file may claim anything about what was decided.
+    It names the kind and the author of each object, because a file may claim anything about decisions.
     """
     if not quotes:
         return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {describe_unindexed(unindexed)}".rstrip()
@@ -236,7 +236,7 @@ def records_in(text: str) -> Sequence[tuple[str, Fidelity | None]]:
 def record_name(obj: MemoryObject, part: Quote | Fidelity | None = None) -> str:
     """The name of a record above its text: a passage of it, all of it at a fidelity, or neither (None).
 
-    It states the author: a file, or the model, may claim anything about what the user decided.
+    It states the author: a file, or the model, may claim anything about the user's decisions.
     """
     old = ", out of date" if obj.stale else ""
     description = f"{obj.kind.value}{_render_speaker(obj)}"

@@ -41,7 +41,7 @@ class ShownAgain:
 
 
 def find_requested(state: Session, branch: str) -> tuple[GrantedRestore, ...]:
-    """The objects that a person asked to see again, up to what the model could restore in one turn."""
+    """The objects that a person asked to see again, within the limits of one turn."""
     granted, spent = list[GrantedRestore](), Spent()
     for key, after in state.memory.view_of(branch).requested.items():
         call = MemoryRestore(key, after, "")

@@ -1,6 +1,6 @@
 """Turn a request into memory: its new messages become objects, each is admitted or not, and the context is assessed.
 
-A pure decision: everything that it depends on comes with the command or the state. It does not change what is sent; the
+A pure decision: its inputs are the command and the state. It does not change the outgoing request; the
 planner handles a full context (``window/epochs.py``).
 """
 
@@ -165,7 +165,7 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
-    """Decide what is remembered of a request."""
+    """Decide which objects to create from a request."""
     return finish(remember_in_steps(command, session))
 
 

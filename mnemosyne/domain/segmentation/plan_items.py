@@ -76,7 +76,7 @@ def _item(item: object) -> PlanItem | None:
 
 @attrs.frozen
 class TaskChange:
-    """A change of one task, by its ``number``; None for what stays unchanged."""
+    """A change of one task, by its ``number``; None for a field that does not change."""
 
     number: str
     text: str | None

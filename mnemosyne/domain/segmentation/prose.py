@@ -58,12 +58,12 @@ def _describe(role: str, block: Mapping[str, Any]) -> Description:
 
 
 def describe_inserted(text: str) -> Description:
-    """Describe a text of the client's: a reminder, or what a file contains that a command or skill names."""
+    """Describe a text of the client's: a reminder, or the file that a command or skill names."""
     return _operators(text, (NOTE,), "Client's note")
 
 
 def describe_attached(text: str) -> Description:
-    """Describe a text that was attached to what the user typed: a file, a web page, a tool's output."""
+    """Describe a text that was attached to a prompt: a file, a web page, a tool's output."""
     line = _quote("Attached", text[:_LOOKED_AT], of=len(text))
     return Description(kind=ObjectKind.TOOL_RESULT, tags=("attached",), group="attached", stub=line, text=text)
 

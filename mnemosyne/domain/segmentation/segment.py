@@ -1,4 +1,4 @@
-"""Structural segmentation: which blocks of a history form one object, what each object is about, and what it makes
+"""Structural segmentation: the blocks of a history that form one object, its description, and the objects that it makes
 obsolete.
 
 The boundaries are those of tool calls. A call and its results are one unit; prose, small results and small edits of one

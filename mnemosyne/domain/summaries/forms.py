@@ -1,4 +1,4 @@
-"""Short forms as they are recorded: made of a full text, with their losses measured against it."""
+"""Recorded short forms of a full text, with their measured losses."""
 
 from hashlib import sha256
 
@@ -19,7 +19,7 @@ from mnemosyne.domain.text.parts import TextPart, join
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """A rendition as it will be recorded."""
+    """A rendition to record."""
 
     text: str
     tokens: int
@@ -73,7 +73,7 @@ def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Extr
 
 
 def request_of(deferred: DeferredSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
-    """What a summary is made from and checked against: the full content, whichever it is, with the parts it has."""
+    """Return the request to summarize a full content."""
     return RenditionRequest(
         kind=deferred.kind,
         source_tool=deferred.source_tool,
@@ -95,7 +95,7 @@ def measure_losses(
     nanodollars: int,
     checked: SpotCheck = NOT_CHECKED,
 ) -> Written:
-    """An accepted candidate with its losses measured against ``full``, and what a spot check of it found."""
+    """Return an accepted candidate with its losses measured against ``full`` and the result of its spot check."""
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
     return Written(
         text=candidate.text,

@@ -1,6 +1,4 @@
-"""A model that writes for us, as a port: it is given a prompt and returns text, which is data until whoever asked has
-read and checked it.
-"""
+"""The port of a helper model: it gets a prompt and returns text, which the caller must check."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,12 +9,12 @@ from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.errors import MnemosyneError
 
 FREE = Price(0, 0, read=0)
-"""The price of a model on one's own machine."""
+"""The price of a local model."""
 
 
 @attrs.frozen(kw_only=True)
 class HelperPrompt:
-    """What a model is asked: its answer is to have the JSON Schema ``schema``, and at most ``most_tokens`` tokens."""
+    """A prompt for a model, whose answer must match the JSON Schema ``schema`` in at most ``most_tokens`` tokens."""
 
     system: str = attrs.field(repr=False)
     user: str = attrs.field(repr=False)
@@ -26,16 +24,14 @@ class HelperPrompt:
 
 @attrs.frozen
 class Completion:
-    """What a model answered. ``used`` is None where the endpoint does not say what it counted."""
+    """A model's answer. ``used`` is None if the endpoint reports no usage."""
 
     text: str = attrs.field(repr=False)
     used: Tokens | None
 
 
 class HelperFailed(MnemosyneError):
-    """A helper model gave no answer, or none that is whole. ``again`` says whether trying again may help, ``billed``
-    whether it may have cost something.
-    """
+    """A helper model gave no complete answer. ``again``: a retry may help; ``billed``: it may have cost money."""
 
     def __init__(self, reason: str, *, again: bool = False, billed: bool = False) -> None:
         super().__init__(reason)
@@ -44,16 +40,16 @@ class HelperFailed(MnemosyneError):
 
 
 class HelperModel(Protocol):
-    """A model behind an endpoint. It may be down, be slow and lie: the caller bounds and checks it."""
+    """A model behind an endpoint. It may be down, slow or wrong: the caller limits and checks it."""
 
     @property
     def name(self) -> str:
-        """What the log calls it."""
+        """Its name in the log."""
         ...
 
     @property
     def price(self) -> Price:
-        """What its tokens cost."""
+        """The price of its tokens."""
         ...
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
@@ -61,5 +57,5 @@ class HelperModel(Protocol):
         ...
 
     async def check(self) -> None:
-        """Ask for nothing that costs. Raises HelperFailed where the endpoint does not answer, or lacks the model."""
+        """Check the endpoint without cost. Raises HelperFailed if it does not answer or lacks the model."""
         ...

@@ -1,9 +1,8 @@
 """Renditions: an object's content at L1 and L2, and the checks that a helper's text must pass to become one.
 
-A helper gets a ``Request`` and returns a ``Candidate``, which is data until ``accept`` has read it: whatever it says,
-it is shown to the agent's model only if it is smaller than its source, grounded in it, invents no specific and loses
-no more of them than its kind of object allows. A rejected one is replaced by the extractive helper's
-(``extractive/``), which cuts and never writes.
+A helper gets a ``RenditionRequest`` and returns a ``ProposedRendition``. ``accept`` accepts it only if it is smaller
+than its source, grounded in it, invents no specific, and loses no more specifics than its kind of object allows.
+Otherwise the extractor's text is used (``extractive/``), which is cut from the source.
 """
 
 import json
@@ -22,20 +21,20 @@ from mnemosyne.domain.summaries.helper_model import HelperPrompt
 from mnemosyne.domain.text.parts import TextPart
 
 SIZE_TOLERANCE = 1.25
-"""A model cannot count its characters: this much more than asked for is still accepted."""
+"""Accepted size of a model's text, as a multiple of the target: models cannot count characters."""
 
 L2_KEEPS = 0.25
-"""An L2 is a sixth of its source: it must keep a quarter of the share that an L1 of the kind must keep
+"""An L2 is a sixth of its source: it must keep a quarter of the specifics that an L1 of the kind must keep
 (``Traits.allowed_loss``)."""
 
 FEW_SPECIFICS = 8
-"""Below this many, a share says nothing, and a text may lose all it has."""
+"""With fewer specifics than this, a share means nothing, and a text may lose all of them."""
 
 _LONGEST_PHRASE = 160
 _MOST_PHRASES = 16
 _MARK = re.compile(r"^⋯ \d+(?: lines?)?$", re.MULTILINE)
 
-# Ranges of letters; what lies in none is Latin or so rare that it does not matter which script it is.
+# Ranges of letters. Letters outside these ranges are Latin or rare.
 _SCRIPTS = {
     "Greek": re.compile(r"[\u0370-\u03ff]"),
     "Cyrillic": re.compile(r"[\u0400-\u052f]"),
@@ -51,11 +50,10 @@ _SCRIPTS = {
 
 @attrs.frozen(kw_only=True)
 class RenditionRequest:
-    """What a helper is asked: make ``text`` fit into ``target_chars``.
+    """The request to a helper: make ``text`` fit into ``target_chars``.
 
-    ``kind`` is the object's; ``source_tool`` and ``source_key`` name the call that gave the text (``Read``, a path),
-    None where nothing did. ``text`` is L0. ``parts`` are those of the text, where they are known.
-    ``fidelity`` is what it becomes, L1 or L2.
+    ``kind`` is the object's; ``source_tool`` and ``source_key`` name the call that returned the text (``Read``, a
+    path), or are None. ``text`` is L0, ``parts`` its parts if they are known, ``fidelity`` the level of the result.
     """
 
     kind: ObjectKind
@@ -69,7 +67,7 @@ class RenditionRequest:
 
 @attrs.frozen
 class ProposedRendition:
-    """What a helper returned, not yet trusted."""
+    """A helper's result before ``accept`` has checked it."""
 
     text: str
     declared: Declared
@@ -77,24 +75,24 @@ class ProposedRendition:
 
 @attrs.frozen
 class Accepted:
-    """The candidate may become a rendition."""
+    """The candidate becomes a rendition."""
 
     candidate: ProposedRendition
 
 
 @attrs.frozen
 class Rejected:
-    """The candidate may not; ``reason`` is for the log, in words."""
+    """The candidate does not become a rendition; ``reason`` is for the log."""
 
     reason: str
 
 
 class UnusableAnswer(ValueError):
-    """A helper's answer is not the JSON object that it was asked for."""
+    """A helper's answer is not the requested JSON object."""
 
 
 def accept(request: RenditionRequest, candidate: ProposedRendition) -> Accepted | Rejected:
-    """Whether a candidate may stand for its source."""
+    """Decide whether a candidate becomes a rendition of its source."""
     reason = (
         _wrong_size(request, candidate.text)
         or _other_script(request.text, candidate.text)
@@ -137,7 +135,7 @@ def _text_of(candidate: ProposedRendition) -> str:
 
 
 def _invention(source: str, text: str) -> str | None:
-    """The first specific of the text that the source lacks. The marks of omissions are no specifics."""
+    """Describe a specific of the text that the source lacks. Marks of omissions are not specifics."""
     invented = find_invented(source, _MARK.sub("⋯", text))
     if len(invented) > MOST_SEARCHES:
         return f"it has {len(invented)} specifics that its source lacks as such"
@@ -174,7 +172,7 @@ ANSWER_SCHEMA: dict[str, Any] = {
 """The JSON Schema of a model helper's answer."""
 
 _DECLARED_TOKENS = 1_000
-"""Of an answer, for what stands beside the summary."""
+"""Tokens of an answer for everything except the summary."""
 
 _SYSTEM = """\
 You compress what a coding agent has read, so that it can go on without the original. You answer with one JSON object \
@@ -197,10 +195,9 @@ Each list has at most 8 short phrases."""
 
 
 def prompt_for(request: RenditionRequest) -> HelperPrompt:
-    """What a model helper is asked, credentials masked; the system prompt is the same for all requests.
+    """Return the prompt for a model, with masked credentials; the system prompt is the same for all requests.
 
-    The source stands between two lines that hold a hash of it, which no text can contain of itself: nothing in it can
-    end the quotation.
+    The source is between two lines with its own hash. No text can contain its own hash, so it cannot end the quotation.
     """
     text = credentials.mask(request.text)
     fence = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]

@@ -1,7 +1,7 @@
-"""A spot check: questions that rules ask of a full content, answered from its rendition, or not.
+"""Spot checks: questions about a full content that its rendition should answer.
 
-It is made of some renditions when they are made, off the request path, and what failed is recorded with them: so it
-shows which kinds of objects their short forms do not stand for. The rules know nothing of how a rendition is made.
+Some renditions are checked when they are made, off the request path. Failed questions are recorded with them, which
+shows for which kinds of objects short forms are not enough. The rules are independent of how a rendition is made.
 """
 
 import re
@@ -15,10 +15,10 @@ from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import plain
 
 EVERY = 4
-"""Of so many contents one is checked: always the same ones."""
+"""One of so many contents is checked, chosen by a hash of the content."""
 
 MOST = 3
-"""Questions of one rendition."""
+"""Maximum number of questions for one rendition."""
 
 _LONGEST_ANSWER = 60
 
@@ -34,19 +34,19 @@ _QUESTION = re.compile(r"(?:^|[.!] )([A-Z][^.!?\n]{20,200}\?)", re.MULTILINE)
 
 @attrs.frozen
 class SpotQuestion:
-    """``answer`` are the texts that must stand on one line of a rendition that answers it."""
+    """A question. A rendition answers it if one of its lines contains all texts of ``answer``."""
 
     text: str
     answer: tuple[str, ...]
 
 
 def is_checked(text: str) -> bool:
-    """Whether the renditions of a content are looked at."""
+    """Return whether the renditions of a content are checked."""
     return sha256(text.encode("utf-8", "replace")).digest()[0] % EVERY == 0
 
 
 def spot_check(parts: Sequence[TextPart], rendition: str) -> SpotCheck:
-    """Ask what the full content, in its ``parts``, answers; what the rendition does not has failed."""
+    """Ask questions that the full content, in its ``parts``, answers; return those that the rendition does not."""
     asked = _spread(list(_questions(parts)))
     lines = rendition.split("\n")
     failed = (each.text for each in asked if not any(all(text in line for text in each.answer) for line in lines))
@@ -54,7 +54,7 @@ def spot_check(parts: Sequence[TextPart], rendition: str) -> SpotCheck:
 
 
 def _spread(found: Sequence[SpotQuestion]) -> Sequence[SpotQuestion]:
-    """``MOST`` of them, from the first to the last."""
+    """Return ``MOST`` of the questions, spread from the first to the last."""
     return found if len(found) <= MOST else [found[number * (len(found) - 1) // (MOST - 1)] for number in range(MOST)]
 
 
@@ -79,7 +79,7 @@ def _questions(parts: Sequence[TextPart]) -> Iterator[SpotQuestion]:
 
 
 def _find_question(text: str) -> Sequence[str]:
-    """The last question of a text: the one that is left open."""
+    """Return the last question of a text, which is still open."""
     return _QUESTION.findall(text)[-1:]
 
 

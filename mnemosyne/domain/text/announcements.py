@@ -23,12 +23,7 @@ _LONGEST = 200
 """The maximum length of a text that only announces something, in characters."""
 
 
-def is_announcement(sentence: str) -> bool:
-    """Return whether a sentence begins like an announcement or praise."""
-    return _ANNOUNCES.match(sentence.rstrip()) is not None
-
-
 def only_announces(text: str) -> bool:
     """Return whether a text is one short line that only announces something."""
     line = text.strip()
-    return len(line) <= _LONGEST and "\n" not in line and line[-1:] in (".", ":", "!") and is_announcement(line)
+    return len(line) <= _LONGEST and "\n" not in line and line[-1:] in (".", ":", "!") and bool(_ANNOUNCES.match(line))

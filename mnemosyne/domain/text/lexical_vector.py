@@ -36,7 +36,7 @@ def lexical_vector(text: str) -> "array[float]":
 
 
 def _list_places(weight: float) -> tuple[tuple[int, float], ...]:
-    """Return each dimension with each sign. Words share these tuples: those of 20,000 words took 41 MB separately, and
+    """Return each dimension with each sign. Words share these tuples: separate tuples for 20,000 words took 41 MB, and
     7 MB shared.
     """
     return tuple((place, sign * weight) for sign in (-1, 1) for place in range(DIMENSION))

@@ -52,7 +52,7 @@ _MOST_PIECES = 16
 
 
 def weight(text: str) -> int:
-    """Return the weight in thousandths of a token. The weights of two parts add up, except for what the cut splits."""
+    """Return the weight in thousandths of a token. The weights of two parts add up, except at the cut."""
     if len(text) <= _PIECE * _MOST_PIECES:
         return _weigh(text)
     starts = range(0, len(text), -(-len(text) // _MOST_PIECES))

@@ -108,3 +108,22 @@ def _pairs(part: str) -> Iterator[str]:
 
 
 _COMMON_STEMS = frozenset(map(stem, _COMMON.split()))
+
+
+# A run of marks is matched once, from its beginning, however long it is.
+_SENTENCE_END = re.compile(r"(?<![.!?؟])[.!?؟]++[\"')\]»”*_]*+(?=\s|\Z)|[。！？]+|\n+")  # noqa: RUF001 - marks of other scripts
+
+_ASKS = frozenset("?؟？")  # noqa: RUF001
+
+
+def share_of_questions(text: str) -> float:
+    """Return the share of a text that is in sentences ending with a question mark: 0 to 1, by characters.
+
+    A mark within a word, as in a URL, does not end a sentence.
+    """
+    asked = start = 0
+    for end in _SENTENCE_END.finditer(text):
+        if not _ASKS.isdisjoint(end.group()):
+            asked += end.end() - start
+        start = end.end()
+    return asked / len(text) if asked else 0.0

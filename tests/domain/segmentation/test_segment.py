@@ -1,4 +1,4 @@
-"""Segmentation: which blocks form an object, what it is about, and what it makes obsolete."""
+"""Segmentation: the blocks of an object, its description, and the objects that it makes obsolete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -121,7 +121,7 @@ def test_small_results_collect_until_they_are_large_enough_for_an_object() -> No
 
 
 def test_files_are_never_merged_with_others() -> None:
-    """Small edits of one file collect; those of another file are another object."""
+    """Small edits of one file are one object; edits of another file are another object."""
     talk = Talk().user("go")
     for path in ("/a", "/b", "/a"):
         talk.call("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
@@ -206,7 +206,7 @@ def test_an_edit_makes_earlier_reads_stale_and_depends_on_the_last() -> None:
 
 
 def test_a_read_after_the_edit_is_fresh() -> None:
-    """The object of a small edit is made after that of the following read, but does not make it stale."""
+    """The object of a small edit is made after the object of the following read, but does not make it stale."""
     edit = {"file_path": "/a", "old_string": "x", "new_string": "y"}
     talk = Talk().user("go").call("Edit", edit, "ok").call("Read", {"file_path": "/a"}, LONG)
     assert made(talk).supersessions == ()
@@ -239,7 +239,7 @@ def test_a_truncated_read_does_not_cover_the_file(tool: str, given: Mapping[str,
 
 
 def test_a_waiting_small_result_does_not_supersede_a_later_one() -> None:
-    """Its object is made after that of the same command's second run. Dividing the history changes nothing."""
+    """Its object is made after the object of the second run. Dividing the history changes nothing."""
     talk = Talk().user("go").call("Bash", {"command": "ls"}, "a").call("Grep", {"pattern": "x"}, "b")
     talk.call("Bash", {"command": "ls"}, LONG).call("Grep", {"pattern": "y"}, "c")
     assert made(talk).supersessions == ()

@@ -1,4 +1,4 @@
-"""A helper's text becomes a rendition only if it is smaller, grounded, true and complete enough."""
+"""A helper's text becomes a rendition only if it is smaller, grounded, correct and complete enough."""
 
 import json
 
@@ -46,7 +46,7 @@ def reason(request: RenditionRequest, text: str, declared: Declared | None = Non
     return verdict.reason
 
 
-def test_a_true_summary_is_accepted_though_it_writes_things_otherwise() -> None:
+def test_summary_in_other_spellings_is_accepted() -> None:
     candidate = ProposedRendition(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
     assert accept(asked(), candidate) == Accepted(candidate)
 
@@ -55,11 +55,11 @@ def test_a_true_summary_is_accepted_though_it_writes_things_otherwise() -> None:
     "invention",
     ["src/auth/session.ts", "handleLogin()", "HTTP 403", "2500 ms", "v2.1.4", "`jwt_header`", "https://evil.example/x"],
 )
-def test_one_invented_specific_rejects_it(invention: str) -> None:
+def test_one_invented_specific_is_rejected(invention: str) -> None:
     assert "invents" in reason(asked(target=300), f"{GOOD} {invention}")
 
 
-def test_an_invention_in_the_declared_losses_rejects_it_too() -> None:
+def test_invention_in_the_declared_losses_is_rejected() -> None:
     assert "invents" in reason(asked(), GOOD, Declared(fault_when=("you need src/other/file.ts",)))
 
 
@@ -82,7 +82,7 @@ def test_part_of_a_number_or_name_is_an_invention() -> None:
         ("Сервис проверяет токен и отвечает ошибкой.", "Cyrillic"),
     ],
 )
-def test_what_is_no_summary_of_it_is_rejected(text: str, why: str) -> None:
+def test_text_that_is_not_a_summary_is_rejected(text: str, why: str) -> None:
     assert why in reason(asked(), text)
 
 
@@ -92,14 +92,14 @@ def test_a_chinese_source_may_have_a_chinese_summary() -> None:
     assert isinstance(accept(asked(source), candidate), Accepted)
 
 
-def test_an_l2_may_not_bring_back_what_its_l1_had_not() -> None:
+def test_l2_may_not_contain_a_specific_that_its_l1_lacks() -> None:
     l1 = GOOD.replace("lib/config.ts", "its file")
     text = "src/auth/middleware.ts and lib/config.ts: handleAuth, jwt_cookie, HTTP 401, read_config, v2.1.3"
     assert "invents" in reason(asked(l1), text)
 
 
 @given(st.text(), st.text())
-def test_any_candidate_gets_a_verdict(source: str, text: str) -> None:
+def test_every_candidate_gets_a_verdict(source: str, text: str) -> None:
     accept(asked(source), ProposedRendition(text, Declared()))
 
 
@@ -109,7 +109,7 @@ def test_a_flood_of_unknown_specifics_is_rejected_without_a_search_for_each() ->
     assert "lacks as such" in reason(asked(source, target=100_000), flood)
 
 
-def test_nothing_in_the_source_can_end_its_quotation() -> None:
+def test_source_cannot_end_its_quotation() -> None:
     prompt = prompt_for(asked())
     fence = prompt.user.rsplit("\n", 1)[1]
     assert prompt.user.count(fence) == 3
@@ -121,7 +121,7 @@ def test_nothing_in_the_source_can_end_its_quotation() -> None:
     prompt_for(asked("\ud83d"))
 
 
-def test_no_model_sees_a_credential_that_stands_in_the_source() -> None:
+def test_credentials_in_the_source_are_masked() -> None:
     key = "sk-ant-api03-abcdefghijklmnopqrst"
     user = prompt_for(attrs.evolve(asked(f"{SOURCE}\nexport KEY={key}"), source_key=f"curl -H 'x-api-key: {key}'")).user
     assert key not in user
@@ -133,7 +133,7 @@ def answer(**changes: object) -> str:
     return json.dumps(members)
 
 
-def test_an_answer_is_read_also_in_a_fence() -> None:
+def test_fenced_answer_is_read() -> None:
     text = answer(summary="x", dropped=["a"], key_entities=["b", "c"])
     expected = ProposedRendition("x", Declared(dropped=("a",), key_entities=("b", "c")))
     assert parse_candidate(text) == expected
@@ -152,12 +152,12 @@ def test_an_answer_is_read_also_in_a_fence() -> None:
         answer(dropped=["x"] * 1000),
     ],
 )
-def test_any_other_answer_is_unusable(text: str) -> None:
+def test_invalid_answer_is_unusable(text: str) -> None:
     with pytest.raises(UnusableAnswer):
         parse_candidate(text)
 
 
 @given(st.text())
-def test_no_answer_breaks_the_reading(text: str) -> None:
+def test_arbitrary_text_is_an_unusable_answer(text: str) -> None:
     with pytest.raises(UnusableAnswer):
         parse_candidate(text)

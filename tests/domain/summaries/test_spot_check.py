@@ -1,4 +1,4 @@
-"""A spot check asks what the full content answers, and tells which of that a rendition does not."""
+"""A spot check reports the questions that the full content answers and a rendition does not."""
 
 import pytest
 from hypothesis import given
@@ -26,19 +26,19 @@ RUN = TextPart(PartRole.RESULT, "--- FAIL: TestOne (0.1s)\nok  other\nValueError
         ),
     ],
 )
-def test_a_question_fails_where_its_answer_is_not_on_one_line(part: TextPart, answer: str, question: str) -> None:
+def test_question_fails_if_no_line_contains_its_answer(part: TextPart, answer: str, question: str) -> None:
     assert spot_check([part], f"before\n… {answer}\nbehind").failed == ()
     missed = spot_check([part], "something else")
     assert missed.asked == len(missed.failed) == 1
     assert question in missed.failed[0]
 
 
-def test_a_name_on_another_line_than_its_number_is_no_answer() -> None:
+def test_name_and_line_number_must_be_on_one_line() -> None:
     defined = TextPart(PartRole.RESULT, "    12→def read_it(x):")
     assert spot_check([defined], "12→x\nread_it").failed
 
 
-def test_of_many_questions_some_are_asked_from_the_first_to_the_last() -> None:
+def test_number_of_questions_is_limited_and_they_are_spread() -> None:
     many = TextPart(PartRole.RESULT, "\n".join(f"--- FAIL: Test{number}" for number in range(40)))
     failed = spot_check([CALL, many], "nothing").failed
     assert len(failed) == MOST
@@ -46,13 +46,13 @@ def test_of_many_questions_some_are_asked_from_the_first_to_the_last() -> None:
 
 
 @given(st.text(), st.sampled_from(PartRole), st.text())
-def test_what_a_whole_text_answers_it_answers_of_any_text(text: str, role: PartRole, other: str) -> None:
+def test_full_text_answers_every_question(text: str, role: PartRole, other: str) -> None:
     parts = [TextPart(role, text), RUN]
     assert spot_check(parts, "\n".join(part.text for part in parts)).failed == ()
     assert len(spot_check(parts, other).failed) <= MOST
 
 
-def test_some_contents_are_checked_and_always_the_same() -> None:
+def test_a_fixed_share_of_contents_is_checked() -> None:
     texts = [f"content {number}" for number in range(400)]
     checked = [text for text in texts if is_checked(text)]
     assert 400 / EVERY / 2 < len(checked) < 400 / EVERY * 2

@@ -116,7 +116,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_relay.py": (
         "an app is tested by what passes through it",
-        "http/app http/turn_log",
+        "http/turn_log",
     ),
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),

@@ -21,7 +21,6 @@ from mnemosyne.http.browsers import (
     wants_a_page,
     without_effect,
 )
-from mnemosyne.http.edges import refusal_of
 from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse, send_error
 from mnemosyne.http.inspector.passing import PagePasser
@@ -33,6 +32,12 @@ FIRST_PAGE = b"/-/"
 
 _NO_PAGE = error_body(404, "not_found_error", "Mnemosyne: no page at this address.", MESSAGES)
 _NOT_THERE = error_body(404, "not_found_error", "Mnemosyne: this server has no pages.", MESSAGES)
+_NO_FORWARD_PROXY = (
+    "Mnemosyne: this is not a forward proxy. Unset HTTP_PROXY and HTTPS_PROXY, and set the client's base URL "
+    "(ANTHROPIC_BASE_URL) to this address."
+)
+_TWO_LENGTHS = "Mnemosyne: a request must not have both Content-Length and Transfer-Encoding (RFC 9112, 6.1)."
+_NO_WEBSOCKETS = "Mnemosyne: WebSockets are not supported; use HTTP, where replies are streamed as server-sent events."
 
 
 @attrs.frozen
@@ -119,6 +124,22 @@ def refusal_for(allowed_hosts: AllowedHosts, scope: Scope) -> ErrorBody | None:
     if foreign is not None:
         return error_body(403, "permission_error", f"Mnemosyne: {foreign}", error_dialect(scope["raw_path"]))
     return refusal_of(scope["method"], scope["raw_path"], headers)
+
+
+def refusal_of(method: str, target: bytes, headers: Headers) -> ErrorBody | None:
+    """Return the error for a malformed request; None if it is well-formed. A malformed one is meant for another kind of
+    server, or two parsers could understand it differently.
+    """
+    dialect = error_dialect(target)
+    if method == "CONNECT" or not target.startswith(b"/"):
+        return error_body(400, "invalid_request_error", _NO_FORWARD_PROXY, dialect)
+    names = {name.lower() for name, _ in headers}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        return error_body(400, "invalid_request_error", _TWO_LENGTHS, dialect)
+    if any(name.lower() == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
+        # On this status Codex 0.169.0 falls back to HTTP at once; on others it retries five times first.
+        return error_body(426, "invalid_request_error", _NO_WEBSOCKETS, dialect)
+    return None
 
 
 async def answer_lifespan(receive: Receive, send: Send) -> None:

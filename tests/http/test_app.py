@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemosyne.http.edges import refusal_of
+from mnemosyne.http.app import refusal_of
 
 LENGTH, CHUNKED = (b"Content-Length", b"5"), (b"transfer-encoding", b"chunked")
 

@@ -87,16 +87,16 @@ def test_request_without_browser_headers_is_answered() -> None:
 
 
 async def test_request_of_a_foreign_page_reaches_neither_provider_nor_log() -> None:
-    noted = RecordedTurns()
-    async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
+    turns = RecordedTurns()
+    async with open_standin() as standin, open_proxy(standin.url, turns) as proxy:
         for headers, kind in product(FOREIGN, (b"application/json", b"text/plain")):
             sent = [(name, value) for name, value in CLIENT if name.lower() != b"content-type"]
             reply = await exchange(proxy.url, body=WHOLE, headers=[*sent, (b"Content-Type", kind), *headers])
-            told = json.loads(reply.body)
-            assert (reply.status, told["type"], told["error"]["type"]) == (403, "error", "permission_error")
-            assert "allowed_origins" in told["error"]["message"]
+            result = json.loads(reply.body)
+            assert (reply.status, result["type"], result["error"]["type"]) == (403, "error", "permission_error")
+            assert "allowed_origins" in result["error"]["message"]
         assert standin.exchanges == []
-    assert noted.calls == []
+    assert turns.calls == []
 
 
 async def test_every_spelling_of_a_path_is_closed_to_foreign_pages() -> None:

@@ -111,8 +111,8 @@ def test_error_before_any_output_is_plain_and_after_output_a_chunk() -> None:
     rewriter = ChatRewriter(NAMES)
     rewriter.feed(SPLICED[0])
     rewriter.next_round()
-    [told] = rewriter.fail(error)
-    assert told.raw == b"data: " + error + b"\n\n"
+    [outcome] = rewriter.fail(error)
+    assert outcome.raw == b"data: " + error + b"\n\n"
     assert rewriter.failed
 
 
@@ -121,8 +121,8 @@ def test_error_of_several_lines_is_one_frame() -> None:
     rewriter = ChatRewriter(NAMES)
     rewriter.feed(SPLICED[0])
     rewriter.next_round()
-    [told] = rewriter.fail(error)
-    [frame] = FrameReader().feed(told.raw)
+    [outcome] = rewriter.fail(error)
+    [frame] = FrameReader().feed(outcome.raw)
     assert event_of(frame) == json.loads(error)
 
 

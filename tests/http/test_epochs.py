@@ -448,8 +448,8 @@ class Twice:
         return self.gone in await below_full(self.stage)
 
 
-@pytest.mark.parametrize(("number", "told"), [(1, COMES_BACK), (0, STANDS)])
-async def test_memory_knows_what_the_attempt_that_the_client_continues_has_restored(number: int, told: str) -> None:
+@pytest.mark.parametrize(("number", "outcome"), [(1, COMES_BACK), (0, STANDS)])
+async def test_memory_knows_what_the_attempt_that_the_client_continues_has_restored(number: int, outcome: str) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
         twice, replies = await Twice.begin(stage, clock)
@@ -458,7 +458,7 @@ async def test_memory_knows_what_the_attempt_that_the_client_continues_has_resto
             event for event in await stage.events() if isinstance(event, ObjectDegraded) and event.object == twice.gone
         ]
         assert (again.cause, again.after) == (Cause.ATTEMPT, first.after)
-        assert told in await twice.continue_from(replies[number])
+        assert outcome in await twice.continue_from(replies[number])
         assert not await twice.is_evicted()
         await stage.check()
 

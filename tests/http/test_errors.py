@@ -25,15 +25,15 @@ PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions", "responses"
 
 def assert_form(dialect: Dialect, body: bytes, kind: str) -> str:
     """Return the error's sentence; the error must have the form of the dialect's provider."""
-    told: Json = json.loads(body)
+    result: Json = json.loads(body)
     if dialect is MESSAGES:
-        assert told == {"type": "error", "error": {"type": kind, "message": told["error"]["message"]}}
-        return str(told["error"]["message"])
-    assert told.keys() == {"error"}
-    assert told["error"].keys() == {"message", "type", "code", "param"}
-    assert told["error"]["type"] == ("server_error" if kind == "api_error" else "invalid_request_error")
-    assert told["error"]["code"] == (None if kind in ("api_error", "invalid_request_error") else kind)
-    return str(told["error"]["message"])
+        assert result == {"type": "error", "error": {"type": kind, "message": result["error"]["message"]}}
+        return str(result["error"]["message"])
+    assert result.keys() == {"error"}
+    assert result["error"].keys() == {"message", "type", "code", "param"}
+    assert result["error"]["type"] == ("server_error" if kind == "api_error" else "invalid_request_error")
+    assert result["error"]["code"] == (None if kind in ("api_error", "invalid_request_error") else kind)
+    return str(result["error"]["message"])
 
 
 @EACH
@@ -62,8 +62,8 @@ async def test_request_without_a_model_is_not_sent_if_two_providers_match(dialec
     async with open_standin() as standin, open_proxy(standin.url, others=others) as proxy:
         reply = await exchange(proxy.url, PATHS[dialect.name], body)
     assert reply.status == 400
-    assert "names no model" in (told := assert_form(dialect, reply.body, "invalid_request_error"))
-    assert told.endswith("Candidates: qwen (qwen*); gpt (gpt*).")
+    assert "names no model" in (result := assert_form(dialect, reply.body, "invalid_request_error"))
+    assert result.endswith("Candidates: qwen (qwen*); gpt (gpt*).")
     assert not standin.exchanges
 
 

@@ -59,8 +59,8 @@ class Helped:
         assert_nothing_of_ours(self.client)
         block = self.stage.upstream[-1]["messages"][-1]["content"][-1]
         assert block["type"] == "tool_result"
-        told: str = block["content"] if isinstance(block["content"], str) else block["content"][0]["text"]
-        return told
+        outcome: str = block["content"] if isinstance(block["content"], str) else block["content"][0]["text"]
+        return outcome
 
     async def asked(self) -> HelperAsked:
         (event,) = await self.stage.events_until(HelperAsked)
@@ -115,12 +115,12 @@ async def helped(
 @pytest.mark.parametrize("helper", HELPERS)
 async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_words(helper: str) -> None:
     async with helped(composed(), helper=helper) as found:
-        told = await found.ask()
+        outcome = await found.ask()
         event = await found.asked()
         (sentence,) = event.sentences
-        assert "1 sentence by a helper model" in told
-        assert f"\n{SENTENCE}\n{WORDS}\n" in told
-        assert f"#{sentence.object} bytes {sentence.start}-{sentence.end}, " in told
+        assert "1 sentence by a helper model" in outcome
+        assert f"\n{SENTENCE}\n{WORDS}\n" in outcome
+        assert f"#{sentence.object} bytes {sentence.start}-{sentence.end}, " in outcome
         stream = await found.stage.stream()
         each = await memories.find(Plain(found.stage.log), sentence.object, None)
         texts, _ = await memories.read_texts(Plain(found.stage.log), each)
@@ -157,12 +157,12 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
 )
 async def test_any_other_helper_output_falls_back_to_quotes(said: Callable[[str, Json], Answer]) -> None:
     async with helped(said) as found:
-        told = await found.ask()
-        assert "quoted word for word" in told
-        assert DECIDED in told
-        assert "helper" not in told
-        assert "9 retries" not in told
-        assert "rm -rf" not in told
+        outcome = await found.ask()
+        assert "quoted word for word" in outcome
+        assert DECIDED in outcome
+        assert "helper" not in outcome
+        assert "9 retries" not in outcome
+        assert "rm -rf" not in outcome
         event = await found.asked()
         assert event.sentences == ()
         assert event.why

@@ -201,11 +201,11 @@ async def listen(*rounds: Json, stream: bool = True) -> TimedReply:
         async with connect(stage.url) as connection:
             started = trio.current_time()
             await connection.send("POST", "/v1/messages", client.body(), client.raw_headers())
-            heard = TimedReply(RawReply(), [])
-            async for piece in connection.pieces(heard.reply):
-                heard.pieces.append((trio.current_time() - started, piece))
+            timed = TimedReply(RawReply(), [])
+            async for piece in connection.pieces(timed.reply):
+                timed.pieces.append((trio.current_time() - started, piece))
         assert stage.standin.violations == []
-        return heard
+        return timed
 
 
 def silent(*content: Json, at: int | str, seconds: float) -> Json:
@@ -232,13 +232,13 @@ TAKING_LONG: dict[str, Callable[[], list[Json]]] = {
 
 @pytest.mark.parametrize("what", TAKING_LONG)
 async def test_client_gets_pings_during_a_long_hidden_round(what: str, loopback_clock: MockClock) -> None:
-    heard = await listen(*TAKING_LONG[what]())
-    assert len(heard.pings) == 100 // QUIET_SECONDS
-    assert heard.longest_silence <= QUIET_SECONDS + 0.1
-    content = message_of(heard.reply)["content"]
+    timed = await listen(*TAKING_LONG[what]())
+    assert len(timed.pings) == 100 // QUIET_SECONDS
+    assert timed.longest_silence <= QUIET_SECONDS + 0.1
+    content = message_of(timed.reply)["content"]
     assert content[-1] == HERE
-    assert all(frame.raw == PING for frame in FrameReader().feed(heard.reply.body) if frame.event == b"ping")
-    assert heard.reply.body.replace(PING, b"") == (await listen(*without_waiting(TAKING_LONG[what]()))).reply.body
+    assert all(frame.raw == PING for frame in FrameReader().feed(timed.reply.body) if frame.event == b"ping")
+    assert timed.reply.body.replace(PING, b"") == (await listen(*without_waiting(TAKING_LONG[what]()))).reply.body
 
 
 def without_waiting(rounds: list[Json]) -> list[Json]:
@@ -247,24 +247,24 @@ def without_waiting(rounds: list[Json]) -> list[Json]:
 
 @pytest.mark.parametrize("seconds", [0.0, 14.0])
 async def test_proxy_adds_no_pings_while_the_stream_is_active(seconds: float, loopback_clock: MockClock) -> None:
-    told = think("Hm.")
-    heard = await listen(ASKS, slow(told, release_call(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
-    assert heard.pings == []
+    result = think("Hm.")
+    timed = await listen(ASKS, slow(result, release_call(), seconds=seconds), silent(HERE, at=1, seconds=seconds))
+    assert timed.pings == []
 
 
 async def test_proxy_adds_no_pings_during_the_first_round(loopback_clock: MockClock) -> None:
-    heard = await listen(silent(text("Hm."), at="content_block_stop", seconds=100))
-    assert heard.pings == []
-    assert heard.longest_silence == pytest.approx(100, abs=1)
+    timed = await listen(silent(text("Hm."), at="content_block_stop", seconds=100))
+    assert timed.pings == []
+    assert timed.longest_silence == pytest.approx(100, abs=1)
 
 
 async def test_whole_reply_is_one_piece_however_long_it_takes(loopback_clock: MockClock) -> None:
-    heard = await listen(ASKS, slow(HERE, seconds=100), stream=False)
-    assert len(heard.pieces) == 1
-    assert message_of(heard.reply)["content"] == [text("Let me see."), HERE]
+    timed = await listen(ASKS, slow(HERE, seconds=100), stream=False)
+    assert len(timed.pieces) == 1
+    assert message_of(timed.reply)["content"] == [text("Let me see."), HERE]
 
 
 async def test_proxy_adds_no_pings_for_a_dead_provider(loopback_clock: MockClock) -> None:
-    heard = await listen(ASKS, silent(HERE, at=1, seconds=3600))
-    assert len(heard.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
-    assert heard.longest_silence > 3000
+    timed = await listen(ASKS, silent(HERE, at=1, seconds=3600))
+    assert len(timed.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
+    assert timed.longest_silence > 3000

@@ -79,11 +79,11 @@ async def asks(stage: Stage, client: Client, call: Json, *first: Json) -> str:
     return json.dumps(stage.upstream[-1]["messages"][-1])
 
 
-NAMED, UNNAMED, SUMMED, RETOLD, MADE, PREFIX, WHOLE = (
+NAMED, UNNAMED, SUMMED, REPEATED, MADE, PREFIX, WHOLE = (
     "named",
     "unnamed",
     "summary",
-    "told summary",
+    "repeated summary",
     "summary of its own",
     "prefix",
     "whole",
@@ -96,8 +96,8 @@ SEES = [
     (UNNAMED, "other", False),
     (SUMMED, "same", True),
     (SUMMED, "other", False),
-    (RETOLD, "same", True),
-    (RETOLD, "other", True),
+    (REPEATED, "same", True),
+    (REPEATED, "other", True),
     (MADE, "same", True),
     (MADE, "other", False),
     (PREFIX, "same", False),
@@ -116,7 +116,7 @@ async def newcomer(stage: Stage, client: Client, by: str, credential: str, tool:
             return other, text(HELLO)
         case "summary":
             return other, text(f"{CONTINUED} It was about a vault, says {tool}.")
-        case "told summary":
+        case "repeated summary":
             return other, text(f"{CONTINUED}\n\n<summary>\n{SUMMARY}\n</summary>\nGo on with {tool}.")
         case "summary of its own":
             answer(stage, [text(OTHER_SUMMARY)])

@@ -16,32 +16,32 @@ from tests.waiting import until
 
 async def test_turn_is_recorded_as_begun_and_then_as_finished() -> None:
     for body in (STREAMED, WHOLE):
-        noted = RecordedTurns()
-        async with open_standin() as standin, open_proxy(standin.url, noted) as proxy:
+        turns = RecordedTurns()
+        async with open_standin() as standin, open_proxy(standin.url, turns) as proxy:
             reply = await exchange(proxy.url, body=body)
-        assert noted.calls == ["sent", "begun", "finished 200"]
-        assert noted.replies[0] is not None
-        assert noted.replies[0].complete
+        assert turns.calls == ["sent", "begun", "finished 200"]
+        assert turns.replies[0] is not None
+        assert turns.replies[0].complete
         assert reply.status == 200
 
 
 async def test_nothing_reaches_the_client_before_the_request_is_recorded() -> None:
-    noted = RecordedTurns(gates={"begun": trio.Event()})
-    async with listening(noted) as received:
-        await until(lambda: noted.waits_for == "begun")
+    turns = RecordedTurns(gates={"begun": trio.Event()})
+    async with listening(turns) as received:
+        await until(lambda: turns.waits_for == "begun")
         await wait_all_tasks_blocked(STILL_SECONDS)
         assert received == b""
-        noted.gates["begun"].set()
+        turns.gates["begun"].set()
         await until(lambda: received.endswith(LAST_CHUNK))
 
 
 async def test_last_frame_waits_until_the_reply_is_recorded() -> None:
-    noted = RecordedTurns(gates={"finished": trio.Event()})
-    async with listening(noted) as received:
-        await until(lambda: noted.waits_for == "finished" and b"message_delta" in received)
+    turns = RecordedTurns(gates={"finished": trio.Event()})
+    async with listening(turns) as received:
+        await until(lambda: turns.waits_for == "finished" and b"message_delta" in received)
         await wait_all_tasks_blocked(STILL_SECONDS)
         assert b"message_stop" not in received
-        noted.gates["finished"].set()
+        turns.gates["finished"].set()
         await until(lambda: received.endswith(LAST_CHUNK))
 
 
@@ -52,12 +52,12 @@ STILL_SECONDS = 0.05
 
 
 @asynccontextmanager
-async def listening(noted: RecordedTurns) -> AsyncIterator[bytearray]:
+async def listening(turns: RecordedTurns) -> AsyncIterator[bytearray]:
     """The part of a streamed reply that the client has received so far."""
     received = bytearray()
     async with (
         open_standin() as standin,
-        open_proxy(standin.url, noted) as proxy,
+        open_proxy(standin.url, turns) as proxy,
         connect(proxy.url) as connection,
         trio.open_nursery() as nursery,
     ):
@@ -73,55 +73,55 @@ async def listening(noted: RecordedTurns) -> AsyncIterator[bytearray]:
 
 
 async def test_reply_cut_by_the_provider_is_recorded_with_the_received_part() -> None:
-    noted = RecordedTurns()
+    turns = RecordedTurns()
     reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.calls[:2] == ["sent", "begun"]
-    assert noted.calls[2].startswith("interrupted: the provider's reply broke off")
-    assert noted.replies[0] is not None
-    assert json.loads(noted.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
+    assert turns.calls[:2] == ["sent", "begun"]
+    assert turns.calls[2].startswith("interrupted: the provider's reply broke off")
+    assert turns.replies[0] is not None
+    assert json.loads(turns.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
 
 
 async def test_stream_without_an_end_is_recorded_as_interrupted() -> None:
-    noted = RecordedTurns()
+    turns = RecordedTurns()
     reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
         assert not (await exchange(proxy.url, body=STREAMED)).cut
-    assert noted.calls == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
+    assert turns.calls == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
 
 
 async def test_error_in_mid_stream_is_recorded_by_its_name() -> None:
-    noted = RecordedTurns()
+    turns = RecordedTurns()
     reply = {"text": "begun", "faults": [{"kind": "error_event", "at": 4, "error_type": "overloaded_error"}]}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.calls[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
+    assert turns.calls[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
 
 
 async def test_client_disconnect_is_recorded_although_the_request_task_is_cancelled() -> None:
-    noted = RecordedTurns()
+    turns = RecordedTurns()
     reply = {"text": "x" * 1000, "pace": {"between": 3600}}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, noted) as proxy:
+    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
         async with connect(proxy.url) as connection:
             await connection.send("POST", "/v1/messages", STREAMED)
             await connection.stream.receive_some(1)
-        await until(lambda: len(noted.calls) == 3)
-    assert noted.calls == ["sent", "begun", "interrupted: the client left"]
+        await until(lambda: len(turns.calls) == 3)
+    assert turns.calls == ["sent", "begun", "interrupted: the client left"]
 
 
 async def test_unreachable_provider_is_an_interrupted_turn() -> None:
-    noted = RecordedTurns()
-    async with open_proxy("http://127.0.0.1:9", noted) as proxy:
+    turns = RecordedTurns()
+    async with open_proxy("http://127.0.0.1:9", turns) as proxy:
         await exchange(proxy.url, body=STREAMED)
-    assert noted.calls[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
+    assert turns.calls[0].startswith("interrupted: http://127.0.0.1:9 gave no answer")
 
 
 async def test_failing_log_costs_the_client_nothing() -> None:
-    noted = RecordedTurns(failing=True)
-    async with open_standin() as one, open_standin() as other, open_proxy(other.url, noted) as proxy:
+    turns = RecordedTurns(failing=True)
+    async with open_standin() as one, open_standin() as other, open_proxy(other.url, turns) as proxy:
         assert (await exchange(proxy.url, body=STREAMED)).body == (await exchange(one.url, body=STREAMED)).body
-    assert noted.calls == ["sent", "begun", "finished 200"]
+    assert turns.calls == ["sent", "begun", "finished 200"]
 
 
 async def test_client_that_does_not_read_slows_the_proxys_reads() -> None:

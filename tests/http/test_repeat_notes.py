@@ -21,7 +21,7 @@ async def works(client: Client, answers: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "answers", "told"),
+    ("wanted", "answers", "result"),
     [
         (True, ["no", "no", "no", "no"], [False, False, False, True, True]),
         (True, ["no", "yes", "no", "yes"], [False] * 5),
@@ -29,18 +29,18 @@ async def works(client: Client, answers: list[str]) -> None:
     ],
 )
 async def test_third_identical_result_gets_a_note_and_keeps_it(
-    wanted: bool, answers: list[str], told: list[bool]
+    wanted: bool, answers: list[str], result: list[bool]
 ) -> None:
     """The client never sees it; the sent request is recorded byte for byte, and a replay decides the same."""
     async with open_stage(ASKS, tell_repeats=wanted) as stage:
         client = Client(stage.url)
         await works(client, answers)
         sent = [json.dumps(each["messages"]) for each in stage.upstream]
-        assert [LINE in each for each in sent] == told
-        assert [each.count(LINE) for each in sent] == [int(each) for each in told]
-        if any(told):
+        assert [LINE in each for each in sent] == result
+        assert [each.count(LINE) for each in sent] == [int(each) for each in result]
+        if any(result):
             assert stage.upstream[3]["messages"][-1]["content"][-1]["text"] == LINE
         assert LINE not in json.dumps(client.history)
-        assert len(await stage.rounds()) == len(told)
+        assert len(await stage.rounds()) == len(result)
         assert stage.standin.violations == []
     assert (await reviewed(stage.log)).differences == []

@@ -108,9 +108,9 @@ async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> N
         await KnowledgeStore(log, log).write(USER, command, "c")
         await reads(client, stage, message, 9, first=3)
         assert len(await epochs_of(stage)) >= 2
-        told = {block for body in stage.upstream for block in blocks(body)}
-        assert len(told) == 1
-        assert "Answer briefly" in told.pop()
+        result = {block for body in stage.upstream for block in blocks(body)}
+        assert len(result) == 1
+        assert "Answer briefly" in result.pop()
         assert all(len(blocks(body)) == 1 for body in stage.upstream)
         await stage.check()
 

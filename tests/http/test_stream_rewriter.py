@@ -203,8 +203,8 @@ def test_changed_final_frame_keeps_its_unknown_fields() -> None:
     ]
     last = Round([FOUND], "tool_use")
     wire = last.stream().replace(frame(last.events()[-2]), b"".join(frame(event) for event in odd))
-    told = events_of(joined(play(StreamRewriter(HIDDEN), [Round([RECALL], "tool_use").stream(), wire]).outputs))
-    assert [event for event in told if event["type"] == "message_delta"] == [
+    outcome = events_of(joined(play(StreamRewriter(HIDDEN), [Round([RECALL], "tool_use").stream(), wire]).outputs))
+    assert [event for event in outcome if event["type"] == "message_delta"] == [
         {
             "type": "message_delta",
             "delta": {"stop_reason": "end_turn", "new": 1, "newer": 2},
@@ -315,8 +315,8 @@ def test_final_frame_without_data_ends_the_reply() -> None:
 def test_final_frame_of_unknown_shape_is_replaced_by_a_known_one() -> None:
     last = Round([LOOK, RECALL, READ], "max_tokens")
     wire = last.stream().replace(frame(last.events()[-2]), frame({"type": "message_delta", "delta": None, "usage": 3}))
-    [*_, told, _] = events_of(joined(play(StreamRewriter(HIDDEN), [wire]).outputs))
-    assert told == {
+    [*_, outcome, _] = events_of(joined(play(StreamRewriter(HIDDEN), [wire]).outputs))
+    assert outcome == {
         "type": "message_delta",
         "delta": {"stop_reason": None},
         "usage": {**last.usage, "output_tokens": 1},
@@ -395,13 +395,13 @@ def test_broken_stream_shows_the_visible_part_of_some_prefix(said: str, cuts: li
     wire = b"".join(map(frame, message(pieces(said, cuts))))
     begun = wire[: place % len(wire)]
     raw = joined(rewritten([begun], HIDDEN)[0])
-    told = "".join(texts_in(b"".join(raw.rpartition(b"\n\n")[:2])))
+    outcome = "".join(texts_in(b"".join(raw.rpartition(b"\n\n")[:2])))
     fed = texts_in(wire)
-    if told == NO_CONTENT:  # the reply is complete except for its last frame, and none of it is visible
+    if outcome == NO_CONTENT:  # the reply is complete except for its last frame, and none of it is visible
         assert b"event: message_delta" in begun
         assert visible("".join(fed)) == ""
     else:
-        assert told in {"", *(visible("".join(fed[:number])) for number in range(len(fed) + 1))}
+        assert outcome in {"", *(visible("".join(fed[:number])) for number in range(len(fed) + 1))}
 
 
 def texts_in(raw: bytes) -> list[str]:

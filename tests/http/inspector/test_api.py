@@ -24,9 +24,9 @@ class Api:
 
     async def ask(self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str) -> Any:
         """Call an operation for the project; fail on an error status."""
-        status, told = await self.try_to(method, path, given, **{"project": str(self.folder), **query})
-        assert status in (200, 201), told
-        return told
+        status, result = await self.try_to(method, path, given, **{"project": str(self.folder), **query})
+        assert status in (200, 201), result
+        return result
 
     async def try_to(
         self, method: str, path: str, /, given: Mapping[str, Any] | None = None, **query: str
@@ -86,8 +86,8 @@ async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
     added = await api.ask("POST", "/preferences", {"content": "Answer in short sentences", "kind": "response-style"})
     preference = added["entry"]["id"]
     assert added["scope"] == "user"
-    status, told = await api.try_to("GET", "/preferences")
-    assert (status, [each["id"] for each in told["entries"]]) == (200, [preference])
+    status, result = await api.try_to("GET", "/preferences")
+    assert (status, [each["id"] for each in result["entries"]]) == (200, [preference])
     assert (await api.ask("POST", f"/preferences/{preference}/confirm"))["what"] == "confirmed"
     for method, path, given in (
         ("DELETE", f"/preferences/{decision}", None),
@@ -95,8 +95,8 @@ async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
         ("POST", f"/preferences/{decision}/confirm", None),
     ):
         assert (await api.try_to(method, path, given, project=str(api.folder)))[0] == 404
-    status, told = await api.try_to("POST", "/preferences", {"content": "x", "kind": "decision"})
-    assert (status, told["error"][:31]) == (400, "'decision' is no kind of prefer")
+    status, result = await api.try_to("POST", "/preferences", {"content": "x", "kind": "decision"})
+    assert (status, result["error"][:31]) == (400, "'decision' is no kind of prefer")
     changed = await api.ask("PUT", f"/preferences/{preference}", {"content": "Answer in German"})
     assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
 
@@ -179,8 +179,8 @@ async def test_requests_need_the_token_and_a_cookie_allows_only_reads(database: 
 
 
 async def test_the_description_lists_exactly_the_served_routes(api: Api) -> None:
-    told = await api.ask("GET", "/openapi.json")
-    described = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
+    result = await api.ask("GET", "/openapi.json")
+    described = {(method.upper(), path) for path, methods in result["paths"].items() for method in methods}
     served = {
         (method, rule.rule.removeprefix(ROOT).replace("<", "{").replace(">", "}"))
         for rule in api.pages.app.url_map.iter_rules()
@@ -188,14 +188,14 @@ async def test_the_description_lists_exactly_the_served_routes(api: Api) -> None
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }
     assert described == served
-    names = [each["operationId"] for methods in told["paths"].values() for each in methods.values()]
+    names = [each["operationId"] for methods in result["paths"].values() for each in methods.values()]
     assert len(names) == len(set(names))
 
 
 async def test_the_description_lists_arguments_and_required_ones(api: Api) -> None:
-    told = (await api.ask("GET", "/openapi.json"))["paths"]
+    result = (await api.ask("GET", "/openapi.json"))["paths"]
     for operation in OPERATIONS:
-        described = told[operation.path][operation.method.lower()]
+        described = result[operation.path][operation.method.lower()]
         body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
         named = {each["name"] for each in described["parameters"]} | body.get("properties", {}).keys()
         needed = {each["name"] for each in described["parameters"] if each["required"]} | {*body.get("required", ())}

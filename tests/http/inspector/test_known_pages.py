@@ -33,10 +33,10 @@ async def decide(pages: Pages, path: str, word: str | None = None, **form: str) 
 async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         assert await decide(pages, "remember", text="We use pnpm", kind="tooling", scope="project") == 303
-        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
-        (kind, (first,)) = told["entries"][0]
+        result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        (kind, (first,)) = result["entries"][0]
         assert (kind, first["entry"]["content"]) == ("tooling", "We use pnpm")
-        assert "We use pnpm" in told["block"]["text"]
+        assert "We use pnpm" in result["block"]["text"]
         old = first["entry"]["id"]
         assert await decide(pages, f"entry/{old}/update", text="We use bun") == 303
         assert await decide(pages, "entry/bun/confirm") == 303
@@ -45,12 +45,12 @@ async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path:
         assert "<h2>Past</h2>" in text
         assert "We use pnpm" in text
         assert await decide(pages, "entry/bun/forget") == 303
-        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
-        assert told["entries"] == []
-        write = told["ended"][0]["entry"]["ended_by"]
+        result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert result["entries"] == []
+        write = result["ended"][0]["entry"]["ended_by"]
         assert await decide(pages, f"write/{write}/undo") == 303
-        told = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
-        assert told["entries"][0][1][0]["entry"]["content"] == "We use bun"
+        result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert result["entries"][0][1][0]["entry"]["content"] == "We use bun"
 
 
 async def test_a_reader_and_a_form_without_the_csrf_token_change_nothing(dsn: str, tmp_path: Path) -> None:

@@ -31,15 +31,15 @@ async def test_a_follower_of_one_session_gets_no_events_of_others(pages: Pages, 
 
 async def _next_change(said: AsyncIterator[bytes]) -> list[str]:
     with trio.fail_after(DEADLINE):
-        while not (told := await anext(said)).startswith(b"event: changed\n"):
-            assert told == b": still here\n\n"
-    changed: list[str] = json.loads(told.split(b"data: ")[1])
+        while not (result := await anext(said)).startswith(b"event: changed\n"):
+            assert result == b": still here\n\n"
+    changed: list[str] = json.loads(result.split(b"data: ")[1])
     return changed
 
 
 async def _pin(pages: Pages, session: str) -> None:
-    told = await pages.json(f"/-/session/{session}.json")
-    found = told["view"]["map"]["spans"][0]["object"]["id"]
+    result = await pages.json(f"/-/session/{session}.json")
+    found = result["view"]["map"]["spans"][0]["object"]["id"]
     archive = pages.page_context.archive
     await pins.pin(archive, found, session=session, reason="a test", at=NOW, correlation_id="a")
     await pins.unpin(archive, found, session=session, reason="a test", at=NOW, correlation_id="b")

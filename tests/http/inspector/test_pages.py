@@ -47,9 +47,9 @@ LOOKED_AT = (
 
 
 async def an_object(pages: Pages, session: str) -> str:
-    told = await pages.json(f"/-/session/{session}.json")
+    page = await pages.json(f"/-/session/{session}.json")
     return str(
-        next(span["object"]["id"] for span in told["view"]["map"]["spans"] if span["object"]["kind"] == "file_context")
+        next(span["object"]["id"] for span in page["view"]["map"]["spans"] if span["object"]["kind"] == "file_context")
     )
 
 
@@ -88,10 +88,10 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
 
 
 async def test_settings_are_shown_as_text(pages: Pages) -> None:
-    told = {name: each["value"] for name, each in (await pages.json("/-/server.json"))["settings"].items()}
-    assert told["tenant_keys"] == "none"
-    assert not {"None", "", "()"} & set(told.values())
-    assert "dsn" not in told
+    page = {name: each["value"] for name, each in (await pages.json("/-/server.json"))["settings"].items()}
+    assert page["tenant_keys"] == "none"
+    assert not {"None", "", "()"} & set(page.values())
+    assert "dsn" not in page
 
 
 class Elements(HTMLParser):
@@ -115,8 +115,8 @@ class Elements(HTMLParser):
 async def test_a_block_is_shown_in_full_on_request(pages: Pages, shown: ShownLog) -> None:
     blocks = (await pages.json(f"/-/session/{shown.session}/turn/3.json?sent=client"))["view"]["blocks"]
     number = next(each["number"] for each in blocks if each["block"]["kind"] == "tool_result")
-    told = await pages.json(f"/-/session/{shown.session}/turn/3/block/{number}.json?sent=client")
-    assert json.loads(told["text"])["content"].count(NASTY) == 119
+    page = await pages.json(f"/-/session/{shown.session}/turn/3/block/{number}.json?sent=client")
+    assert json.loads(page["text"])["content"].count(NASTY) == 119
 
 
 async def test_a_reply_is_shown_in_full_on_request(pages: Pages, shown: ShownLog) -> None:
@@ -152,8 +152,8 @@ async def test_the_bytes_of_a_request_can_be_downloaded_with_their_hash(pages: P
     response = await pages.client.get(f"/-/session/{shown.session}/turn/25/body")
     body = await response.get_data()
     assert response.headers["X-Sha256"] == sha256(body).hexdigest()
-    told = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]["context"]["rebuilt"]
-    assert told["sha256"] == sha256(body).hexdigest()
+    page = (await pages.json(f"/-/session/{shown.session}/turn/25.json"))["view"]["context"]["rebuilt"]
+    assert page["sha256"] == sha256(body).hexdigest()
     assert response.headers["Content-Disposition"].startswith("attachment")
 
 
@@ -250,9 +250,9 @@ async def test_a_pin_is_recorded_before_the_page_shows_it_and_can_be_undone(page
 
 
 async def test_an_evicted_object_shows_time_cause_savings_and_the_turn_s_changes(pages: Pages, shown: ShownLog) -> None:
-    told = (await pages.json(f"/-/session/{shown.session}.json"))["view"]
-    last = told["turns"][-1]["turn"]
-    left = next(each for each in told["map"]["spans"] if each["last"] == last and each["fidelity"] == "L4")
+    page = (await pages.json(f"/-/session/{shown.session}.json"))["view"]
+    last = page["turns"][-1]["turn"]
+    left = next(each for each in page["map"]["spans"] if each["last"] == last and each["fidelity"] == "L4")
     where = f"/-/session/{shown.session}/object/{left['object']['id']}"
     (departure,) = (await pages.json(f"{where}.json"))["view"]["departures"]
     assert departure["turn"] == left["first"]

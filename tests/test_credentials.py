@@ -103,7 +103,7 @@ def test_private_key_is_found_whole_or_partial_and_inside_json(newline: str, *, 
         "export TOKEN=$(cat file)",
     ],
 )
-def test_ordinary_text_is_left_unchanged(text: str) -> None:
+def test_ordinary_text_is_not_changed(text: str) -> None:
     assert mask(text) == text
     assert mask_bytes(text.encode()) == text.encode()
     assert not is_in(text)

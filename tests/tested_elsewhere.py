@@ -74,21 +74,21 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/history/manifest domain/history/page_layout",
     ),
     "cli/test_handover.py": (
-        "who hands over and who takes over show only in what a command says, and when it ends",
+        "handing over shows only in the output and the end of a command",
         "handover cli/handed",
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
-    "cli/test_ask.py": ("what is put together shows in what the command prints", "app/asking"),
+    "cli/test_ask.py": ("the answer shows in the output of the command", "app/asking"),
     "http/test_session_knowledge.py": (
         "what sessions get and give shows upstream",
         "actors/knowledge_source",
     ),
     "cli/test_mcp.py": (
-        "tools are what an agent's own client makes of them, against a real log",
+        "tools are tested with the official client, on a real log",
         "adapters/mcp_sdk app/agent_tools app/mcp",
     ),
     "cli/test_memory.py": (
-        "what is remembered is looked at by one command and written by another",
+        "facts are written by one command and shown by another",
         "cli/knowing",
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
@@ -138,7 +138,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         " services/status_line",
     ),
     # Use cases and commands
-    "test_config.py": ("what a value means shows in the setting that has it", "setting_values"),
+    "test_config.py": ("the meaning of a value shows in its setting", "setting_values"),
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
     "cli/test_search.py": (
         "a search is what is opened for it, and what it prints",
@@ -152,7 +152,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what all commands have in common",
         "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
-    "cli/test_off.py": ("to switch is a command", "services/switching"),
+    "cli/test_off.py": ("switching is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
     "cli/test_backup.py": (

@@ -23,7 +23,7 @@ BUDGETS = {
     "actors": Budget("mnemosyne/actors", 6_420, 5_400),
     "projections": Budget("mnemosyne/projections", 2_330, 2_300),
     "services": Budget("mnemosyne/services", 7_420, 6_000),
-    "adapters": Budget("mnemosyne/adapters", 9_100, 7_600),
+    "adapters": Budget("mnemosyne/adapters", 8_860, 7_600),
     "http": Budget("mnemosyne/http", 6_800, 5_900),
     "app": Budget("mnemosyne/app", 4_650, 3_700),
     "cli": Budget("mnemosyne/cli", 6_810, 5_600),

@@ -175,6 +175,7 @@ async def test_a_database_is_made_in_an_empty_directory_with_a_long_path(data_di
             assert await select(server.dsn, "SHOW server_encoding") == "UTF8"
             assert await select(server.dsn, "SELECT current_database()") == "mnemosyne"
     assert not is_running(data_dir)
+    assert sorted(os.listdir(data_dir)) == ["postgres", "postgres.lock", "postgres.log", "postgres.users"]
 
 
 async def test_two_processes_that_start_together_share_one_server(data_dir: Path) -> None:

@@ -338,6 +338,7 @@ class TestTimeLimit:
         journal = GroupJournal(committer, CODEC, JournalLimits(give_up=5.0))
         async with trio.open_nursery() as nursery:
             await nursery.start(journal.run)
+            await trio.sleep(100)
             tickets = [journal.submit(make_append(stream(number), 0, "a")) for number in range(appends)]
             began = trio.current_time()
             for ticket in tickets:

@@ -1,6 +1,5 @@
-"""What a serving process does, counted where it passes: at the cursor, the journal's committer, the door to threads and
-the two JSON parsers. Only tasks that were started as the server's count, so its client and the provider may share its
-loop.
+"""Count the work of a serving process at the cursor, the journal's committer, ``trio.to_thread`` and the two JSON
+parsers. Only the server's own tasks count, so its client and the provider may share its event loop.
 """
 
 import json
@@ -25,24 +24,24 @@ from mnemosyne.adapters.postgres.journal import GroupJournal, JournalTicket
 from mnemosyne.domain.ports import Append
 
 SETTLED_SECONDS = 0.005
-"""For so long nobody has anything to do: what was sent over loopback has arrived."""
+"""How long all tasks must be idle: by then data sent over loopback has arrived."""
 
 WRITING = ("insert", "update", "delete", "merge", "copy")
 
 
 @attrs.frozen
 class Counts:
-    """What was done, in numbers."""
+    """Counts of work."""
 
     statements: int = 0
     """SQL statements, ``begin`` among them; ``commit`` passes no cursor."""
     transactions: int = 0
-    """Begun ones, and statements that are a transaction of their own."""
+    """Explicit transactions, and statements outside of one."""
     appends: int = 0
-    """What the journal was given at once; several may share a transaction."""
+    """Appends to the journal; several may share a transaction."""
     events: int = 0
     rows: int = 0
-    """The events and contents that the journal was given, and what else was inserted, changed or deleted."""
+    """Events and contents of the journal, and other inserted, changed or deleted rows."""
     event_bytes: int = 0
     """As they are stored."""
     content_bytes: int = 0
@@ -50,18 +49,18 @@ class Counts:
     hops: int = 0
     """Calls of ``trio.to_thread.run_sync``."""
     parses: int = 0
-    """Values that ``json`` and ``orjson`` read."""
+    """Values parsed by ``json`` and ``orjson``."""
     parsed: int = 0
-    """The bytes, or characters, that these were given."""
+    """Bytes or characters of these values."""
     copies: int = 0
-    """Strings as long as the request's body, see ``Watch``: the body itself, and what else is made of all of it."""
+    """Strings as long as the request's body, see ``Watch``: the body and its copies."""
 
     def __sub__(self, earlier: "Counts") -> "Counts":
         return Counts(*(mine - theirs for mine, theirs in zip(astuple(self), astuple(earlier), strict=True)))
 
 
 _doors: ContextVar["Doors | None"] = ContextVar("_doors", default=None)
-"""Those of the server that a task or a thread belongs to."""
+"""The counters of the server that a task or a thread belongs to."""
 
 
 class Watch:
@@ -72,10 +71,10 @@ class Watch:
 
     def __init__(self) -> None:
         self.calls = 0
-        """Those of functions in C among them."""
+        """Calls of functions, including those in C."""
         self.copies: list[str] = []
         self._at_least = 0
-        self._seen: dict[int, object] = {}  # they are kept, so that no other one gets the number of one that is gone
+        self._seen: dict[int, object] = {}  # kept, because the id of a deleted object may be reused
 
     @contextmanager
     def watching(self, body: int) -> Iterator[None]:
@@ -85,7 +84,7 @@ class Watch:
             yield
 
     def within(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        """The same work, watched in its thread."""
+        """Return the same function, watched in its thread."""
 
         def working(*given: Any) -> Any:
             with self._profiling():
@@ -119,26 +118,26 @@ class Watch:
 
 @attrs.define
 class Doors:
-    """What one server did so far."""
+    """The counters of one server."""
 
     counts: Counts = Counts()
     watch: Watch = attrs.field(factory=Watch)
     _under_way: int = 0
     _queued: list[JournalTicket] = attrs.field(factory=list)
-    """What the journal was given to write."""
+    """Count an append of the journal."""
 
     def add(self, **more: int) -> None:
-        """Count so many."""
+        """Add to the counts."""
         self.counts = attrs.evolve(self.counts, **{name: getattr(self.counts, name) + n for name, n in more.items()})
 
     async def serve(self, serving: Callable[[], Awaitable[None]]) -> None:
-        """Run a server whose work is counted: its tasks and threads inherit that they are its own."""
+        """Run a server whose work is counted; its tasks and threads inherit the counters."""
         _doors.set(self)
         await serving()
 
     @contextmanager
     def thread(self) -> Iterator[None]:
-        """Within, a thread is at work."""
+        """Mark a thread as busy within the block."""
         self._under_way += 1
         try:
             yield
@@ -160,7 +159,7 @@ class Doors:
 
 @contextmanager
 def open_doors() -> Iterator[Doors]:
-    """Within, what passes is counted for whoever it belongs to."""
+    """Count all work within the block, for the server that it belongs to."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psycopg.Cursor, "execute", _counting_statements(psycopg.Cursor.execute))
         patch.setattr(PostgresEventLog, "commit", _counting_commits(PostgresEventLog.commit))

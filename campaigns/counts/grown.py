@@ -1,5 +1,5 @@
-"""A session that has grown long, cheaply: an actor is told of one small turn after the other, without a server. What it
-recorded is put into a database.
+"""A long session, recorded cheaply: an actor gets many small turns without a server, and its log is copied to a
+database.
 """
 
 import attrs
@@ -35,13 +35,13 @@ from tests.domain.recorded import dumps
 from tests.http.managing import Client, Json, look, text
 
 TENANT, SESSION = "local", "s"
-"""The tenant is that of a server without settings."""
+"""The tenant of a server without settings."""
 
 IDENTITY = Identity(stream=stream_of(TENANT, SESSION), tenant=TENANT, external_id=SESSION)
 
 
 class KeepingLog(PlainLog):
-    """A log in memory that keeps the contents that it was given."""
+    """A log in memory that keeps all contents."""
 
     def __init__(self) -> None:
         super().__init__(CODEC)
@@ -54,7 +54,7 @@ class KeepingLog(PlainLog):
 
 @attrs.define
 class Grown:
-    """Each turn brings the result of a call, of a few bytes, and another call. ``client`` goes on with it."""
+    """A session whose turns have a short tool result and another call; ``client`` continues it."""
 
     mode: Mode
     client: Client = attrs.field(factory=lambda: Client("", session=SESSION))
@@ -62,7 +62,7 @@ class Grown:
     _log: KeepingLog = attrs.field(factory=KeepingLog)
 
     async def grow(self, turns: int) -> None:
-        """Until there are so many."""
+        """Add turns until the session has this many."""
         outside = ActorServices(patience=PATIENT)
         actor = SessionActor(
             IDENTITY,
@@ -100,11 +100,11 @@ class Grown:
         reply = Reply(dumps(message), True, "msg", self.client.model, "tool_use", usage, None)
         ended = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id="c")
         await actor.mailbox.post(ended).wait()
-        await actor.mailbox.post(CompleteDeferred()).wait()  # it has done what it owed
+        await actor.mailbox.post(CompleteDeferred()).wait()  # completes deferred work
         self.client.history.append({"role": "assistant", "content": [call]})
 
     async def store(self, dsn: str) -> None:
-        """Put all of it into a database."""
+        """Copy the log to a database."""
         codec, stream = event_codec(), IDENTITY.stream
         mapper = EventMapper(codec)
         events = tuple(mapper.to_stored_event(each) for each in await self._log.read(stream))
@@ -115,7 +115,7 @@ class Grown:
 
 
 def next_content(client: Client, result: str = "seen") -> list[Json]:
-    """What the client says next: a prompt at first, then the result of the last call."""
+    """The content of the client's next message: first a prompt, then the result of the last call."""
     if not client.history:
         return [text("Look at all of it.")]
     call = client.history[-1]["content"][-1]["id"]

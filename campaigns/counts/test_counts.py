@@ -1,7 +1,7 @@
-"""What a turn costs the serving process, counted and not timed: a real server, a real database, a provider on loopback.
+"""The work of a turn in the serving process, counted and not timed: a real server and database, a scripted provider.
 
-``EXPECTED`` is what is counted now, exactly. A change that raises a number shows it there, and one that lowers it says
-so there. Where a row differs, the test tells it as it is to be written.
+``EXPECTED`` has the exact counts, so a change that raises or lowers one has to update it. If a row differs, the test
+prints the new row.
 """
 
 from collections.abc import Mapping
@@ -32,17 +32,16 @@ observe: turn 2003          4            4       4      4    6        2258      
 manage: turn 103            5            5       4      6    9        3328           947    6     47 317203      4
 manage: turn 2003           5            5       4      6    9        3344           947    6     47 317217      1
 """
-"""What the columns count is told in ``doors.Counts``. The conversation has 80 KB. A tool turn brings a result of 20 KB,
-a hidden round searches memory, and an epoch rewrites what goes upstream. Turns 103 to 2003 are those of a long session;
-the turn before each brought 80 KB, which it still pays for. Provider and client are slow here: objects and account find
-no company to commit with, which takes two statements more than where turns follow each other at once. Three of the
-copies are the server library's, where the whole body comes in one part; the body of the longest session comes in
-several.
+"""``doors.Counts`` explains the columns. The conversation has 80 KB. A tool turn has a result of 20 KB, a hidden round
+searches memory, and an epoch rewrites the upstream history. Turns 103 to 2003 belong to a long session; the turn before
+each has 80 KB, whose deferred work counts here. Provider and client are slow, so objects and account are committed
+alone, with two statements more than for turns in quick succession. Three of the copies belong to the server library if
+the body arrives in one part; the body of the longest session arrives in several.
 """
 
 MOST_CALLS = 1.2
-"""A turn of a long session calls so many times the functions of an early one, at most: the 2,003rd those of the 103rd
-1.07 times where it is only observed, and 1.15 times where it is managed.
+"""The maximum ratio of function calls of a late turn to those of an early one; the measured ratio of turn 2,003 to turn
+103 is 1.07 if observed and 1.15 if managed.
 """
 
 ANSWER = (think(), text("It is there."))
@@ -53,7 +52,7 @@ HEAD, *ROWS = EXPECTED.strip("\n").splitlines()
 
 
 def expected() -> Mapping[str, Counts]:
-    """The table, by what stands before the numbers."""
+    """The table by the first column."""
     width = len(HEAD) - len(HEAD.lstrip())
     return {row[:width].strip(): Counts(*map(int, row[width:].split())) for row in ROWS}
 
@@ -65,7 +64,7 @@ def row_of(kind: str, counts: Counts) -> str:
 
 
 def assert_as_expected(found: Mapping[str, Counts]) -> None:
-    """Raises AssertionError with the rows as they are to be written."""
+    """Raise AssertionError with the new rows if the counts differ."""
     told = [HEAD, *(row_of(kind, counts) for kind, counts in found.items())]
     assert found == {kind: expected().get(kind) for kind in found}, "\n".join(told)
 
@@ -98,7 +97,7 @@ EPOCHS = "select count(*) from mnemosyne.stored_events where topic like 'session
 
 
 async def _tool_turn(server: Counted, client: Client) -> Counts:
-    """The result of a call is brought."""
+    """A turn with the result of a call."""
     server.answers((think(), look(at="it")))
     await server.turn(client, text("Look."))
     server.answers(ANSWER)
@@ -127,8 +126,8 @@ async def test_a_turn_of_a_long_session_takes_what_an_early_one_does(
             async with counted_server(tmp_path, dsn, mode) as server:
                 client = Client(server.url, session=grown.client.session, history=list(grown.client.history))
                 server.answers((look(),))
-                await client.turn(*next_content(client))  # for it the session is loaded
-                await server.turn(client, *next_content(client, LONG))  # what this holds is no copy of the next one's
+                await client.turn(*next_content(client))  # loads the session
+                await server.turn(client, *next_content(client, LONG))  # its strings are no copies of the next body
                 before = server.doors.watch.calls
                 found[f"{mode.value}: turn {turns + 3}"] = await server.turn(client, *next_content(client))
                 calls.append(server.doors.watch.calls - before)
@@ -138,7 +137,7 @@ async def test_a_turn_of_a_long_session_takes_what_an_early_one_does(
 
 @pytest.mark.parametrize("kind", [kind for kind in expected() if "turn " in kind])
 def test_the_table_does_not_grow_with_the_session(kind: str) -> None:
-    """Numbers of turns and places have more digits later; that is all."""
+    """Only numbers of turns and places have more digits later."""
     early, late = (attrs.asdict(expected()[each]) for each in (f"{kind.partition(':')[0]}: turn 103", kind))
     for name, number in late.items():
         digits = early[name] // 100 if name in ("event_bytes", "content_bytes", "parsed") else 0

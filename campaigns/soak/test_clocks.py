@@ -17,14 +17,14 @@ from tests.http.managing import Client
 
 HOUR = 3600 * 10**6
 SINCE = HOUR // 2
-"""How long nothing was said in a session that is still worked in."""
+"""The pause of a session that is still in use."""
 
 AHEAD = (
     sys.executable, "-P", "-c",
     f"import time; true = time.time_ns; time.time_ns = lambda: true() + {HOUR} * 1000;"
     "from mnemosyne.cli import main; main(prog_name='mnemosyne')",
 )  # fmt: skip
-"""A program of ours for which it is an hour later."""
+"""The program with a clock that is an hour ahead."""
 
 
 async def test_a_session_keeps_its_order_across_clock_changes(dsn: str, tmp_path: Path) -> None:
@@ -40,11 +40,11 @@ async def test_a_session_keeps_its_order_across_clock_changes(dsn: str, tmp_path
         began = [each for each in await home.events("s") if isinstance(each, TurnBegan)]
         assert [each.turn for each in began] == list(range(1, len(began) + 1))
         apart = [later.at - earlier.at for earlier, later in itertools.pairwise(began)]
-        assert min(apart) < -HOUR / 2, "a later turn has the earlier time"
+        assert min(apart) < -HOUR / 2, "a later turn has an earlier time"
         listed = await trio.to_thread.run_sync(lambda: invoked("sessions", "--json", environ=home.environ))
         assert json.loads(listed.stdout)[0]["turns"] == len(began)
         async with open_database(home.config) as database:
             spoken = max(each.at for each in await home.events("another"))
-            late = spoken + SINCE + HOUR  # for a worker that is ahead of the server on which it was spoken
+            late = spoken + SINCE + HOUR  # a worker's clock that is ahead of the server's
             config = attrs.evolve(home.config, retain_bytes=1)
             assert await retain(config, database, late, lambda: late, lambda: "c") == []

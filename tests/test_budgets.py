@@ -24,7 +24,7 @@ BUDGETS = {
     "projections": Budget("mnemosyne/projections", 2_330, 2_300),
     "services": Budget("mnemosyne/services", 7_420, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_860, 7_600),
-    "http": Budget("mnemosyne/http", 6_800, 5_900),
+    "http": Budget("mnemosyne/http", 6_620, 5_900),
     "app": Budget("mnemosyne/app", 4_590, 3_700),
     "cli": Budget("mnemosyne/cli", 6_810, 5_600),
     "replay": Budget("mnemosyne/replay", 1_620, 1_600),

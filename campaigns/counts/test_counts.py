@@ -29,8 +29,8 @@ manage: epoch               5            5       4      9   12        4437      
 observe: turn 103           4            4       4      4    6        2241           708    4     16  80317      4
 observe: turn 203           4            4       4      4    6        2241           708    4     16  80318      4
 observe: turn 2003          4            4       4      4    6        2258           709    4     16  80321      1
-manage: turn 103            5            5       4      6    9        3328           947    6     47 317203      4
-manage: turn 2003           5            5       4      6    9        3344           947    6     47 317217      1
+manage: turn 103            5            5       4      6    9        3328           947    5     47 239106      4
+manage: turn 2003           5            5       4      6    9        3344           947    5     47 239120      1
 """
 """``doors.Counts`` explains the columns. The conversation has 80 KB. A tool turn has a result of 20 KB, a hidden round
 searches memory, and an epoch rewrites the upstream history. Turns 103 to 2003 belong to a long session; the turn before

@@ -36,12 +36,12 @@ QUOTE = "max_connections = 20 # the smallest plan allows 25"
 GOOD = {"text": "The pool is limited to 20 connections: the smallest plan allows 25.", "passage": 1, "quote": QUOTE}
 
 
-def said(*sentences: Any) -> str:
+def reply(*sentences: Any) -> str:
     return json.dumps({"sentences": sentences})
 
 
 def read(*sentences: Any) -> ComposedAnswer | None:
-    return read_answer(ASKED, said(*sentences))
+    return read_answer(ASKED, reply(*sentences))
 
 
 def test_sentence_gets_the_span_of_its_quote_ignoring_whitespace() -> None:
@@ -54,7 +54,7 @@ def test_sentence_gets_the_span_of_its_quote_ignoring_whitespace() -> None:
 
 
 def test_fenced_answer_is_read_and_repeated_sentences_are_merged() -> None:
-    found = read_answer(ASKED, f"```json\n{said(GOOD, GOOD)}\n```")
+    found = read_answer(ASKED, f"```json\n{reply(GOOD, GOOD)}\n```")
     assert found is not None
     assert (len(found.sentences), found.dropped) == (1, 1)
 
@@ -133,7 +133,7 @@ def test_every_accepted_sentence_is_supported_by_its_bytes(question: str, text: 
     passage = attrs.evolve(ASKED.passages[0], text=POOL + quote)
     asked = HelperQuestion(question=question, passages=(passage,))
     sentences = [{"text": each, "passage": 1, "quote": quote} for each in (text, quote)]
-    found = read_answer(asked, said(*sentences))
+    found = read_answer(asked, reply(*sentences))
     for each in found.sentences if found else ():
         assert len(each.text) <= LONGEST_SENTENCE
         told = asked.passages[0].text.encode()[each.start - 100 : each.end - 100].decode()

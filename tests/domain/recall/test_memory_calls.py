@@ -57,7 +57,7 @@ def refused(found: object) -> str:
     return found.text
 
 
-def let_go(state: Memory, *object_ids: str) -> GrantedRelease:
+def try_release(state: Memory, *object_ids: str) -> GrantedRelease:
     return release(state, BRANCH, NOW, MemoryRelease(object_ids, "done"))
 
 
@@ -146,7 +146,7 @@ def test_nothing_is_revealed_about_another_branch() -> None:
     for wanted in ("abc2345", "abc2346"):
         told = refused(restore(state, BRANCH, asked(wanted), Spent()))
         assert told.startswith(f"There is no object #{wanted} in this conversation. Find ids")
-    assert not let_go(state, "abc2345").released
+    assert not try_release(state, "abc2345").released
 
 
 def test_a_derived_object_names_its_parts_instead() -> None:
@@ -229,7 +229,7 @@ def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:
 
 def test_release_records_its_reason_and_leaves_the_window_unchanged() -> None:
     state = remembered(created("abc2345"), created("def2345", 3))
-    found = let_go(state, "abc2345", "def2345")
+    found = try_release(state, "abc2345", "def2345")
     events = found.events(state, at=1, branch=BRANCH, turn=20)
     assert events == tuple(
         ObjectReleased(at=1, object=each, branch=BRANCH, turn=20, reason="done") for each in ("abc2345", "def2345")
@@ -255,7 +255,7 @@ RELEASED = ObjectReleased(at=1, object="abc2345", branch=BRANCH, turn=20, reason
     ],
 )
 def test_recent_pinned_or_released_object_is_not_released(state: Memory, reason: str) -> None:
-    found = let_go(state, "abc2345")
+    found = try_release(state, "abc2345")
     assert not found.released
     assert reason in found.kept[0][1]
 
@@ -264,11 +264,11 @@ def test_recently_restored_object_may_be_released() -> None:
     events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
         STUBBED, at=0, branch=BRANCH, turn=19, left=9, latency=0
     )
-    assert let_go(remembered(*events, before=STUBBED), "abc2345").released
+    assert try_release(remembered(*events, before=STUBBED), "abc2345").released
 
 
 def test_each_id_of_a_release_is_decided_separately() -> None:
-    found = let_go(
+    found = try_release(
         remembered(created("def2345", 5), created("new2345", 38), before=STUBBED),
         "nope",
         "new2345",

@@ -92,24 +92,24 @@ def test_each_object_is_shown_with_its_higher_ranked_passage() -> None:
     assert {each.object: each.passage.start for each in result.hits} == {"a": 0, "b": 200}
 
 
-def test_nothing_relevant_is_no_hit() -> None:
-    words = ByWords(passages=[hit("a")], coverage=[1.0])
-    assert found(words, meaning(hit("a", score=0.1))) == []
-    assert found(words, meaning(hit("a", score=0.9))) == ["a"]
+A = [hit("a")]
+NEAR = meaning(hit("a", score=0.9), hit("b", score=0.8), hit("c", score=0.1))
 
 
-def test_every_result_after_the_first_must_be_relevant_itself() -> None:
-    near = meaning(hit("a", score=0.9), hit("b", score=0.8), hit("c", score=0.1))
-    assert found(ByWords(), near) == ["a", "b"]
-    words = ByWords(passages=[hit("a"), hit("b"), hit("c")], coverage=[0.9, 0.3, 0.04])
-    assert found(words, None) == ["a", "b"]
-
-
-@pytest.mark.parametrize("near", [None, meaning()])
-def test_words_alone_decide_relevance_without_vectors(near: ByMeaning | None) -> None:
-    assert found(ByWords(passages=[hit("a")], coverage=[0.9]), near) == ["a"]
-    assert found(ByWords(passages=[hit("a")], coverage=[0.1]), near) == []
-    assert found(ByWords(), near) == []
+@pytest.mark.parametrize(
+    ("words", "near", "ids"),
+    [
+        (ByWords(passages=A, coverage=[1.0]), meaning(hit("a", score=0.1)), []),
+        (ByWords(passages=A, coverage=[1.0]), meaning(hit("a", score=0.9)), ["a"]),
+        (ByWords(), NEAR, ["a", "b"]),
+        (ByWords(passages=[hit("a"), hit("b"), hit("c")], coverage=[0.9, 0.3, 0.04]), None, ["a", "b"]),
+        *[(ByWords(passages=A, coverage=[0.9]), without_vectors, ["a"]) for without_vectors in (None, meaning())],
+        *[(ByWords(passages=A, coverage=[0.1]), without_vectors, []) for without_vectors in (None, meaning())],
+        *[(ByWords(), without_vectors, []) for without_vectors in (None, meaning())],
+    ],
+)
+def test_only_relevant_results_are_hits(words: ByWords, near: ByMeaning | None, ids: list[str]) -> None:
+    assert found(words, near) == ids
 
 
 def test_filters_select_searched_objects_and_rejected_ones_count_as_unindexed() -> None:

@@ -25,7 +25,7 @@ def no_known_models() -> Iterator[None]:
         ("sessions", "No price is known for claude-opus-5-5"),
         ("usage", "No price is known for claude-opus-5-5"),
         ("explain SESSION", "The table of models has incomplete data for claude-opus-5-5"),
-        ("doctor", "no price is known for another-model, claude-opus-5-5"),
+        ("doctor", "no price for another-model, claude-opus-5-5"),
     ],
 )
 def test_unknown_model_is_named(command: str, sentence: str, conversation: str) -> None:

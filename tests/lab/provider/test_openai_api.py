@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from mnemosyne_lab.provider import LocalServer, open_standin
-from tests.lab.provider.building import Json, always
+from tests.lab.provider.building import Json, always, body, post
 from tests.lab.provider.building_openai import (
     CHAT,
     KEY,
@@ -171,3 +171,13 @@ async def test_message_of_another_agent_is_a_prompt_and_a_child_has_its_own_conv
     ) as server:
         assert "done" in (await send(server, RESPONSES, asked(said), x_codex_parent_thread_id="t")).text
         assert server.exchanges[0].rule == "rules[0]"
+
+
+async def test_local_server_also_speaks_the_messages_api() -> None:
+    async with open_standin(local=LocalServer()) as server:
+        request = body({"role": "user", "content": LONG})
+        first, second = [(await post(server.url, request)).json() for _ in range(2)]
+        await post(server.url, {**request, "stream": True})
+        assert b'"timings":{"prompt_n":1,' in server.exchanges[2].payload
+    assert first["usage"]["cache_read_input_tokens"] == 0
+    assert second["usage"]["input_tokens"] == second["timings"]["prompt_n"] == 1

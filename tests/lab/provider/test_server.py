@@ -332,3 +332,10 @@ async def test_default_model_answers_unmatched_requests_from_the_request_alone()
         refused = await post(server.url, body(assistant("a"), user("b"), messages="none"))
     assert replies == ["pong", "3 messages", "Stand-in conversation"]
     assert refused.status_code == 400
+
+
+async def test_only_the_last_exchanges_are_kept_on_request() -> None:
+    async with open_standin(keep=2) as server:
+        for _ in range(4):
+            await post(server.url, body())
+        assert [exchange.number for exchange in server.exchanges] == [3, 4]

@@ -132,7 +132,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "knowing": (["memory", "list"],),
     "sql": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
     "replay": (["replay", "session.jsonl"],),
-    "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all", "--probes"],),
+    "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all"],),
     "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),
 }
 """The commands that print tables, by module."""

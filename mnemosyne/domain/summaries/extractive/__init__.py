@@ -58,8 +58,9 @@ def _render_within(selection: Selection, target: int) -> str:
 
 
 def _beginning(text: str, target: int) -> str:
-    """Return the beginning of a text without information."""
-    return f"{text.strip()[: target - CUT].rstrip()} {MARK}"
+    """Return the first whole words of a text of which no unit fits: a part of a path would be another path."""
+    start = text.strip()[: target - CUT]
+    return f"{start[: len(start.rstrip()) - len(start.split()[-1])]}{MARK}" if start else MARK
 
 
 def _declare(request: RenditionRequest, full: str, text: str, cut: int) -> Declared:

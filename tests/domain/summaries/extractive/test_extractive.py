@@ -102,6 +102,8 @@ def test_each_word_is_in_the_source(text: str, target: int) -> None:
 
 
 @given(LINES, st.integers(MINIMUM_CHARS, 900))
+@example("src/app/views_0.py:20:    return load_0_20(request)", 16)
+@example("see src/app/views_0.py:20:    return load_0_20(request)", 16)
 def test_no_specific_is_invented(text: str, target: int) -> None:
     source = text.replace("⋯", "…")  # a source with our marks is an earlier rendition, not an L0
     request = asked(source, target)

@@ -72,6 +72,7 @@ for (const text of ["Remember it", "Remember it"]) {
 const compacting = { context: [] }
 await plugin["experimental.session.compacting"]({}, compacting)
 console.log(JSON.stringify({ config, told, compacting }))
+process.exit()  // as opencode does; node's timer of a program that does not exist runs on
 """
 
 

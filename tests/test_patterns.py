@@ -155,15 +155,19 @@ def read(pattern: Any, text: str, *, anchored: bool) -> None:
 def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | None:
     r"""The beginning of the first text for which a pattern is slow.
 
-    It reads short texts first. If even n² steps would stay far from slow for the whole text, nothing longer is read.
+    It reads short texts first. Nothing longer is read if even n² steps would stay far from slow for the whole text,
+    or if the steps grow with the text and would stay below the bound.
     """
     for texts in zip(*(hostile(pattern, size // part) for part in PARTS), strict=True):
         try:
+            linear = 0.0
             for part, text in zip(PARTS, texts, strict=True):
                 began = time.thread_time()
                 read(pattern, text, anchored=anchored)
-                if (time.thread_time() - began) * part**2 <= SECONDS / 2:
+                spent = time.thread_time() - began
+                if spent * part**2 <= SECONDS / 2 or spent * part <= min(2 * linear, SECONDS):
                     break
+                linear = spent * part
         except TooSlow:
             return str(texts[-1][:60])
     return None

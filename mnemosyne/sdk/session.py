@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import attrs
 
@@ -97,6 +98,7 @@ class AgentSession:
         self._handed: HandedTurn | None = None
         self._identity: Identity | None = None
         self._address: Address | None = None
+        self._forks: WeakSet[AgentSession] = WeakSet()
 
     async def __aenter__(self) -> Self:
         """Open the session. Raises BadConfiguration, and LogFailed if the database cannot be opened."""
@@ -109,10 +111,12 @@ class AgentSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the session: make all messages durable and abandon a turn that still waits for its reply."""
+        """Close the session: make all messages durable, and abandon turns, also of forks, that wait for a reply."""
         stack, self._stack = self._stack, None
         try:
             await self._give_up()
+            for fork in list(self._forks):
+                await fork.__aexit__(None, None, None)
         finally:
             self._opened = None
             if stack is not None:
@@ -215,6 +219,7 @@ class AgentSession:
         self._check_idle()
         other = AgentSession(name or f"{self.name}-{new_id()}")
         other._conversation, other._opened = self._conversation.copy(), self._runtime
+        self._forks.add(other)
         return other
 
     # Turns

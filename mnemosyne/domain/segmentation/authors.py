@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from mnemosyne.domain.wire import blocks
-from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted
+from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted, is_reminder
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -39,15 +39,15 @@ _ATTACHES = re.compile(
 def find_authors(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Author, ...]:
     """Return the author of each block of a message, in order.
 
-    Two kinds of inserted text look like the user's and are recognized by the block before: the text of a command, after
-    its name, and attachments, after a note about them (``Called the Read tool with …``). No block after such a note is
-    the user's.
+    Two kinds of inserted text look like the user's and are recognized by the block before: the text of a command, which
+    is the next one after its name that is no reminder, and attachments, after a note about them (``Called the Read tool
+    with …``). No block after such a note is the user's.
     """
     authors: list[Author] = []
     names_command = attached = False
     for block in content:
         author, inserted = _find_author(role, block)
-        if author is Author.USER and names_command:
+        if names_command and author is not Author.OTHER and not is_reminder("user", block["text"]):
             author, names_command = Author.CLIENT, False
         if author is Author.USER:
             note = _ATTACHES.search(str(block["text"]))

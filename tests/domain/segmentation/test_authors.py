@@ -17,6 +17,8 @@ CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md
 
 
 NAMED = text("<command-message>review</command-message>\n<command-name>/review</command-name>")
+SKILL = text("Base directory for this skill: /n\n\n# Review")
+INTERRUPTED = text("[Request interrupted by user]")
 LOCAL = text("<command-name>/model</command-name>\n<command-message>model</command-message>")
 
 
@@ -31,6 +33,15 @@ LOCAL = text("<command-name>/model</command-name>\n<command-message>model</comma
         ("user", [NAMED, text("# Review the branch"), text("Only parser.py.")], (CLIENT, CLIENT, USER)),
         ("user", [NAMED, {"type": "image"}, text("# Review")], (CLIENT, OTHER, CLIENT)),
         ("user", [NAMED, text("<system-reminder>x</system-reminder>"), text("# Review")], (CLIENT, CLIENT, CLIENT)),
+        ("user", [NAMED, SKILL, INTERRUPTED, text("Use trio.")], (CLIENT, CLIENT, CLIENT, USER)),
+        ("user", [NAMED, text("# Review"), INTERRUPTED, text("Use trio.")], (CLIENT, CLIENT, CLIENT, USER)),
+        ("user", [NAMED, INTERRUPTED, text("Use trio.")], (CLIENT, CLIENT, USER)),
+        ("user", [NAMED, text("<env>x</env> Review"), text("Use trio.")], (CLIENT, CLIENT, USER)),
+        (
+            "user",
+            [NAMED, SKILL, NAMED, {"type": "image"}, text("# R"), text("Go.")],
+            (*[CLIENT] * 3, OTHER, CLIENT, USER),
+        ),
         (
             "user",
             [LOCAL, text("<local-command-stdout>Set.</local-command-stdout>"), text("Go.")],

@@ -1,4 +1,7 @@
-"""Describe text outside of tool calls: prompts, answers, the client's own notes, decisions and plans."""
+"""Describe text outside of tool calls: prompts, answers and the client's own notes.
+
+No wording makes a text a decision or a plan. Those kinds come from the tools that ask the user or list steps.
+"""
 
 import re
 from collections.abc import Mapping
@@ -18,24 +21,6 @@ GROUP = "prose"
 _LOOKED_AT = 6_000
 
 _TAG = re.compile(r"</?[\w-]+>")
-_DECISION_BY_ASSISTANT = re.compile(
-    r"\b(?:(?:I|we)(?:'ve| have)? decided (?:to|on|that|against)|(?:we|I)(?:'ll| will) go with |"
-    r"the decision (?:is|was) to |going with (?:option|approach) |(?:design )?decision: )",
-    re.IGNORECASE,
-)
-_DECIDES = ("decided ", "go with ", "going with ", "decision")
-_SENTENCE_END = re.compile(r"[.!?:]\s+|\n\s*")
-_DIRECTIVE = re.compile(
-    r"\A\W*+(?:ok(?:ay)?|yes|yeah|no|right|good|hm+|so)?\W{0,3}\s*(?:I think |I'd like to |actually,? )?"
-    r"(?:(?:let'?s|I'll) (?:go with|use|keep|store|do option|stick (?:with|to)|not )|"
-    r"we(?:'ll| will| should) (?:go with|use|keep|not )|"
-    r"(?:use|keep|prefer) \w+ (?:instead|rather)|(?:always|never) (?!mind)\w+ )",
-    re.IGNORECASE,
-)
-_PLAN_TITLE = re.compile(
-    r"^#{1,4} .{0,60}\b[Pp]lan\b|^\*\*.{0,40}\b[Pp]lan\b.{0,20}\*\*|\bImplement the following plan:", re.MULTILINE
-)
-_STEP = re.compile(r"^\s{0,3}(?:\d{1,2}[.)]|#{2,4} (?:Step|Phase|Part)? ?\d{1,2}|- \[[ x]\]) ", re.MULTILINE)
 
 
 def describe(role: str, block: Mapping[str, Any]) -> Description:
@@ -54,7 +39,7 @@ def _describe(role: str, block: Mapping[str, Any]) -> Description:
         return _operators(text, (NOTE, "system"), "System message")
     if blocks.is_provider_summary(block):
         return _phase(text, ("summary",), _quote("Summary", text), alone=True)
-    return _answer(text)
+    return _phase(text, (), _quote("Assistant", text))
 
 
 def describe_inserted(text: str) -> Description:
@@ -99,66 +84,24 @@ def _describe_inserted(text: str, inserted: InsertedText | None) -> Description 
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
-    kind = ObjectKind.PLAN if _is_plan(text) else ObjectKind.DESIGN_DECISION if _DIRECTIVE.match(text[:200]) else None
     line = _quote("User", _with_question(text), of=len(text))
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
-    if kind is None:
-        return _phase(text, tags, line)
-    return Description(kind=kind, tags=tags, group=kind.value, alone=True, stub=line, text=text)
-
-
-def _answer(text: str) -> Description:
-    if _is_plan(text):
-        return _describe_settled(ObjectKind.PLAN, _quote("Plan", text), text)
-    decision = _decision(text[:_LOOKED_AT])
-    if decision is not None:
-        begins_at = _sentence_of(text, decision)
-        known_by = plain(text[:begins_at], _BEGINS)
-        line = _quote("Decision", text[begins_at:], of=len(text), known_by=known_by)
-        return _describe_settled(ObjectKind.DESIGN_DECISION, line, text)
-    return _phase(text, (), _quote("Assistant", text))
-
-
-def _decision(text: str) -> int | None:
-    """Return where an assistant decides something, or None; most answers lack the words for it, which is
-    checked first.
-    """
-    folded = text.casefold()
-    if not any(phrase in folded for phrase in _DECIDES):
-        return None
-    match = _DECISION_BY_ASSISTANT.search(text)
-    return match.start() if match is not None else None
-
-
-def _describe_settled(kind: ObjectKind, line: str, text: str) -> Description:
-    return Description(kind=kind, group=kind.value, alone=True, stub=line, text=text)
-
-
-def _sentence_of(text: str, place: int) -> int:
-    """Return where the sentence at a position of a text begins."""
-    return max((end.end() for end in _SENTENCE_END.finditer(text, 0, place)), default=0)
-
-
-def _is_plan(text: str) -> bool:
-    looked_at = text[:_LOOKED_AT]
-    return "lan" in looked_at and _PLAN_TITLE.search(looked_at) is not None and len(_STEP.findall(looked_at)) >= 3
+    return _phase(text, tags, line)
 
 
 def _phase(text: str, tags: tuple[str, ...], line: str, *, alone: bool = False) -> Description:
     return Description(kind=ObjectKind.CONVERSATION_PHASE, tags=tags, group=GROUP, alone=alone, stub=line, text=text)
 
 
-def _quote(label: str, text: str, *, of: int = 0, known_by: str = "") -> str:
+def _quote(label: str, text: str, *, of: int = 0) -> str:
     """Quote a text by its beginning.
 
-    ``of`` is the size of the whole if the text is a part of it, and ``known_by`` another quotation. Code blocks and
-    drawn lines are left out.
+    ``of`` is the size of the whole if the text is a part of it. Code blocks and drawn lines are left out.
     """
     size = max(of, len(text))
     shown = _SHOWN.sub("…", text[:_LOOKED_AT])
     quoted = f"{label}: {plain(shown if shown.strip(' …') else text, _QUOTED)}"
-    begins = f"; it begins: {known_by}" if known_by else ""
-    return stub(quoted + begins, amount(size) if size > _QUOTED else "")
+    return stub(quoted, amount(size) if size > _QUOTED else "")
 
 
 _SHOWN = re.compile(
@@ -181,6 +124,3 @@ _QUESTION = re.compile(r"(?:\A|(?<=[.!?:]\s))([^.!?:]{8,400}\?)(?=\s|\Z)")
 
 _QUOTED = 170
 """How many characters of a text are quoted."""
-
-_BEGINS = 80
-"""How many characters of the beginning are quoted in addition to a later sentence."""

@@ -33,7 +33,6 @@ from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.authors import Author, find_authors
 from mnemosyne.domain.segmentation.lines import index_line
-from mnemosyne.domain.text.announcements import only_announces
 from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks
@@ -444,12 +443,7 @@ def _draft(members: Sequence[Unit]) -> Draft:
     tools_used = {description.tool for description in about}
     keys = {description.key for description in about}
     typed = [number for number, unit in enumerate(members) if _is_prompt(unit)]
-    idle = [
-        number
-        for number, description in enumerate(about)
-        if not description.tool and number not in typed and only_announces(description.text)
-    ]
-    stub_text = parts([description.stub for description in about], "call" if about[0].tool else "text", typed, idle)
+    stub_text = parts([description.stub for description in about], "call" if about[0].tool else "text", typed)
     return Draft(
         kind=about[0].kind,
         role=Role.CLAIM if KINDS[about[0].kind].is_settled else Role.TRANSCRIPT,

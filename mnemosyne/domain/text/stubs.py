@@ -133,25 +133,23 @@ _SIZES = re.compile(rf" \({_SIZE}(?:, {_SIZE})?\)\Z|(?:, {_SIZE})+(?=\)\Z)")
 """Facts that are omitted when an object has several items."""
 
 
-def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = (), idle: Collection[int] = ()) -> str:
+def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
     """Make the stub of an object with several items.
 
-    Items in ``telling`` (by number) get three times the space of others; those in ``idle`` are only counted if there
-    are others. Space that an item does not need goes to the others. Long words, folders of paths, and the role or tool
-    name are written only once, so that the differences have space. The items' sizes are omitted.
+    Items in ``telling`` (by number) get three times the space of others. Space that an item does not need goes to the
+    others. Long words, folders of paths, and the role or tool name are written only once, so that the differences have
+    space. The items' sizes are omitted.
     """
     if len(stubs) == 1:
         return stubs[0]
-    numbers = [n for n in range(len(stubs)) if n not in idle] or [*range(len(stubs))]
-    numbers = numbers[:MOST_PARTS]
-    shown = [stubs[n] for n in numbers]
+    shown = stubs[:MOST_PARTS]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
     lines = _write_once([_SIZES.sub("", line) for line in shown])
     room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
     # Later items refer to the first one, which contains the shared words in full, so it gets twice the space.
     is_referenced = any("…" in line for line in lines[1:])
-    shares = [3 if n in telling else 2 if is_referenced and place == 0 else 1 for place, n in enumerate(numbers)]
+    shares = [3 if n in telling else 2 if is_referenced and n == 0 else 1 for n in range(len(lines))]
     limits = _share_out(room, [len(line) for line in lines], shares)
     text = _BETWEEN.join(_shorten_part(line, limit) for line, limit in zip(lines, limits, strict=True))
     return plain(head + text, LONGEST - len(more)) + more

@@ -1,4 +1,4 @@
-"""Texts that clients insert in messages with the user's role, recognized by how they begin.
+"""Texts that clients insert in messages with the user's role or put around answers, recognized by how they begin.
 
 Seen in Claude Code 2.1.197 to 2.1.329, Codex 0.171.0, opencode 1.18.33 and their programs.
 """
@@ -56,6 +56,14 @@ _OPENINGS = (
 _LONGEST_OPENING = 100
 _ELEMENT = re.compile(r"<([\w-]{1,40})[\s/>]")
 _REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
+_WRAPPING = re.compile(
+    r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
+    r"tool_uses: \d|Todos have been modified successfully\.|File created successfully at: |"
+    r"duration_ms: \d|REMINDER: You MUST|Shell cwd was reset to |\[Tool: |Web search results for query: |"
+    r"\(Open file: [^)]{0,300}\)\Z|\(Current directory: [^)]{0,300}\)\Z|bash-\$\Z|"
+    r"<(?!tool_use_error|error)/?[\w-]{1,40}>[^<]{0,80}(?:</[\w-]{1,40}>)?\Z"
+)
+"""Lines that clients and agent programs put around an answer, as captured from them."""
 
 
 def find_inserted(text: str) -> InsertedText | None:
@@ -73,3 +81,8 @@ def is_reminder(role: str, text: str) -> bool:
     one.
     """
     return role not in ("user", "assistant") or (role == "user" and _REMINDER.fullmatch(text) is not None)
+
+
+def wraps_answer(line: str) -> bool:
+    """Return whether a line belongs to what a client puts around an answer, not to the answer."""
+    return _WRAPPING.match(line) is not None

@@ -1,9 +1,9 @@
-"""Kinds of prose are distinguished: prompts, the client's notes, plans and decisions."""
+"""Kinds of prose are distinguished by who wrote them: prompts, answers and the client's notes."""
 
 import pytest
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.prose import describe
+from mnemosyne.domain.segmentation.prose import describe, thoughts
 from mnemosyne.domain.wire.blocks import Block
 
 PLAN = "# The plan\n1. read it\n2. change it\n3. run it"
@@ -18,8 +18,8 @@ def text_block(text: str) -> Block:
     [
         ("user", "fix the parser", ObjectKind.CONVERSATION_PHASE, ("user",)),
         ("user", "<system-reminder>be brief</system-reminder>", ObjectKind.CONVERSATION_PHASE, ("reminder",)),
-        ("user", "let's go with sqlite", ObjectKind.DESIGN_DECISION, ("user",)),
-        ("user", PLAN, ObjectKind.PLAN, ("user",)),
+        ("user", "let's go with sqlite", ObjectKind.CONVERSATION_PHASE, ("user",)),
+        ("user", PLAN, ObjectKind.CONVERSATION_PHASE, ("user",)),
         ("user", "<task-notification>done</task-notification>", ObjectKind.TOOL_RESULT, ("agent",)),
         (
             "user",
@@ -29,8 +29,8 @@ def text_block(text: str) -> Block:
         ),
         ("system", "You are helpful.", ObjectKind.CONVERSATION_PHASE, ("reminder", "system")),
         ("assistant", "I'll look.", ObjectKind.CONVERSATION_PHASE, ()),
-        ("assistant", "It is slow. I decided to use a cache.", ObjectKind.DESIGN_DECISION, ()),
-        ("assistant", PLAN, ObjectKind.PLAN, ()),
+        ("assistant", "It is slow. I decided to use a cache.", ObjectKind.CONVERSATION_PHASE, ()),
+        ("assistant", PLAN, ObjectKind.CONVERSATION_PHASE, ()),
     ],
 )
 def test_the_kind_and_tags_of_a_text(role: str, text: str, kind: ObjectKind, tags: tuple[str, ...]) -> None:
@@ -38,9 +38,10 @@ def test_the_kind_and_tags_of_a_text(role: str, text: str, kind: ObjectKind, tag
     assert (described.kind, described.tags) == (kind, tags)
 
 
-def test_a_decision_is_quoted_from_the_beginning_of_its_sentence() -> None:
-    stub = describe("assistant", text_block("It is slow. I decided to use a cache.")).stub
-    assert stub == "Decision: I decided to use a cache.; it begins: It is slow."
+def test_text_and_thinking_share_a_group_regardless_of_wording() -> None:
+    described = [describe("assistant", text_block(text)) for text in ("I'll look.", "I decided to use a cache.", PLAN)]
+    assert {each.group for each in described} == {thoughts().group}
+    assert not any(each.alone for each in described)
 
 
 def test_a_long_prompt_is_quoted_with_its_first_later_question() -> None:

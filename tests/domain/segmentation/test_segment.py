@@ -169,11 +169,13 @@ def test_a_result_that_defines_tools_is_the_operators_and_a_separate_object() ->
     assert [(is_operators(draft.tags), len(draft.places)) for draft in searched] == [(True, 2), (False, 2)]
 
 
-def test_a_decision_is_a_claim() -> None:
-    """Both the user's decision and the assistant's report of one."""
+def test_only_an_answer_to_a_question_of_the_client_is_a_claim_regardless_of_wording() -> None:
     talk = Talk().user("Let's use trio, not asyncio.").assistant({"type": "text", "text": "We decided to use trio."})
-    segmented = made(talk)
-    assert {(draft.kind, draft.role) for draft in segmented.drafts} == {(ObjectKind.DESIGN_DECISION, Role.CLAIM)}
+    segmented = made(talk.call("AskUserQuestion", {"questions": []}, "trio"))
+    assert {(draft.kind, draft.role) for draft in segmented.drafts} == {
+        (ObjectKind.CONVERSATION_PHASE, Role.TRANSCRIPT),
+        (ObjectKind.DESIGN_DECISION, Role.CLAIM),
+    }
 
 
 def test_text_of_a_command_is_the_clients_note_and_begins_an_exchange() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted, is_reminder
+from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted, is_reminder, wraps_answer
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,18 @@ def test_reminder_is_a_system_message_or_consists_of_one_element() -> None:
     assert is_reminder("user", reminder)
     assert not is_reminder("user", f"{reminder} Go on.")
     assert not is_reminder("assistant", reminder)
+
+
+@pytest.mark.parametrize(
+    ("line", "wraps"),
+    [
+        ("<returncode>0</returncode>", True),
+        ("agentId: a1b2", True),
+        ("(Open file: /src/a.py)", True),
+        ("<returncode>1</returncode> of make", False),
+        ("<error>no such file</error>", False),
+        ("The output ended.", False),
+    ],
+)
+def test_lines_around_an_answer_are_not_part_of_it(line: str, wraps: bool) -> None:
+    assert wraps_answer(line) is wraps

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mnemosyne.domain.text import entities
 from mnemosyne.domain.text.parts import ROLE_LABELS, PartRole, TextPart
+from mnemosyne.domain.wire import client_texts
 
 MARK = "⋯"
 
@@ -23,14 +24,6 @@ _HEAD = 240
 """Characters of a line that determine its kind."""
 
 _REMINDER_END = "</system-reminder>"
-_WRAPPING = re.compile(
-    r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
-    r"tool_uses: \d|Todos have been modified successfully\.|File created successfully at: |"
-    r"duration_ms: \d|REMINDER: You MUST|Shell cwd was reset to |\[Tool: |Web search results for query: |"
-    r"\(Open file: [^)]{0,300}\)\Z|\(Current directory: [^)]{0,300}\)\Z|bash-\$\Z|"
-    r"<(?!tool_use_error|error)/?[\w-]{1,40}>[^<]{0,80}(?:</[\w-]{1,40}>)?\Z"
-)
-"""Lines that clients put around an answer, as captured from them."""
 
 _NUMBERED = re.compile(r" {0,8}(\d{1,7})[→\t](.*)\Z", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!^\d\.)(?<!^\d\d\.)\s+(?=[A-Z\"'(`*\[])|(?<=[\u3002\uff01\uff1f])")
@@ -138,7 +131,7 @@ def _units_of_part(role: PartRole, lines: Sequence[str], longest: int, base: Tex
     if sum(map(bool, numbers)) * 2 < sum(map(bool, lines)):
         numbers = [None] * len(lines)
     bodies = [match[2] if match else line for match, line in zip(numbers, lines, strict=True)]
-    full = [n for n, body in enumerate(bodies) if body.strip() and not _WRAPPING.match(body)]
+    full = [n for n, body in enumerate(bodies) if body.strip() and not client_texts.wraps_answer(body)]
     rows = _rows({n: bodies[n] for n in full if not numbers[n]}) if role is PartRole.RESULT else {}
     said = role in ROLE_LABELS
     texts = [bodies[n] for n in full]

@@ -30,6 +30,7 @@ from tests.http.managing import Client, text
 from tests.waiting import IMPATIENT
 
 
+@pytest.mark.release
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are stopped by way of /proc")
 async def test_a_hanging_database_at_the_start_breaks_nothing(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:

@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.browser.chromium import chromium
-from tests.cli.support import environ_for, line, mnemosyne, started
+from tests.cli.support import environ_for, invoked, line, started
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import NASTY, fill, session
 
@@ -77,8 +77,9 @@ def serve(
         (stream,) = threads.submit(fill, dsn, folder / "data", held).result()
         environ = environ_for(folder, MNEMOSYNE_DSN=dsn)
         for text in ("Dates are ISO 8601 everywhere", NASTY):
-            done = mnemosyne("remember", text, "--detail", NASTY, "--project", str(folder), environ=environ)
-            assert done.returncode == 0, done.stderr
+            asked = ("remember", text, "--detail", NASTY, "--project", str(folder))
+            done = threads.submit(invoked, *asked, environ=environ).result()
+            assert done.exit_code == 0, done.stderr
         with started("open", "--print", environ=environ) as process:
             link = line(process.stdout)
             with browser.new_context() as context:
@@ -130,9 +131,12 @@ def listen(page: Page) -> list[str]:
     return said
 
 
-def find_serious(page: Page) -> list[tuple[str, str]]:
-    """Accessibility violations of a page that has the checker's script: the rule, and the places that violate it."""
-    found = page.evaluate("axe.run()")
+def find_serious(page: Page, *rules: str) -> list[tuple[str, str]]:
+    """Accessibility violations of a page that has the checker's script, of these rules or of all: the rule, and the
+    places that violate it.
+    """
+    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+    found = page.evaluate("options => axe.run(options)", options)
     return [
         (each["id"], each["nodes"][0]["html"][:200])
         for each in found["violations"]

@@ -3,6 +3,7 @@ log.
 """
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -17,6 +18,7 @@ PAGES = (
     "{link}",
     "{link}/turn/20",
     "{link}/objects",
+    "{link}/object/",
     "{link}/what-if",
     "{link}/turn/19/to/20",
     "/-/search?q=parser",
@@ -37,37 +39,35 @@ def first_object(page: Page, shown: Shown) -> str:
     return str(told["view"]["map"]["spans"][0]["object"]["id"])
 
 
-@pytest.mark.parametrize("path", [*PAGES, "{link}/object/"])
-def test_every_page_is_accessible_and_logs_no_console_message(tab: Tab, shown: Shown, path: str) -> None:
-    page = path.format(link=shown.link)
-    tab.page.goto(page + (first_object(tab.page, shown) if page.endswith("object/") else ""))
-    expect(tab.page.locator("h1")).to_be_visible()
-    assert tab.said == []
-    tab.page.evaluate(axe())  # the page's policy allows only its own scripts; the driver may add one
-    assert find_serious(tab.page) == []
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, shown: Shown) -> Iterator[Tab]:
+    """A signed-in tab that goes from page to page."""
+    with browser.new_context(base_url=shown.url) as context:
+        yield open_tab(context, shown)
 
 
-@pytest.mark.parametrize("width", [360, 3840])
-def test_no_page_is_wider_than_its_window(browser: Browser, shown: Shown, width: int) -> None:
-    with browser.new_context(base_url=shown.url, viewport={"width": width, "height": 900}) as context:
-        tab = open_tab(context, shown)
-        wide = {}
-        for path in PAGES:
-            tab.page.goto(path.format(link=shown.link))
-            wide[path] = tab.page.evaluate("document.documentElement.scrollWidth")
-    assert {path: found for path, found in wide.items() if found > width} == {}
-
-
-def test_every_page_is_readable_in_dark_mode(browser: Browser, shown: Shown) -> None:
-    with browser.new_context(base_url=shown.url, color_scheme="dark") as context:
-        tab = open_tab(context, shown)
-        pale = []
-        for path in COLOURFUL:
-            tab.page.goto(path.format(link=shown.link))
-            tab.page.evaluate(axe())
-            found = tab.page.evaluate('axe.run({runOnly: ["color-contrast"]})')
-            pale += [(path, each["nodes"][0]["html"][:200]) for each in found["violations"]]
-    assert pale == []
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_accessible_fits_its_window_and_logs_no_console_message(
+    visitor: Tab, shown: Shown, path: str
+) -> None:
+    visitor.said.clear()
+    page = visitor.page
+    address = path.format(link=shown.link)
+    page.goto(address + (first_object(page, shown) if path.endswith("object/") else ""))
+    expect(page.locator("h1")).to_be_visible()
+    assert visitor.said == []
+    page.evaluate(axe())  # the page's policy allows only its own scripts; the driver may add one
+    assert find_serious(page) == []
+    if path in COLOURFUL:
+        page.emulate_media(color_scheme="dark")
+        assert find_serious(page, "color-contrast") == []
+        page.emulate_media(color_scheme="light")
+    usual = page.viewport_size
+    assert usual is not None
+    for width in (360, 3840):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size(usual)
 
 
 def test_map_turns_and_evicted_objects_are_shown_without_scripts(browser: Browser, shown: Shown) -> None:
@@ -157,21 +157,7 @@ def test_opened_block_shows_its_full_text_and_executes_none_of_it(tab: Tab, show
     assert tab.said == []
 
 
-def test_page_shows_new_events_without_a_reload(tab: Tab, shown: Shown) -> None:
-    name = first_object(tab.page, shown)
-    tab.page.goto(f"{shown.link}/object/{name}")
-    expect(tab.page.locator("#live")).to_have_text("Live")
-    tab.page.evaluate("window.same = true")
-    done = mnemosyne("pin", name, "--session", shown.session, "--reason", "from a terminal", environ=shown.environ)
-    assert done.returncode == 0, done.stderr
-    expect(tab.page.locator("dl.facts")).to_contain_text("from a terminal")
-    assert tab.page.evaluate("window.same")
-    mnemosyne("unpin", name, "--session", shown.session, environ=shown.environ)
-    expect(tab.page.locator("dl.facts")).not_to_contain_text("from a terminal")
-    assert tab.said == []
-
-
-def test_activity_is_listed_as_it_happens(tab: Tab, shown: Shown) -> None:
+def test_activity_is_listed_as_it_happens_without_a_reload(tab: Tab, shown: Shown) -> None:
     tab.page.goto(shown.link)
     expect(tab.page.locator("#live")).to_have_text("Live")
     newest = tab.page.locator("#happenings + div tbody tr").first

@@ -122,7 +122,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         if spans is not None:
             spans.note(append, size, seconds, error)
 
-    journal = GroupJournal(event_log, event_codec(), on_outcome=observe)
+    journal = GroupJournal(event_log, event_codec(), on_outcome=observe, is_away=event_log.is_away)
     async with (
         _open_upstreams(config) as upstreams,
         trio.open_nursery() as storage,

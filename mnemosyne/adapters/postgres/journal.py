@@ -136,11 +136,14 @@ class GroupJournal:
         codec: EventCodec,
         limits: JournalLimits | None = None,
         on_outcome: Outcomes = lambda append, size, seconds, error: None,
+        is_away: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``is_away``: whether the database is known to be unreachable, although no commit has failed yet."""
         self._committer = committer
         self._codec = codec
         self._limits = limits or JournalLimits()
         self._on_outcome = on_outcome
+        self._is_away = is_away
         self._committed = LogProgress()
         # A batch stays at the head while it is committed.
         self._pending: deque[JournalTicket] = deque()
@@ -166,7 +169,7 @@ class GroupJournal:
     @property
     def commit_seconds(self) -> float:
         elapsed = trio.current_time() - self._commit_began if self._commit_began is not None else 0.0
-        if self._away_since is not None or elapsed > self._limits.longest_commit:
+        if self._is_away() or self._away_since is not None or elapsed > self._limits.longest_commit:
             return math.inf
         return self._last_commit_seconds
 

@@ -75,6 +75,10 @@ class ReconnectingLog:
         """The reason why the log is closed; None if it is open."""
         return self.reason if self._open is None else None
 
+    def is_away(self) -> bool:
+        """Whether the log is closed because it could not be opened or was lost, not because it is still opening."""
+        return self._open is None and self.tried.is_set()
+
     def current(self) -> OpenLog:
         """The open log. Raises LogUnavailable with the reason."""
         if self._open is None:

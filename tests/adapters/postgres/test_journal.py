@@ -211,6 +211,15 @@ class TestQueue:
             await lost.durable()
             assert journal.commit_seconds == 0
 
+    async def test_commit_seconds_are_infinite_before_the_first_commit_if_the_database_is_known_to_be_away(
+        self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        away = [True]
+        async with running(GroupJournal(committer, CODEC, is_away=lambda: away[0])) as journal:
+            assert journal.commit_seconds == math.inf
+            away[0] = False
+            assert journal.commit_seconds == JournalLimits().first_commit
+
     async def test_an_unexpected_error_fails_its_append_and_not_the_journal(self, committer: FakeCommitter) -> None:
         async with running(GroupJournal(committer, CODEC)) as journal:
             committer.broken = True

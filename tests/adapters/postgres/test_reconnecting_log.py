@@ -59,7 +59,9 @@ async def test_a_closed_log_states_the_reason(call: Callable[[ReconnectingLog], 
     log = ReconnectingLog()
     with pytest.raises(LogUnavailable, match="not open yet"):
         await call(log)
-    log.reason = "the disk is full"
+    assert not log.is_away()
+    log.away("the disk is full")
+    assert log.is_away()
     with pytest.raises(LogUnavailable, match="the disk is full"):
         await call(log)
 

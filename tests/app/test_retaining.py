@@ -50,7 +50,6 @@ async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_
     async with at_home(tmp_path, dsn) as home:
         async with home.served() as served:
             await Client(served.url, session="s").turn(text("Hello."))
-            await served.until_worker(state="working", events_behind=0)
         config = attrs.evolve(home.config, retain_days=30)
         async with open_database(config) as database:
             (stream,) = await storage_of(database).events.streams()
@@ -68,7 +67,6 @@ async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path
             async with home.served(None, "--tenant", tenant) as served:
                 for session in ("old", "new"):
                     await Client(served.url, session=f"{session} {tenant}").turn(text(f"Hello of {session}."))
-                await served.until_worker(state="working", events_behind=0)
         async with open_database(home.config) as database:
             sizes = await storage_of(database, "red").events.sizes()
             quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))

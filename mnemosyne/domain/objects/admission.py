@@ -1,9 +1,9 @@
 """Admission to the search index.
 
 Admission decides only whether an object is indexed and summarized. An object that is not admitted stays in the log and
-in the window, and can still be restored. The rules reject routine output, chatter, and small output without new
-content. The threshold was set by what recorded sessions asked for again (docs/searching.md has the table); no weight is
-learned. Novelty is counted in the literal specifics of the text, so it needs no embedding.
+in the window, and can still be restored. The rules reject routine output, and small output without new content; they
+read no text, only its size and specifics. The threshold was set by what recorded sessions asked for again
+(docs/searching.md); no weight is learned. Novelty is counted in literal specifics, so it needs no embedding.
 
 An object that replaces an admitted one is admitted too, so the index holds the current version.
 """
@@ -48,7 +48,7 @@ _TELLING_UTILITY = 0.9
 class AdmissionCandidate:
     """Admission inputs of a new object.
 
-    ``request`` is the command of the tool call, if it had one; ``text`` is at least the beginning of the object.
+    ``request`` is the command of the tool call, if it had one.
     ``new_share`` in 0…1 is the share of its specifics that no earlier object holds. ``age`` is the number of turns
     since its text last appeared. ``replaces_admitted``: it replaces an admitted object. ``refers``: it only states that
     another object holds the requested content. Raises ValueError outside these ranges.
@@ -57,7 +57,6 @@ class AdmissionCandidate:
     kind: ObjectKind
     role: Role
     tokens: int
-    text: str
     request: str | None = None
     replaces_admitted: bool = False
     refers: bool = False
@@ -86,17 +85,15 @@ def recency(age: int) -> float:
 
 
 def utility(candidate: AdmissionCandidate) -> float:
-    """Estimate by rule how likely the object is to be searched for: hardly ever for routine output and chatter, nearly
-    always for decisions and failures, and less for short text than for long text.
+    """Estimate by rule how likely the object is to be searched for: hardly ever for routine output, nearly always
+    for decisions and failures, and less for short text than for long text.
     """
     traits = KINDS[candidate.kind]
     if candidate.refers:
         return _ROUTINE_UTILITY
     if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
-    if candidate.tokens < _MUCH and (
-        is_chatter(candidate.text) if traits.is_conversation else is_routine(candidate.request)
-    ):
+    if candidate.tokens < _MUCH and is_routine(candidate.request):
         return _ROUTINE_UTILITY
     return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
 
@@ -109,16 +106,6 @@ _ROUTINE = re.compile(
 )
 _BETWEEN = re.compile(r"&&|\|\||;|\n")
 _QUOTED = re.compile(r"\"[^\"]*+\"|'[^']*+'")
-_ASSENT = re.compile(
-    r"\W*(?:(?:yes|yeah|yep|ok|okay|sure|thanks|thank you|please|great|good|perfect|nice|cool|done|go on|go ahead|"
-    r"continue|proceed|do it|do that|do this|let'?s do (?:it|that|this)|lgtm|right|correct|exactly|agreed|understood|"
-    r"got it|no|sounds good|looks good|and|then|now|next)\b\W*){1,8}\Z",
-    re.IGNORECASE,
-)
-_ANNOUNCEMENT = re.compile(
-    r"\W*(?:(?:now|next|first|then|good|great),? )?(?:let me|let's|now I|I'll|I will|I need to)\b", re.I
-)
-_LONGEST_CHATTER = 80
 
 
 def is_routine(command: str | None) -> bool:
@@ -127,8 +114,3 @@ def is_routine(command: str | None) -> bool:
         return False
     parts = map(str.strip, _BETWEEN.split(_QUOTED.sub("''", command)))
     return all(_ROUTINE.match(part) for part in parts if part)
-
-
-def is_chatter(text: str) -> bool:
-    """Whether a message contains nothing beyond ``yes, go on`` or ``now let me read the file``."""
-    return len(text) <= _LONGEST_CHATTER and bool(_ASSENT.match(text) or _ANNOUNCEMENT.match(text))

@@ -222,7 +222,6 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
                 kind=draft.kind,
                 role=draft.role,
                 tokens=tokens,
-                text=draft.text[:_READ_FOR_ADMISSION],
                 request=_command_of(draft),
                 replaces_admitted=any(
                     target in admitted or _is_admitted(session.memory, target) for target in replaced
@@ -285,7 +284,6 @@ def _command_of(draft: Draft) -> str | None:
     return draft.source_key.removeprefix(f"{draft.source_tool} ")
 
 
-_READ_FOR_ADMISSION = 400
 _READ_FOR_ENTITIES = 400_000
 
 

@@ -10,15 +10,12 @@ from mnemosyne.domain.objects.admission import (
     WEIGHTS,
     AdmissionCandidate,
     admit,
-    is_chatter,
     is_routine,
     recency,
 )
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
-PLAIN = AdmissionCandidate(
-    kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600, text="3 failed, 20 passed in app/test_a.py"
-)
+PLAIN = AdmissionCandidate(kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600)
 SHORT = attrs.evolve(PLAIN, tokens=100)
 SAID = attrs.evolve(PLAIN, kind=ObjectKind.CONVERSATION_PHASE)
 CANDIDATES = st.builds(
@@ -26,7 +23,6 @@ CANDIDATES = st.builds(
     kind=st.sampled_from(ObjectKind),
     role=st.sampled_from(Role),
     tokens=st.integers(0, 100_000),
-    text=st.text(max_size=100) | st.sampled_from(["ok, go on", "Now let me see."]),
     request=st.none() | st.text(max_size=100) | st.sampled_from(["ls -la", "git status && pytest"]),
     replaces_admitted=st.booleans(),
     new_share=st.floats(0, 1),
@@ -56,7 +52,7 @@ def test_more_that_is_new_never_lowers_the_score_and_age_never_raises_it(
 
 
 @given(CANDIDATES)
-def test_replacement_of_an_admitted_object_is_admitted_whatever_its_text(candidate: AdmissionCandidate) -> None:
+def test_replacement_of_an_admitted_object_is_always_admitted(candidate: AdmissionCandidate) -> None:
     assert admit(attrs.evolve(candidate, replaces_admitted=True)).admitted
 
 
@@ -71,11 +67,9 @@ def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
         attrs.evolve(SHORT, request="cd /src && ls -la"),
         attrs.evolve(SHORT, request="git status"),
         attrs.evolve(PLAIN, new_share=0.0, tokens=20),
-        attrs.evolve(SAID, text="yes, please continue!", tokens=5),
-        attrs.evolve(SAID, text="Now let me run the tests.", tokens=6),
     ],
 )
-def test_routine_output_chatter_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
+def test_routine_output_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
 
 
@@ -84,8 +78,8 @@ def test_routine_output_chatter_and_small_output_without_novelty_are_rejected(re
     [
         attrs.evolve(PLAIN, kind=ObjectKind.FILE_CONTEXT, new_share=0.0),
         attrs.evolve(PLAIN, request="ls -R", tokens=3_000),
-        attrs.evolve(PLAIN, text="diff --git a/app.py b/app.py", tokens=8_000, new_share=0.0),
-        attrs.evolve(SAID, text="yes, do option 1", tokens=6, new_share=0.0, age=5),
+        attrs.evolve(PLAIN, tokens=8_000, new_share=0.0),
+        attrs.evolve(SAID, tokens=6, new_share=0.0, age=5),
         attrs.evolve(PLAIN, kind=ObjectKind.ERROR_CONTEXT, request="ls -la"),
     ],
 )
@@ -110,15 +104,6 @@ WORK = [None, "", " ", "pytest", "cd a && pytest", "git diff", "git log -p", "ls
 @pytest.mark.parametrize("command", [*ROUTINE, *WORK])
 def test_command_is_routine_if_all_its_parts_are(command: str | None) -> None:
     assert is_routine(command) is (command in ROUTINE)
-
-
-CHATTER = ["ok", "Yes, please continue.", "LGTM, thanks!", "Let me read the other file."]
-CONTENT = ["", "ok, but keep the old API", "no tests fail", "Let me explain. " + "It is so. " * 9]
-
-
-@pytest.mark.parametrize("text", [*CHATTER, *CONTENT])
-def test_short_message_without_content_is_chatter(text: str) -> None:
-    assert is_chatter(text) is (text in CHATTER)
 
 
 @pytest.mark.parametrize("changes", [{"new_share": 1.5}, {"new_share": -0.1}, {"age": -1}])

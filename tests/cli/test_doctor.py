@@ -174,13 +174,15 @@ def test_worker_works_hangs_or_is_missing(tmp_path: Path, upstream: Provider, ds
         there = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn, **_port(line(process.stdout)))
         until_found(there, "working; read models are up to date")
         assert look("worker", at) == [Finding("good", "working; read models are up to date")]
-        os.kill(worker_of(process), signal.SIGSTOP)
+        worker = worker_of(process)
+        os.kill(worker, signal.SIGSTOP)
         until_found(there, "hung for ")
         query(dsn, SAID_LONG_AGO)
         (finding,) = look("worker", at)
         assert finding.verdict == "open"
         assert finding.text.startswith("working; read models are 1 events behind the log, by ")
-        process.terminate()
+        for pid in (process.pid, worker):
+            os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=DEADLINE)
     (finding,) = look("worker", at)
     assert finding.text.startswith("not running; read models are 1 events behind the log, by ")

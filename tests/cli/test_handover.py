@@ -76,7 +76,6 @@ async def test_command_that_is_handed_over_has_the_same_output(conversation: str
         ("context", conversation, "--json"),
         ("report", conversation, "--html", "report.html"),
         ("context", "nobody"),
-        ("sessions", "--wrong"),
     ]
     alone = {**os.environ, "MNEMOSYNE_DATA_DIR": str(tmp_path / "alone"), "TZ": "Asia/Tokyo", "COLUMNS": "90"}
     async with taking(tmp_path, {**os.environ, "TZ": "UTC"}) as environ:

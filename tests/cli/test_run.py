@@ -129,8 +129,8 @@ def listener(*, listens: bool) -> Iterator[str]:
 
 def test_client_is_not_started_if_its_upstream_refuses_connections(environ: dict[str, str]) -> None:
     with listener(listens=False) as url:
-        result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
-    assert (result.returncode, result.stdout) == (1, "")
+        result = invoked("run", "--upstream", url, *python(""), environ=environ)
+    assert result.exit_code == 1
     assert f"{url} gave no answer: " in result.stderr
     assert "was not started: check the network and --upstream." in result.stderr
 
@@ -158,8 +158,8 @@ def test_client_is_not_started_without_a_provider_for_its_dialect(
     environ |= {"MNEMOSYNE_UPSTREAM": "https://api.anthropic.com", "MNEMOSYNE_CONFIG": str(settings)}
     with listener(listens=False) as proxy:
         environ |= {"HTTPS_PROXY": proxy, "https_proxy": proxy}
-        result = mnemosyne("run", "--", write_client(tmp_path, "codex"), environ=environ)
-    assert (result.returncode, result.stdout) == (1, "")
+        result = invoked("run", "--", write_client(tmp_path, "codex"), environ=environ)
+    assert result.exit_code == 1
     assert "its requests (responses) would go to https://api.anthropic.com, which does not accept them" in result.stderr
     assert "--upstreams, such as openai=https://api.openai.com" in result.stderr
 
@@ -272,9 +272,9 @@ def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, st
     client = ("--", sys.executable, "-c", "")
     with serving("--manage-window", "160000", environ=environ) as url:
         port = url.rpartition(":")[2]
-        assert mnemosyne("run", "--port", port, "--manage-window", "160000", *client, environ=environ).stderr == ""
+        assert invoked("run", "--port", port, "--manage-window", "160000", *client, environ=environ).stderr == ""
         asked = ("--port", port, "--manage", "--manage-window", "45000")
-        assert mnemosyne("run", *asked, *client, environ=environ).stderr.splitlines() == [
+        assert invoked("run", *asked, *client, environ=environ).stderr.splitlines() == [
             f"mnemosyne: this conversation will not be managed: {client[1]} cannot request it, and the server on "
             f"{url} was started with mode observe. Use --port 0 to start a managing server.",
             f"mnemosyne: the server on {url} ignores --manage-window: it was started with 160000. "
@@ -282,10 +282,10 @@ def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, st
         ]
         try:
             assert invoked("off", environ=environ).exit_code == 0
-            lines = mnemosyne("run", *asked, *client, environ=environ).stderr.splitlines()
+            lines = invoked("run", *asked, *client, environ=environ).stderr.splitlines()
             assert lines[0].startswith("mnemosyne: managing is off since 20")
             assert len(lines) == 3
-            assert mnemosyne("run", "--port", port, *client, environ=environ).stderr == ""
+            assert invoked("run", "--port", port, *client, environ=environ).stderr == ""
             checked = invoked("doctor", environ=environ).stdout
             assert "database: managing is off since 20" in checked
             with started("serve", "--manage", environ=environ) as server:
@@ -308,7 +308,7 @@ def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, st
 def test_other_database_than_the_joined_server_s_is_reported_without_its_password(
     dsn: str, shown: str, joined: dict[str, str]
 ) -> None:
-    errors = mnemosyne("run", "--dsn", dsn, *python(""), environ=joined).stderr
+    errors = invoked("run", "--dsn", dsn, *python(""), environ=joined).stderr
     url = f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}"
     assert errors.startswith(
         f"mnemosyne: the server on {url} ignores --dsn: it was started with embedded. Use --port 0"
@@ -317,21 +317,15 @@ def test_other_database_than_the_joined_server_s_is_reported_without_its_passwor
     assert list_settings(load({"dsn": dsn}, {}))["dsn"] == shown
 
 
-def test_unrecorded_requests_are_named(environ: dict[str, str]) -> None:
-    with serving(environ=environ) as url:
-        for path in (
-            "/v1/completions?a=b",
-            "/v1/completions",
-            "/api/event_logging",
-            "/v1/messages/count_tokens",
-        ):
-            asking = urllib.request.Request(f"{url}{path}", b"{}", {"content-type": "application/json"})
-            with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider has no POST
-                urllib.request.urlopen(asking, timeout=DEADLINE)
-        environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]
-        sentence = "2 requests to /v1/completions were forwarded but not recorded."
-        assert invoked("sessions", environ=environ).stderr.splitlines()[-1] == sentence
-        assert f"port: {sentence}" in invoked("doctor", environ=environ).stdout
+def test_unrecorded_requests_are_named(joined: dict[str, str]) -> None:
+    for path in ("/v1/completions?a=b", "/v1/completions", "/api/event_logging", "/v1/messages/count_tokens"):
+        url = f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}{path}"
+        asking = urllib.request.Request(url, b"{}", {"content-type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError, match="501"):  # the provider has no POST
+            urllib.request.urlopen(asking, timeout=DEADLINE)
+    sentence = "2 requests to /v1/completions were forwarded but not recorded."
+    assert invoked("sessions", environ=joined).stderr.splitlines()[-1] == sentence
+    assert f"port: {sentence}" in invoked("doctor", environ=joined).stdout
 
 
 TURN = """
@@ -552,11 +546,10 @@ def test_server_does_not_outlive_a_killed_command(environ: dict[str, str]) -> No
 def test_server_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     (tmp_path / "data/token").mkdir(parents=True)
-    result = mnemosyne("run", *python("print('never')"), environ=environ)
-    assert result.stdout == ""
+    result = invoked("run", *python(""), environ=environ)
     assert result.stderr.startswith("Error: The server did not start: The token file")
     assert result.stderr.endswith(f"(log: {tmp_path}/data/server.log)\n")
-    assert result.returncode == 1
+    assert result.exit_code == 1
 
 
 def test_missing_command_exits_with_127_and_an_unexecutable_one_with_126(
@@ -566,11 +559,11 @@ def test_missing_command_exits_with_127_and_an_unexecutable_one_with_126(
     assert result.exit_code == 127
     assert "There is no command 'no-such-agent' on your PATH. Install it" in result.stderr
     assert not (tmp_path / "data").exists(), "no server was started"
-    assert mnemosyne("run", "/no/such/agent", environ=joined).returncode == 127
+    assert invoked("run", "/no/such/agent", environ=joined).exit_code == 127
     plain = tmp_path / "plain"
     plain.touch()
-    failed = mnemosyne("run", str(plain), environ=joined)
-    assert (failed.returncode, failed.stderr) == (126, f"Error: {plain} cannot be run: Permission denied.\n")
+    failed = invoked("run", str(plain), environ=joined)
+    assert (failed.exit_code, failed.stderr) == (126, f"Error: {plain} cannot be run: Permission denied.\n")
 
 
 def test_variables_that_would_bypass_the_proxy_are_reported(
@@ -583,7 +576,7 @@ def test_variables_that_would_bypass_the_proxy_are_reported(
     assert replaced.startswith("mnemosyne: ANTHROPIC_BASE_URL is replaced for this client; --upstream sets")
     assert obstacle.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")
     for known in (upstream.url, f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}/"):
-        assert mnemosyne("run", *python(""), environ=joined | {"ANTHROPIC_BASE_URL": known}).stderr == ""
+        assert invoked("run", *python(""), environ=joined | {"ANTHROPIC_BASE_URL": known}).stderr == ""
 
 
 @pytest.mark.parametrize(

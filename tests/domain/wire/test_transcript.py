@@ -177,7 +177,7 @@ def check_pair(first: bytes, second: bytes) -> None:
         assert rebuilt == expected
 
 
-@examples(400)
+@examples(200)
 @given(two_bodies())
 def test_reading_against_a_previous_body_equals_reading_alone(pair: tuple[bytes, bytes]) -> None:
     check_pair(*pair)
@@ -191,7 +191,8 @@ def test_any_bytes_are_read_stored_and_rebuilt(first: bytes, second: bytes) -> N
 def test_bodies_that_differ_at_any_offset_give_the_same_reading() -> None:
     raw = body([user('é\\n"Ω' + LONG), assistant("a", "b")], tools=[{"name": "n"}], api_key=SECRET)
     alone = read(raw).transcript
-    for cut in range(len(raw) + 1):
+    inside = range(raw.index(b"quotes") + 60, raw.index(b"assistant") - 100)  # repetitions of one sentence
+    for cut in set(range(len(raw) + 1)) - set(inside) | set(inside[::7]):
         for earlier in (raw[:cut], raw[:cut] + b"~" + raw[cut:], raw[:cut] + raw[cut + 1 :]):
             reading = read(raw, read(earlier).transcript)
             assert reading.transcript == alone
@@ -432,7 +433,7 @@ def test_the_next_request_shows_a_reply(after: list[Any], expected: Echo) -> Non
 
 def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
     ratios = []
-    for session in recorded.sessions(every=5):
+    for session in recorded.sessions(every=10):
         log = Log()
         raw = b""
         for turn, raw in enumerate(recorded.requests(session, limit=60)):
@@ -443,7 +444,7 @@ def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
         assert log.rebuilt() == raw
         # The sessions only append, so the last body contains everything that was ever new.
         ratios.append(log.written / len(raw))
-    assert len(ratios) >= 20
+    assert len(ratios) >= 10
     assert max(ratios) < 1.3
     assert statistics.mean(ratios) < 1.15
 

@@ -37,12 +37,21 @@ def evaluate(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["evaluate", *map(str, arguments)], catch_exceptions=False)
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    path = tmp_path / "sessions.jsonl"
-    lines = [session(LONG, "long"), session(LONG[:6], "short")]
+def _write(folder: Path, length: int) -> Path:
+    path = folder / "sessions.jsonl"
+    lines = [session(LONG[-length:], "long"), session(LONG[:6], "short")]
     path.write_text("".join(json.dumps(each) + "\n" for each in lines))
     return path
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return _write(tmp_path, 12)
+
+
+@pytest.fixture
+def long_recorded(tmp_path: Path) -> Path:
+    return _write(tmp_path, len(LONG))
 
 
 def _report(path: Path) -> dict[str, Any]:
@@ -150,7 +159,7 @@ def test_settings_count(recorded: Path, tmp_path: Path) -> None:
     usual = billed()
     assert billed("--ttl", "1h") > usual, "writing for an hour costs twice the input"
     assert billed("--fixed-tokens", "0") < usual
-    assert billed("--min-turns", "30", "--memory-tools") < usual, "the short one is left out"
+    assert billed("--min-turns", "10", "--memory-tools") < usual, "the short one is left out"
 
 
 def test_unusable_input_is_named_and_the_rest_is_evaluated(recorded: Path, tmp_path: Path) -> None:
@@ -238,9 +247,9 @@ def test_damaged_export_is_reported_once(tmp_path: Path) -> None:
     assert f"{file}, line 2: event 1 should stand here." in result.stderr
 
 
-def test_small_window_keeps_content_that_a_compacting_client_loses(recorded: Path, tmp_path: Path) -> None:
+def test_small_window_keeps_content_that_a_compacting_client_loses(long_recorded: Path, tmp_path: Path) -> None:
     """The recorded agent finally edits a file that it read at the start and that was evicted by then."""
-    result = evaluate(recorded, "--window", 12_000, "--fixed-tokens", 3_000, "--report", tmp_path / "out.json")
+    result = evaluate(long_recorded, "--window", 12_000, "--fixed-tokens", 3_000, "--report", tmp_path / "out.json")
     assert result.exit_code == 0, result.output
     found = _report(tmp_path / "out.json")
     said = " ".join(found["window"])

@@ -23,14 +23,14 @@ from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
 
-MANY_BLOCKS = [{"type": "text", "text": "x"}] * 4_000
-MANY_KEYS = {f"key{number}": "x" * 50 for number in range(2_000)}
+MANY_BLOCKS = [{"type": "text", "text": "x"}] * 2_600
+MANY_KEYS = {f"key{number}": "x" * 50 for number in range(1_100)}
 HOSTILE = {
     "blocks": dumps({"model": "m", "messages": [{"role": "user", "content": MANY_BLOCKS}], "tools": [{"name": "n"}]}),
     "keys": dumps({"model": "m", **MANY_KEYS, "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}),
-    "a line": request("abc, " * 40_000),
-    "no JSON": b"{" + b'"api_key": ' * 20_000,
-    "another dialect": dumps({"input": [{"role": "user", "content": "hi"}] * 4_000, "model": "m"}),
+    "a line": request("abc, " * 14_000),
+    "no JSON": b"{" + b'"api_key": ' * 6_500,
+    "another dialect": dumps({"input": [{"role": "user", "content": "hi"}] * 2_200, "model": "m"}),
 }
 
 

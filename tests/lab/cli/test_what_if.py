@@ -20,10 +20,10 @@ def run_what_if(*arguments: object, home: Path | None = None) -> Result:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a Claude Code user, with files of 150,000 tokens together."""
+    """The home of a Claude Code user, with files of 50,000 tokens together."""
     home = tmp_path_factory.mktemp("home")
     projects = home / ".claude/projects"
-    Transcript(prefix="a").work(60, size=9_000).write(projects / "-src-parser/a.jsonl")
+    Transcript(prefix="a").work(20, size=9_000).write(projects / "-src-parser/a.jsonl")
     Transcript(prefix="b").work(3).write(projects / "-src-lexer/b.jsonl", ["nonsense"])
     return home
 
@@ -50,7 +50,7 @@ def test_text_has_the_numbers_of_the_json(home: Path, result: Result) -> None:
     text = result.stdout
     told: dict[str, Any] = json.loads(run_what_if("--since", "2026-10-01", "--json", home=home).stdout)
     assert text.splitlines()[0] == told["sentence"]
-    assert (told["sessions"], told["replies"], told["tariff"]) == (2, 65, "api-5m")
+    assert (told["sessions"], told["replies"], told["tariff"]) == (2, 25, "api-5m")
     compared = [row for row in told["evaluation"]["comparisons"] if row["against"] == "unmanaged"]
     assert len(compared) >= 2
     for row in compared:

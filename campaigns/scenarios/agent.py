@@ -297,3 +297,25 @@ def file_of(given: Json, lines: int = 50) -> str:
 def marks_in(messages: Sequence[Json]) -> list[str]:
     """The object ids in the memory marks of a request."""
     return list(dict.fromkeys(re.findall(r"#([a-z0-9]{7})[ \]]", json.dumps(messages))))
+
+
+def rewind(agent: Agent, prompt: int) -> None:
+    """Esc Esc: the prompt of that number is typed again."""
+    typed = [
+        number
+        for number, message in enumerate(agent.history)
+        if message["role"] == "user" and message["content"][0]["type"] != "tool_result"
+    ]
+    del agent.history[typed[prompt] :]
+
+
+def after_compaction(agent: Agent, last: Json) -> None:
+    """Claude Code's history after a compaction: the assistant's last text stays, and two user messages follow."""
+    first = "This session is being continued from a previous conversation that ran out of context. It was about files."
+    kept = [block for block in last["content"] if block["type"] != "tool_use"]
+    agent.history = [
+        {"role": "user", "content": [text(first)]},
+        {"role": "system", "content": [], "output_config": {"effort": "medium"}},
+        {"role": "assistant", "content": kept},
+        {"role": "user", "content": [text("<system-reminder>The file /a.py was read before.</system-reminder>")]},
+    ]

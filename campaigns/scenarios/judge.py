@@ -1,4 +1,4 @@
-r"""The judge of all scenarios: checks the provider's requests, the client's replies, the record and the cost.
+r"""The judge of all scenarios: checks the provider's requests, the client's replies and the record.
 
 It receives each request of a client after its end, with the provider's exchanges for it. Each fault is a sentence; a
 scenario without faults passes.
@@ -6,7 +6,7 @@ scenario without faults passes.
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from uuid import UUID
 
@@ -32,7 +32,6 @@ from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
 from mnemosyne.services import contexts, verifying, windows
-from mnemosyne_lab.provider.cache import PromptCache
 from mnemosyne_lab.provider.server import HttpExchange, Standin
 
 NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
@@ -46,18 +45,6 @@ OUR_ERRORS = (500, 502)
 
 UNTOLD = (BranchKind.COMPACTION, BranchKind.SIDE)
 """Branches without memory, which cannot be explained."""
-
-DEARER = 0.02
-"""The allowed extra cost relative to the unmanaged bill."""
-
-WEIGHTS = {
-    "input_tokens": 1.0,
-    "write_5m": 1.25,
-    "write_1h": 2.0,
-    "cache_read_input_tokens": 0.05,
-    "output_tokens": 5.0,
-}
-"""The price of a token of each kind, relative to plain input (Claude Opus 5.5)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -238,27 +225,6 @@ class Judge:
             return
         self.faults.append(f"a prefix was broken without an epoch: {before}, then {after}")
 
-    def cost(self) -> tuple[float, float]:
-        """The bill, and the cost of the same requests as the client sent them, in input tokens."""
-        billed = sum(_billed(each) for request in self._judged for each in request.rounds if _read(each).ended)
-        cache, without = PromptCache(), 0.0
-        for request in self._judged:
-            whole = [each for each in request.rounds if _read(each).ended]
-            if request.reply is None or not request.reply.ended or not whole:
-                continue
-            lookup = cache.request(request.body, whole[0].at)
-            cache.begin_reply(lookup)
-            used = lookup.use
-            without += used.uncached + used.write_5m * 1.25 + used.write_1h * 2 + used.read * 0.05
-            without += WEIGHTS["output_tokens"] * _output(request, whole)
-        return billed, without
-
-    def assess_cost(self) -> None:
-        """Report a fault if managing was more expensive."""
-        billed, without = self.cost()
-        if billed > without * (1 + DEARER):
-            self.faults.append(f"it cost {billed / without - 1:.1%} more than without us")
-
 
 class Archive:
     """An open log."""
@@ -392,22 +358,3 @@ def _usage(reply: ReadReply, rounds: Sequence[ReadReply]) -> Iterator[str]:
     spent = sum(each.usages[-1].get("output_tokens", 0) for each in rounds)
     if not 0 < reply.usages[-1].get("output_tokens", 0) <= spent:
         yield f"the client was told of {reply.usages[-1].get('output_tokens')} tokens of output, {spent} were spent"
-
-
-def _billed(exchange: HttpExchange) -> float:
-    usages = _read(exchange).usages
-    usage = {**usages[0], **usages[-1]}
-    made: Mapping[str, int] = usage.get("cache_creation") or {}
-    hour = made.get("ephemeral_1h_input_tokens", 0)
-    counts = {**usage, "write_1h": hour, "write_5m": usage.get("cache_creation_input_tokens", 0) - hour}
-    return sum(weight * int(counts.get(kind, 0)) for kind, weight in WEIGHTS.items())
-
-
-def _output(request: JudgedRequest, rounds: Sequence[HttpExchange]) -> float:
-    """The model's output tokens without memory calls."""
-    found = 0.0
-    for each in map(_read, rounds):
-        sizes = [(len(json.dumps(block)), is_hidden(block)) for block in each.content]
-        seen = sum(size for size, hidden in sizes if not hidden)
-        found += each.usages[-1].get("output_tokens", 0) * seen / max(1, sum(size for size, _ in sizes))
-    return found

@@ -2,21 +2,16 @@
 
 import json
 import re
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import attrs
-import trio
 
 from campaigns.scenarios.agent import Agent, model_replies, text, think
 from campaigns.scenarios.judge import Archive, Judge, Record
 from campaigns.scenarios.messages import MEMORY_TOOLS, Json
 from mnemosyne.adapters.plain.directory import PlainDirectory
-from mnemosyne.app.storage import open_storage
-from mnemosyne.config import load
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
@@ -25,9 +20,8 @@ from mnemosyne_lab.provider.prefix_cache import LocalServer
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
-from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
 from tests.http.managing import Stage, open_stage
-from tests.waiting import DEADLINE, PATIENT, until
+from tests.waiting import until
 
 WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
@@ -173,98 +167,3 @@ async def in_memory(
         scene.judge.faults += record.faults
         assert record.fallbacks == 0
         scene.check()
-
-
-@attrs.define
-class Served:
-    """A server with its database that plays one scenario after the other."""
-
-    home: Path
-    environ: dict[str, str]
-    standin: Standin
-    casting: Casting
-    url: str = ""
-    process: trio.Process | None = None
-    mode: Mode = Mode.MANAGE
-    judges: list[tuple[str, Judge]] = attrs.field(factory=list)
-
-    @asynccontextmanager
-    async def scene(self, name: str) -> AsyncIterator[Scene]:
-        """The scenario's own environment on this server."""
-        if self.mode is not Mode.MANAGE:
-            await self.stop()
-            await self.start()
-
-        async def off(session: str) -> None:
-            told = await trio.to_thread.run_sync(lambda: mnemosyne("off", session, environ=self.environ))
-            assert told.returncode == 0, told.stderr
-
-        async def again(mode: Mode) -> None:
-            await self.stop()
-            await self.start(mode)
-            scene.url = self.url
-
-        scene = Scene(
-            name=name,
-            standin=self.standin,
-            judge=Judge(self.standin),
-            clock=Clock(),
-            replies=self.casting.replies,
-            again=again,
-            turn_off=off,
-            quiet=trio.lowlevel.checkpoint,
-            url=self.url,
-        )
-        yield scene
-        self.judges.append((name, scene.judge))
-
-    async def start(self, mode: Mode = Mode.MANAGE) -> None:
-        self.mode = mode
-        environ = self.environ | {"MNEMOSYNE_MODE": mode.value}
-        command = [*MNEMOSYNE, "serve", "--port", "0", "--upstream", self.standin.url]
-        self.process = await trio.lowlevel.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environ
-        )
-        assert self.process.stdout is not None
-        said = b""
-        with trio.fail_after(DEADLINE):
-            while not said.endswith(b"\n"):
-                said += await self.process.stdout.receive_some(1000)
-        self.url = said.decode().split()[-1]
-
-    async def stop(self) -> None:
-        assert self.process is not None
-        self.process.terminate()
-        with trio.fail_after(DEADLINE):
-            await self.process.wait()
-
-    async def prove(self) -> None:
-        """Compare all sent requests with the log, after the server's end."""
-        async with open_storage(load({"data_dir": str(self.home / "data")}, {})) as storage:
-            archive = Archive(storage.events, storage.contents, storage.journal, storage.directory)
-            record = Record()
-            await record.read(archive, window=WINDOW)
-        print(f"{len(self.judges)} scenarios, {record.fallbacks} requests without us")  # noqa: T201 - for a campaign
-        assert not record.faults, "\n".join(record.faults)
-        for name, judge in self.judges:
-            judge.prove(record)
-            assert not judge.faults, "\n".join([name, *judge.faults])
-
-
-@asynccontextmanager
-async def served(home: Path) -> AsyncIterator[Served]:
-    """A server as a user runs it, at ``home``, on a real clock."""
-    casting = Casting()
-    environ = environ_for(home, MNEMOSYNE_MANAGE_WINDOW=str(WINDOW), **PATIENT)
-    async with open_standin(Script(), model=casting.model) as standin:
-        server = Served(home, environ, standin, casting)
-        try:
-            await server.start()
-            yield server
-            await server.stop()
-        finally:
-            if server.process is not None:
-                server.process.kill()
-                with trio.CancelScope(shield=True):
-                    await server.process.wait()
-        await server.prove()

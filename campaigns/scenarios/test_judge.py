@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.scenarios import wire
 from campaigns.scenarios.messages import Json, prompt_of, read_reply
-from campaigns.scenarios.stories.content import IMAGE, searched
+from campaigns.scenarios.stories import IMAGE, searched
 from tests.http.rounds import text, thinking
 
 MARKER = {"type": "ephemeral"}

@@ -3,21 +3,14 @@
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 import trio
 
-from mnemosyne.app.storage import Storage, event_codec, open_storage
-from mnemosyne.config import load
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
-from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
@@ -30,7 +23,7 @@ from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
 from tests.replay.recordings import played, session, write_captures, write_lines
-from tests.waiting import DEADLINE, LOOKS
+from tests.waiting import DEADLINE
 
 
 def recordings(tmp_path: Path) -> list[Path]:
@@ -100,40 +93,6 @@ def test_two_runs_over_all_real_sessions_give_the_same_log(tmp_path: Path) -> No
 # Over loopback
 
 
-async def test_a_real_server_records_the_same_events(tmp_path: Path) -> None:
-    tapes = [found for found in read_tapes(recordings(tmp_path), event_codec()) if isinstance(found, Tape)]
-    steps = [step for tape in tapes for step in tape.steps()]
-    home = tmp_path / "home"
-    home.mkdir()
-    replies = [(_type(step), step.payload) for step in steps if isinstance(step, TapedReply)]
-    config = load({"data_dir": str(home / "data")}, {})
-    requests = [step for step in steps if isinstance(step, Arrives)]
-    async with (
-        open_playback(replies) as provider,
-        open_server(home, provider.url) as url,
-        open_storage(config) as storage,
-    ):
-        for number, step in enumerate(requests, 1):
-            got = await exchange(url, "/v1/messages", step.body, headers=_headers(step))
-            assert (got.status, got.cut) == (200, False)
-            await until_accounted(storage, number)
-    assert await replay_session(home, tapes[0]) == 0
-    async with open_storage(config) as storage:
-        served = {stream: await storage.events.read(stream) for stream in await storage.events.streams()}
-    log, _ = await trio.to_thread.run_sync(lambda: played(*tapes))
-    assert served.keys() == set(await log.streams())
-    for stream, events in served.items():
-        assert comparable(events) == comparable(await log.read(stream))
-
-
-async def until_accounted(storage: Storage, turns: int) -> None:
-    """Wait until the deferred work of this number of turns is recorded."""
-    for _ in range(LOOKS):
-        recorded = [each for stream in await storage.events.streams() for each in await storage.events.read(stream)]
-        if sum(isinstance(each.envelope.event, TurnAccounted) for each in recorded) >= turns:
-            return
-
-
 @pytest.mark.soak
 async def test_the_command_replays_a_managed_session_of_a_real_server(tmp_path: Path) -> None:
     """With its database, index, worker and clock; in a smaller window the changed turns are named."""
@@ -180,36 +139,6 @@ def _headers(step: Arrives) -> list[tuple[bytes, bytes]]:
     left_out = HOP_BY_HOP | {b"host", b"content-length", b"accept-encoding"}
     pairs = [(name.encode(), value.encode()) for name, value in step.headers]
     return [pair for pair in pairs if pair[0].lower() not in left_out]
-
-
-def comparable(events: Sequence[Recorded[Event]]) -> list[str]:
-    """The events without what depends on the server: times and cache accounts, the session's salt and the ids made with
-    it, correlation ids, and the worker's summaries.
-    """
-    ids = {each.envelope.event.object: "" for each in events if isinstance(each.envelope.event, ObjectCreated)}
-    numbers = {key: f"object {number}" for number, key in enumerate(ids)}
-    decided = [each for each in events if not isinstance(each.envelope.event, ObjectSummarized)]
-    places = {each.version: number for number, each in enumerate(decided, 1)}
-    return [_renamed(_encoded(each.envelope, places), numbers) for each in decided]
-
-
-def _encoded(envelope: Envelope[Event], places: Mapping[int, int]) -> str:
-    event: Any = envelope.event
-    if isinstance(event, TurnAccounted):
-        return f"account of {event.branch} {event.turn}.{event.attempt}"
-    here: dict[str, Any] = {
-        name: b"" if name == "salt" else 0 for name in ("at", "salt") if name in attrs.fields_dict(type(event))
-    }
-    if isinstance(event, TurnBegan):
-        here["base"] = places.get(event.base, 0)
-    name, state = event_codec().encode(attrs.evolve(envelope, event=attrs.evolve(event, **here), correlation_id=""))
-    return f"{name} {state.decode()}"
-
-
-def _renamed(encoded: str, names: Mapping[str, str]) -> str:
-    for key, name in names.items():
-        encoded = encoded.replace(f'"{key}"', f'"{name}"')
-    return encoded
 
 
 @asynccontextmanager

@@ -37,7 +37,6 @@ CLIENTS = 3
 LONGEST_TRAFFIC = 0.4
 """Seconds of traffic before a kill, at most."""
 
-LONGEST_HISTORY = 40
 
 WITH_DATABASE = 4
 """Each so many-th kill takes the database along."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from campaigns.scenarios.agent import (
     TOOLS,
     Agent,
+    after_compaction,
     ask,
     call,
     fails,
@@ -26,6 +27,7 @@ from campaigns.scenarios.agent import (
     redacted,
     release,
     restore,
+    rewind,
     text,
     think,
     tool,
@@ -33,7 +35,6 @@ from campaigns.scenarios.agent import (
 from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
 from campaigns.scenarios.scene import Scene
 from campaigns.scenarios.spoken import MESSAGES
-from campaigns.scenarios.stories.clients import after_compaction, rewind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import NotFound
 from mnemosyne_lab.provider.script import ScriptedReply

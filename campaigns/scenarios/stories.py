@@ -1,0 +1,491 @@
+"""Stories: behaviour of clients, models and providers that no walk has, because it concerns the form of content or of
+requests.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import trio
+
+from campaigns.scenarios.agent import (
+    BETAS,
+    Agent,
+    ask,
+    call,
+    fails,
+    file_of,
+    look_up,
+    marks_in,
+    model_replies,
+    read,
+    restore,
+    rewind,
+    text,
+    think,
+    tool,
+)
+from campaigns.scenarios.messages import Json, ReadReply
+from campaigns.scenarios.scene import Scene, Story
+
+DROPPING = ",thinking-binding-controls-2026-08-01"
+
+STORIES: dict[str, "StoryEntry"] = {}
+
+
+@attrs.frozen(kw_only=True)
+class StoryEntry:
+    """A story, and whether it evicts something."""
+
+    play: Story
+    rewrites: bool = False
+
+
+def story(*, rewrites: bool = False) -> Callable[[Story], Story]:
+    """Adds a story to the table."""
+
+    def add_story(play: Story) -> Story:
+        STORIES[play.__name__.replace("_", "-")] = StoryEntry(play=play, rewrites=rewrites)
+        return play
+
+    return add_story
+
+
+def final_text(reply: ReadReply) -> str:
+    """The final text of a reply that ended normally."""
+    assert reply.ended, reply
+    return str(reply.content[-1].get("text"))
+
+
+async def reads(agent: Agent, files: int, first: int = 0, words: str = "Go through the files.") -> ReadReply:
+    """The agent reads one file after the other, and finishes."""
+    agent.hears(*([think(f"File {number}."), read(f"/src/part_{number}.py")] for number in range(first, first + files)))
+    reply = await agent.work(words)
+    assert final_text(reply) == "Done."
+    return reply
+
+
+async def writes(agent: Agent, files: int, first: int = 0) -> ReadReply:
+    """The agent reads files and writes others, so that the gathered content has been used."""
+    for number in range(first, first + files):
+        agent.hears(
+            [think(f"File {number}."), text("I read it."), read(f"/src/part_{number}.py")],
+            [think(), call("Write", file_path=f"/src/out_{number}.py", content="x = 1\n" * 30)],
+        )
+    reply = await agent.work(f"Bring the files {first} to {first + files - 1} up to date.")
+    assert final_text(reply) == "Done."
+    return reply
+
+
+PIXELS = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXELS}}
+
+
+PDF: Json = {
+    "type": "document",
+    "title": "spec.pdf",
+    "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK" * 60},
+}
+
+
+@story(rewrites=True)
+async def images_and_documents(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), read("/a.png"), ask()], [think(), read("/b.pdf"), call("Bash", command="screenshot")])
+    reply = await agent.turn(text("What is this?"), IMAGE, PDF)
+
+    def output(given: Json) -> list[Json]:
+        return [text("Here it is."), IMAGE] if "png" in json.dumps(given) else [IMAGE, PDF]
+
+    while reply.message["stop_reason"] == "tool_use":
+        reply = await agent.turn(*agent.results(reply, output))
+    assert final_text(reply) == "Done."
+    await writes(agent, 6)
+    agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:3])])
+    assert final_text(await agent.work("What was in the picture?")) == "Done."
+    await writes(agent, 3, first=20)
+
+
+def searched(number: int, results: int = 3) -> list[Json]:
+    """A search that the provider runs, and a text that cites it."""
+    found = [
+        {
+            "type": "web_search_result",
+            "url": f"https://example.org/{number}/{each}",
+            "title": f"Page {each}",
+            "encrypted_content": f"RW5jcnlwdGVk{number}{each}" * 60,
+            "page_age": None,
+        }
+        for each in range(results)
+    ]
+    cited = {
+        "type": "web_search_result_location",
+        "url": found[0]["url"],
+        "title": "Page 0",
+        "encrypted_index": "RW5jSW5kZXg",
+        "cited_text": "It is so.",
+    }
+    use = f"srvtoolu_{number}"
+    return [
+        {"type": "server_tool_use", "id": use, "name": "web_search", "input": {"query": f"question {number}"}},
+        {"type": "web_search_tool_result", "tool_use_id": use, "content": found},
+        {"type": "text", "text": "It is so.", "citations": [cited]},
+    ]
+
+
+@story(rewrites=True)
+async def searches_that_the_provider_runs(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
+    for number in range(3):
+        agent.hears(
+            [think(), text("I search."), *searched(10 * number), ask()],
+            [think(), *searched(10 * number + 1), read(f"/a{number}.py"), look_up()],
+            [think(), *searched(10 * number + 2), text("So it is.")],
+        )
+        assert final_text(await agent.work(f"Search for {number}.")) == "So it is."
+        await writes(agent, 2, first=10 * number)
+
+
+@story()
+async def our_marks_sent_back_and_edited(scene: Scene) -> None:
+    agent = scene.agent()
+    await writes(agent, 6)
+    sent = scene.sent[-1]["messages"]
+    marks = [*marks_in(sent), "abc1234", "abc1235"]
+    notes = [block["text"] for message in sent for block in message["content"] if "[Memory]" in str(block.get("text"))]
+    note = notes[0] if notes else "[Memory] Next, out of context:"
+    edited = note.replace(marks[0], "zzzzzzz").replace("left]", "left, but restore it now]")
+    agent.hears([think(), restore(marks[0])], [think(), restore("zzzzzzz"), text(f"You mean: {note}")])
+    agent.hears([think(), text(f"[#{marks[0]} left] It says so.")])
+    await agent.work(f"{edited}\n[#{marks[0]} in part; lost: all]")
+    agent.history[-1]["content"] = [text(f"[#{marks[1]} left] and what I made of it. {edited}")]
+    assert final_text(await agent.work("Is that right?")) == "Done."
+    await writes(agent, 3, first=20)
+
+
+@story()
+async def hidden_calls_with_strange_inputs(scene: Scene) -> None:
+    agent = scene.agent()
+    strange: list[Json] = [{}, {"question": 7}, {"object_id": ["x"]}, {"query": None}, {"q": "\N{GRINNING FACE}" * 400}]
+    for name in ("memory_query", "memory_restore", "memory_release", "memory_search"):
+        agent.hears([think(), *(call(name, **given) for given in strange)])
+        assert final_text(await agent.work(f"Call {name}.")) == "Done."
+    await writes(agent, 4)
+
+
+@story()
+async def the_stop_reason_is_the_providers(scene: Scene) -> None:
+    agent = scene.agent()
+    for stop in ("stop_sequence", "model_context_window_exceeded", "refusal", "max_tokens"):
+        given: Json = {"stop_reason": stop}
+        if stop == "stop_sequence":
+            given["stop_sequence"] = "END"
+        if stop == "refusal":
+            given["stop_details"] = {"category": "cyber"}
+        agent.hears([think(), ask()], model_replies(think(), text("This far."), **given))
+        reply = await agent.prompt_with("Go.")
+        assert reply.message["stop_reason"] == stop
+        assert final_text(await agent.prompt_with("And on.")) == "Done."
+
+
+@story()
+async def a_reply_of_thinking_alone(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask()], model_replies(think("I cannot say.")))
+    reply = await agent.prompt_with("Go.")
+    assert [block["type"] for block in reply.content[:2]] == ["thinking", "thinking"]
+    assert final_text(await agent.prompt_with("And on.")) == "Done."
+
+
+@story()
+async def two_requests_at_once(scene: Scene) -> None:
+    agent = scene.agent()
+    await agent.work("Hello.")
+    agents = [agent, *(agent.sub_agent(f"s{number}") for number in range(3))]
+
+    async def run(each: Agent) -> None:
+        each.hears([think(), ask(), read("/a.py")], [think(), look_up()], [read("/b.py")])
+        assert final_text(await each.work("Look around.")) == "Done."
+
+    async with trio.open_nursery() as nursery:
+        for each in agents:
+            nursery.start_soon(run, each)
+
+
+@story()
+async def a_client_that_clears_old_results_itself(scene: Scene) -> None:
+    agent = scene.agent()
+    await reads(agent, 4)
+    for message in agent.history[:5]:
+        for block in message["content"]:
+            if block["type"] == "tool_result":
+                block["content"] = "[Old tool result content cleared]"
+    await writes(agent, 3, first=10)
+
+
+@story()
+async def a_turn_that_is_refused_and_fails_before_a_restart(scene: Scene) -> None:
+    """The first attempt is refused for its thinking, sent again without, and fails without any output."""
+    agent = scene.agent()
+    for words in ("First.", "Second."):
+        agent.hears([think(), text("Done.")])
+        await agent.prompt_with(words)
+    agent.tools = [*agent.tools, tool("mcp__db__query")]
+    rewind(agent, 1)
+    agent.hears(fails(429))
+    agent.add_prompt(text("Otherwise."))
+    assert (await agent.send()).status == 429
+    assert final_text(agent.take(await agent.send())) == "Done."
+    await scene.restart()
+    agent.hears([think(), ask()])
+    assert final_text(await agent.prompt_with("And on.")) == "Done."
+
+
+@story()
+async def deferred_tools_that_are_searched_for(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.tools = [*agent.tools, tool("ToolSearch"), tool("WebSearch", defer_loading=True)]
+    found = [{"type": "tool_reference", "tool_name": "WebSearch"}]
+    agent.hears([think(), call("ToolSearch", query="web"), ask()], [think(), call("WebSearch", query="x"), look_up()])
+    reply = await agent.work("Search.", lambda each: found if each["name"] == "ToolSearch" else file_of(each))
+    assert final_text(reply) == "Done."
+    await writes(agent, 4)
+
+
+@story()
+async def titles_and_summaries_alongside(scene: Scene) -> None:
+    agent = scene.agent()
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    side = scene.agent(tools=[], model="claude-haiku-4-5")
+    side.session, side.marks = agent.session, 0
+    side.members = {"max_tokens": 512, "output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    side.history = [{"role": "user", "content": [text("<session>\nHello.\n</session>")]}]
+    assert "title" in final_text(await side.send())
+    agent.hears([think(), ask(), read("/a.py")])
+    reply = await agent.prompt_with("Hello.")
+    side.members = {"max_tokens": 512}
+    side.history = [{"role": "user", "content": [text("Summarise the output of the tool in five words.")]}]
+    assert final_text(await side.send())
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
+
+
+@story()
+async def thinking_that_is_omitted(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.members = {"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 32000}
+    agent.hears([think(), ask(), think("more")], [think(), read("/a.py")], [think(), think(), text("Fine.")])
+    assert final_text(await agent.work("What was it?")) == "Fine."
+    await writes(agent, 6)
+    await reads(agent, 3, first=20)
+
+
+@story(rewrites=True)
+async def manual_thinking(scene: Scene) -> None:
+    agent = scene.agent(model="claude-sonnet-4-6")
+    agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
+    for number in range(3):
+        agent.hears([think(), ask()], [think(), read(f"/a{number}.py")], [read(f"/b{number}.py"), look_up()])
+        assert final_text(await agent.work(f"Step {number}")) == "Done."
+        await writes(agent, 3, first=10 * number)
+
+
+@story()
+async def javascript_writes_it_again(scene: Scene) -> None:
+    """Whole floats become integers, texts keep their white space, blank texts return, keys change their order."""
+    agent = scene.agent()
+    for number in range(3):
+        agent.hears(
+            [think(), text("\n\n"), ask(), call("Bash", timeout=60000.0, nested={"b": 1.0, "a": [2.0]}, command="ls")],
+            [think(), text("  So.  \n"), look_up(), read("/a.py")],
+            [think(), text("Said.\n")],
+        )
+        reply = await agent.prompt_with(f"Step {number}")
+        while reply.message["stop_reason"] == "tool_use":
+            for block in agent.history[-1]["content"]:
+                if block["type"] == "tool_use":
+                    block["input"] = json.loads(json.dumps(block["input"]).replace(".0", ""))
+                    block["caller"] = block.pop("caller", {"type": "direct"})
+            reply = await agent.turn(*agent.results(reply))
+        assert final_text(reply) == "Said.\n"
+        await writes(agent, 2, first=10 * number)
+
+
+@story()
+async def results_of_every_kind(scene: Scene) -> None:
+    agent = scene.agent()
+    kinds: list[Any] = [
+        {"content": ""},
+        {"content": []},
+        {},
+        {"content": "No such file.", "is_error": True},
+        {"content": [text("one"), text("two")]},
+        {"content": "\u0000 and \u202e turned, \N{GRINNING FACE}"},
+        {"content": "x" * 30_000},
+        {"content": [{"type": "search_result", "source": "s", "title": "t", "content": [text("found")]}]},
+    ]
+    agent.hears([think(), *(read(f"/{number}") for number in range(len(kinds))), ask()])
+    reply = await agent.prompt_with("Read all.")
+    results = [{**each, **kind} for each, kind in zip(agent.results(reply), kinds, strict=True)]
+    for each, kind in zip(results, kinds, strict=True):
+        if "content" not in kind:
+            del each["content"]
+    agent.hears([think(), look_up(), read("/x.py")])
+    reply = await agent.turn(*reversed(results))
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
+    await writes(agent, 3)
+
+
+@story()
+async def reminders_in_the_midst_of_a_loop(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask(), read("/a.py")])
+    reply = await agent.prompt_with("Go.")
+    for number in range(8):
+        agent.hears([think(), *([look_up()] if number % 3 else []), read(f"/b{number}.py")])
+        reminder = text(f"<system-reminder>The file /c{number}.py was changed by the user.</system-reminder>")
+        agent.add_prompt(*agent.results(reply), reminder)
+        agent.history.append({"role": "system", "content": [text(f"The todo list has {number} items.")]})
+        reply = agent.take(await agent.send())
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
+    await writes(agent, 3)
+
+
+@story()
+async def thinking_that_is_turned_off_and_on(scene: Scene) -> None:
+    agent = scene.agent()
+    for number, thinks in enumerate((True, False, True)):
+        agent.members = {"max_tokens": 32000, **({"thinking": {"type": "adaptive"}} if thinks else {})}
+        thought = [think()] if thinks else []
+        agent.hears([*thought, ask()], [*thought, read(f"/a{number}.py"), look_up()], [*thought, text("Well.")])
+        assert final_text(await agent.work(f"Step {number}")) == "Well."
+        agent.members["output_config"] = {"effort": "high" if number else "low"}
+        assert final_text(await agent.prompt_with("Harder.")) == "Done."
+
+
+@story()
+async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask(), read("/a.py")])
+    await agent.work("Go.")
+    agent.model = "claude-sonnet-4-6"  # Claude Code then puts the same text into the first message
+    first, operator, *rest = agent.history
+    agent.history = [{"role": "user", "content": [first["content"][0], *operator["content"], *first["content"][1:]]}]
+    agent.history += rest
+    agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
+    agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
+    assert final_text(await agent.work("And now?")) == "Done."
+    await writes(agent, 3)
+    agent.model, agent.history = "claude-opus-5-5", [first, operator, *agent.history[1:]]
+    agent.members = {"thinking": {"type": "adaptive"}, "max_tokens": 32000}
+    agent.hears([think(), ask()], [think(), read("/c.py")])
+    assert final_text(await agent.work("And back?")) == "Done."
+
+
+@story()
+async def a_client_that_asks_for_dropped_blocks(scene: Scene) -> None:
+    agent = scene.agent()
+    binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    agent.members, agent.betas = {"thinking": binding, "max_tokens": 32000}, BETAS + DROPPING
+    agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
+    assert final_text(await agent.work("Go.")) == "Done."
+    agent.tools = agent.tools[:-1]
+    await writes(agent, 4)
+
+
+@story()
+async def automatic_caching_and_four_markers(scene: Scene) -> None:
+    agent = scene.agent(marks=2)
+    agent.hears([think(), ask(), read("/a.py")])
+    await agent.work("Go.")
+    agent.marks = 0
+    agent.members["cache_control"] = {"type": "ephemeral"}
+    agent.hears([think(), look_up(), read("/b.py")])
+    await agent.work("And on.")
+    await writes(agent, 4)
+
+
+@story()
+async def a_program_without_a_session(scene: Scene) -> None:
+    agent = scene.agent(betas="", target="/v1/messages")
+    agent.headers = {"user-agent": "Anthropic/Python 2.11.0", "x-claude-code-session-id": None}
+    agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [think(), text("Well.")])
+    assert final_text(await agent.work(f"Go, {scene.name}.")) == "Well."
+    await writes(agent, 4)
+
+
+@story()
+async def probes_and_warm_ups(scene: Scene) -> None:
+    agent = scene.agent()
+    probe = scene.agent(tools=[], model="claude-haiku-4-5", marks=0)
+    probe.session, probe.members = agent.session, {"max_tokens": 1}
+    probe.history = [{"role": "user", "content": [text("quota")]}]
+    assert (await probe.send()).ended
+    agent.add_prompt(text("Go."))
+    agent.members["max_tokens"] = 0
+    agent.hears(model_replies(stop_reason="max_tokens"))
+    assert (await agent.send()).message["stop_reason"] == "max_tokens"
+    agent.members["max_tokens"] = 32000
+    agent.hears([think(), ask()], [think(), read("/a.py")])
+    reply = agent.take(await agent.send())
+    assert final_text(await agent.turn(*agent.results(reply))) == "Done."
+
+
+@story()
+async def a_result_larger_than_the_window(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), read("/huge.log"), ask()], [think(), look_up()], [think(), read("/b.py")])
+    reply = await agent.work("Read it.", lambda each: file_of(each, 1500 if "huge" in json.dumps(each) else 60))
+    assert final_text(reply) == "Done."
+    await writes(agent, 3)
+    agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:2])])
+    assert final_text(await agent.work("What was in it?")) == "Done."
+
+
+@story()
+async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
+    agent = scene.agent()
+    await writes(agent, 3)
+    agent.hears([think(), text("Both."), ask(), read("/a.py"), look_up()])
+    reply = await agent.prompt_with("Go.")
+    fork = agent.fork(f"{agent.session}-fork")
+    for each in (fork, agent):
+        each.hears([think(), look_up()], [think(), read("/b.py"), ask()])
+        second = await each.turn(*each.results(reply))
+        assert final_text(await each.turn(*each.results(second))) == "Done."
+
+
+@story()
+async def a_client_that_strips_its_thinking(scene: Scene) -> None:
+    agent = scene.agent()
+    agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), text("So."), read("/b.py")])
+    await agent.work("Go.")
+    for message in agent.history:
+        if message["role"] == "assistant":
+            message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
+    agent.hears([think(), ask(), read("/c.py")])
+    assert final_text(await agent.work("And on.")) == "Done."
+    await writes(agent, 3)
+
+
+@story()
+async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> None:
+    agent = scene.agent(marks=0)
+    agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
+    for number in range(2):
+        agent.hears(
+            [think(), *searched(10 * number), ask()],
+            model_replies(think(), text("More."), *searched(10 * number + 1)[:2], stop_reason="pause_turn"),
+        )
+        reply = await agent.prompt_with("Search long.")
+        assert reply.message["stop_reason"] == "pause_turn"
+        agent.hears([think(), ask()], [think(), look_up()], [think(), text("Found.")])
+        assert final_text(agent.take(await agent.send())) == "Found."
+        await scene.restart()
+        agent.history[-2:] = [
+            {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
+        ]
+        assert final_text(await agent.work("And?")) == "Done."

@@ -32,8 +32,11 @@ log = logging.getLogger(__name__)
 BRANCHES_COMPARED = 6
 """Number of recent branches whose last body is compared with a request."""
 
-BYTES_HELD = 24 * 1024 * 1024
-"""Size in bytes of the last bodies that a session keeps in memory, and again of those last sent; the newest always."""
+BYTES_HELD = BRANCHES_COMPARED * 32 * 1024 * 1024
+"""Size in bytes of the last bodies that a session keeps in memory, and again of those last sent; the newest always. The
+compared branches fit even with the largest requests that a provider accepts: a smaller limit would read them from the
+log for every request.
+"""
 
 REPLIES_HELD = 4
 """Maximum number of replies kept in memory, the newest."""

@@ -15,7 +15,7 @@ import attrs
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.window.keeping import AGES, Age, Ages
+from mnemosyne.domain.window.ages import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, Waiting, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne import setting_values as values
+from mnemosyne.default_paths import default_data_dir
 from mnemosyne.errors import BadConfiguration, BadOption
-from mnemosyne.places import default_data_dir
 from mnemosyne.setting_values import Kind, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 

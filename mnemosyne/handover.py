@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mnemosyne import __version__
-from mnemosyne.places import default_data_dir
+from mnemosyne.default_paths import default_data_dir
 
 if TYPE_CHECKING:
     import socket

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.config import REMOVED_SETTINGS, SETTINGS, load, mask, plain
+from mnemosyne.default_paths import default_data_dir
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.places import default_data_dir
 from mnemosyne.setting_values import is_loopback
 
 

@@ -6,7 +6,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The library
     "sdk/test_session.py": (
         "a runtime and a turn in an agent's hands show in the session that they carry",
-        "sdk/runtime sdk/handed app/turns app/deriving",
+        "sdk/runtime sdk/own_requests app/turns app/deriving",
     ),
     # The domain
     "domain/segmentation/test_segment.py": (
@@ -120,8 +120,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
-    "http/test_managed.py": ("rounds are one reply to the client", "http/rounds"),
-    "http/test_reading.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
+    "http/test_managed.py": ("rounds are one reply to the client", "http/reply_rounds"),
+    "http/test_reply_copy.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
         "http/inspector/object_pages http/inspector/log_pages"
@@ -144,9 +144,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a search is what is opened for it, and what it prints",
         "app/object_index app/read_models",
     ),
-    "test_cli_reading.py": (
+    "test_log_commands.py": (
         "commands that read one stored session",
-        "cli/checkpoint cli/context cli/diff cli/du cli/forget cli/reading cli/transfer cli/verify app/storage",
+        "cli/checkpoint cli/context cli/diff cli/du cli/forget cli/log_access cli/transfer cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
@@ -197,11 +197,11 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "replay/test_playing.py": (
         "tapes are read to be played",
-        "replay/capture_tapes replay/messages replay/reading replay/session_tapes replay/tapes",
+        "replay/capture_tapes replay/messages replay/formats replay/session_tapes replay/tapes",
     ),
     "cli/test_replay.py": (
         "a session played twice gives the same log",
-        "replay/export_tapes replay/logs replay/running",
+        "replay/export_tapes replay/canonical_log replay/running",
     ),
 }
 """By the test module: the reason, and the modules, each without ``.py``."""

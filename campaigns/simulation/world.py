@@ -32,7 +32,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.projections import catalog
-from mnemosyne.projections.keeping import Keeping
+from mnemosyne.projections.maintenance import Keeping
 from mnemosyne.services import switching
 from tests.actors.support import CODEC, PATIENT, SOON
 from tests.projections.plain import PlainProjections

@@ -15,7 +15,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
 from mnemosyne.replay.deciding import review
-from mnemosyne.replay.reading import read_tapes
+from mnemosyne.replay.formats import read_tapes
 from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.replay.tapes import Arrives, Tape, TapedReply
 from tests.cli.support import MNEMOSYNE, environ_for, serving

@@ -25,7 +25,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.http.reading import reading_of
+from mnemosyne.http.reply_copy import reading_of
 from tests.actors.support import events_of, rebuilt, reply_text
 from tests.cli.support import MNEMOSYNE, environ_for
 from tests.domain.recorded import dumps

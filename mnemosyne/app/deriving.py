@@ -20,7 +20,7 @@ from mnemosyne.app.worker_link import ServedSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
 from mnemosyne.projections.catalog import ALL
-from mnemosyne.projections.keeping import Keeping
+from mnemosyne.projections.maintenance import Keeping
 
 
 async def follow(index: PostgresObjectIndex, database: Database, progress: Progress) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from mnemosyne.app import asking
+from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.search import Turns, origin_as_json, print_notes
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import source_text, turns_text

@@ -4,8 +4,8 @@ import secrets
 
 import click
 
+from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import local_time, print_json, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.services import checkpoints

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from mnemosyne.cli.branches import address_of
+from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.config import Config

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from mnemosyne.cli.context import block_as_json
+from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 from mnemosyne.figures import plural

@@ -12,8 +12,8 @@ import trio
 from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.app.retaining import Limit, limits_of
 from mnemosyne.app.storage import Storage
+from mnemosyne.cli.log_access import Result, has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
-from mnemosyne.cli.reading import Result, has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config

@@ -13,8 +13,8 @@ from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
 from mnemosyne.app import clients
 from mnemosyne.app.clients import Fork, command_of
 from mnemosyne.app.hooks import find_files
+from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option, log_of, session_argument, with_log
 from mnemosyne.cli.run import OFF, require_mode_support
 from mnemosyne.cli.settings import log_options
 from mnemosyne.config import Config

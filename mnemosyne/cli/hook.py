@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mnemosyne.cli.log_access import has_log, with_log
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import has_log, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.errors import MnemosyneError
 

@@ -12,8 +12,8 @@ import click
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.storage import Storage
+from mnemosyne.cli.log_access import json_option, start_of, with_log
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
-from mnemosyne.cli.reading import json_option, start_of, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp

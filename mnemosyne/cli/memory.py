@@ -23,9 +23,9 @@ from mnemosyne.cli.knowing import (
     stamp,
     with_knowledge,
 )
+from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import local_time, print_json, print_table, say
 from mnemosyne.cli.private_files import write_private
-from mnemosyne.cli.reading import json_option
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.data_dir import memory_key, prepare_data_dir
 from mnemosyne.domain.knowledge.initial import READ, propose_entries

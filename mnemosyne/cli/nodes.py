@@ -4,8 +4,8 @@ import attrs
 import click
 
 from mnemosyne.adapters.postgres.nodes import list_nodes
+from mnemosyne.cli.log_access import json_option, log_of, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
 
 

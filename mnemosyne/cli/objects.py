@@ -11,8 +11,8 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
+from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import branch_option, json_option, log_of, session_argument, with_log, with_read_models
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     SOURCE,

@@ -5,8 +5,8 @@ import secrets
 import click
 
 from mnemosyne.app.storage import Storage
+from mnemosyne.cli.log_access import log_of, with_log
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import log_of, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.domain.session.decide import SwitchManaging

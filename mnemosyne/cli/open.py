@@ -15,8 +15,8 @@ from mnemosyne.app.pages import IDLE_SECONDS, run_pages
 from mnemosyne.app.process import end_with_server, new_id, now
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.worker import NICENESS
+from mnemosyne.cli.log_access import require_log, with_read_models
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.reading import require_log, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir

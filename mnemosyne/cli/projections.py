@@ -10,8 +10,8 @@ import click
 from mnemosyne.adapters.postgres.projection_store import Report
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.cli.log_access import json_option, log_of, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
 from mnemosyne.projections.catalog import ALL, find

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from mnemosyne.app.storage import Storage, event_codec
+from mnemosyne.cli.log_access import json_option, log_of, with_log
 from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
-from mnemosyne.cli.reading import json_option, log_of, with_log
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import plural
 from mnemosyne.replay.deciding import Review, review
-from mnemosyne.replay.reading import read_tapes
+from mnemosyne.replay.formats import read_tapes
 from mnemosyne.replay.running import RunOutcome, run
 from mnemosyne.services.unstructuring import members
 

@@ -10,9 +10,9 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import session_budget
 from mnemosyne.cli.accounts import balance_as_json, render_saving
+from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
-from mnemosyne.cli.reading import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.history.effective import EffectiveTokens
 from mnemosyne.domain.tools.tool_paging import PagingForecast

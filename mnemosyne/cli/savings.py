@@ -3,8 +3,8 @@
 import click
 
 from mnemosyne.cli.accounts import balance_as_json, quota_as_json, quota_lines, render_saving
+from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, start_of, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, render_emptiness, start_of, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars_text, printable
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings

@@ -13,8 +13,8 @@ import trio
 
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.cli.log_access import log_of, with_read_models
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.reading import log_of, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.objects.kinds import ObjectKind

@@ -11,8 +11,8 @@ import click
 from mnemosyne.app.discovery import find_server, render_unrecorded
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
+from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, with_read_models
 from mnemosyne.cli.printing import iso_time, price_sentence, print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, render_emptiness, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.domain.history.excess import Excess

@@ -11,8 +11,8 @@ import click
 
 from mnemosyne.adapters.postgres.sql_views import QueryAnswer, admit_reader, ask_views
 from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.cli.log_access import json_option, log_of, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
-from mnemosyne.cli.reading import json_option, log_of, with_read_models
 from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.figures import plural

@@ -10,8 +10,8 @@ import trio
 from mnemosyne.adapters.embedded.upgrading import Upgraded, upgrade
 from mnemosyne.app.upgrading import Carried, carry_log
 from mnemosyne.cli.backup import backup_progress, contents_text
+from mnemosyne.cli.log_access import json_option, log_of
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.reading import json_option, log_of
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config

@@ -8,8 +8,8 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.accounts import quota_lines
+from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, with_read_models
 from mnemosyne.cli.printing import price_sentence, print_json, print_table, say
-from mnemosyne.cli.reading import has_log, json_option, render_emptiness, with_read_models
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.services.unstructuring import members

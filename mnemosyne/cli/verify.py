@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
+from mnemosyne.cli.log_access import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.reading import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import plural
 from mnemosyne.services.unstructuring import members

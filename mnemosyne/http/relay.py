@@ -10,8 +10,8 @@ from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, release_frames
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
-from mnemosyne.http.reading import pass_on, reading_of
-from mnemosyne.http.rounds import SplicedRounds
+from mnemosyne.http.reply_copy import pass_on, reading_of
+from mnemosyne.http.reply_rounds import SplicedRounds
 from mnemosyne.http.turn_log import TurnLog, safely
 
 log = logging.getLogger(__name__)

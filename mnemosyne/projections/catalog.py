@@ -4,7 +4,7 @@ To add one, write a file with a ``Projection`` and add its name to ``ALL``; `doc
 """
 
 from mnemosyne.errors import NotFound
-from mnemosyne.projections.budget import BUDGET
+from mnemosyne.projections.daily_spending import BUDGET
 from mnemosyne.projections.directory import DIRECTORY
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection

@@ -2,7 +2,7 @@
 
 Every step depends only on stored data, not on memory, so that several projectors of one projection, in one process or
 in many, produce the same tables. A projection that cannot continue stops and gives the reason in one sentence.
-``keeping.py`` keeps projections that are in order together.
+``maintenance.py`` keeps projections that are in order together.
 """
 
 import logging

@@ -13,9 +13,9 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.replay.logs import LogSummary, summaries
+from mnemosyne.replay.canonical_log import LogSummary, summaries
+from mnemosyne.replay.formats import Found
 from mnemosyne.replay.playing import Played, RecordedClock, play
-from mnemosyne.replay.reading import Found
 from mnemosyne.replay.tapes import NotATape
 
 

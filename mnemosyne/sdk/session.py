@@ -31,7 +31,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ActorStopped, BadEntry, BadTurn, BudgetTooSmall, ReplyCut, VersionConflict
 from mnemosyne.http.headers import text_headers
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
-from mnemosyne.sdk.handed import Ended, HandedTurn, ToSend
+from mnemosyne.sdk.own_requests import Ended, HandedTurn, ToSend
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, object_view, pins
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.cli.reading import json_option
 from mnemosyne.figures import plural, printable
 
 if TYPE_CHECKING:

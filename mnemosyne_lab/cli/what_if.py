@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import PAGE_WIDTH, print_json, progress_bar, say, table_lines, terminal_width
-from mnemosyne.cli.reading import json_option
 from mnemosyne.figures import NANODOLLARS, count_text, dollars, plural, printable
 from mnemosyne.times import utc
 
@@ -52,7 +52,7 @@ def what_if(
     simulation, then with it. Missing information is listed. Lines that are not JSON are named on stderr and skipped;
     the exit code is 2 if there is no result.
     """
-    from mnemosyne.cli.reading import start_of
+    from mnemosyne.cli.log_access import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
     from mnemosyne_lab.evaluation.what_if import what_if as told
 

@@ -27,8 +27,8 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
+from mnemosyne.domain.window.ages import Candidate, Later, later_of
 from mnemosyne.domain.window.assembly import Message, Renderings
-from mnemosyne.domain.window.keeping import Candidate, Later, later_of
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
 from mnemosyne.domain.window.situation import find_limit
 from mnemosyne.domain.window.window_size import choose_window

@@ -17,8 +17,8 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
+from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.assembly import Renderings
-from mnemosyne.domain.window.keeping import Candidate
 from mnemosyne.domain.window.planning import (
     Candidates,
     Plan,

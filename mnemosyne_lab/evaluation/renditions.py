@@ -8,7 +8,7 @@ from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.objects.losses import LOST_WORDS, measure, render_losses, render_need
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.segmentation.lines import LINE, NAMED, last_part, path_of, without_facts
+from mnemosyne.domain.segmentation.index_line import LINE, NAMED, last_part, path_of, without_facts
 from mnemosyne.domain.segmentation.segment import Draft
 from mnemosyne.domain.summaries import renditions
 from mnemosyne.domain.summaries.extractive import summarize

@@ -3,7 +3,7 @@
 import attrs
 
 from mnemosyne.domain.session.budget import DaySpending
-from mnemosyne.projections.budget import BUDGET
+from mnemosyne.projections.daily_spending import BUDGET
 from mnemosyne.projections.projection import fold
 from mnemosyne.projections.store import Tail
 

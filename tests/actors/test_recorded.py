@@ -10,7 +10,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.http.reading import reading_of
+from mnemosyne.http.reply_copy import reading_of
 from tests.actors.support import StoppableLog, events_of, open_process, rebuilt
 from tests.domain import recorded
 from tests.domain.recorded import dumps

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mnemosyne.cli.reading import start_of
+from mnemosyne.cli.log_access import start_of
 from tests.cli.running import run, run_json
 
 

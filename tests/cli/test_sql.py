@@ -52,5 +52,5 @@ def test_refused_statement_is_reported_in_the_words_of_the_database() -> None:
 
 
 def test_embedded_database_has_no_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnemosyne.cli.reading.has_log", lambda config: True)
+    monkeypatch.setattr("mnemosyne.cli.log_access.has_log", lambda config: True)
     assert "Only its owner can connect" in run("sql-reader", "ada", "--data-dir", str(tmp_path), code=1).stderr

@@ -27,7 +27,7 @@ from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.http.reading import reading_of
+from mnemosyne.http.reply_copy import reading_of
 from mnemosyne_lab.provider import Script, from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import PATIENT, Process, StoppableLog, assembled, events_of, open_process

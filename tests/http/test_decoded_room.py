@@ -24,7 +24,7 @@ from tests.http.managing import Client, model_says, open_stage, text, think
 from tests.http.proxying import RecordedTurns, open_proxy
 from tests.http.raw_client import exchange
 from tests.http.rounds import Round, call
-from tests.http.test_reading import UNUSUAL, in_members
+from tests.http.test_reply_copy import UNUSUAL, in_members
 
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

@@ -14,7 +14,7 @@ from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.client_reply import ClientReply
-from mnemosyne.http.rounds import SplicedRounds
+from mnemosyne.http.reply_rounds import SplicedRounds
 from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
 from tests.waiting import until
 

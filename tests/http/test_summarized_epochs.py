@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.keeping import AGES
+from mnemosyne.domain.window.ages import AGES
 from tests.actors.summaries import long_text
 from tests.actors.support import PATIENT
 from tests.http.managing import Client, Json, Stage, open_stage, text, think

@@ -16,7 +16,7 @@ from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Recorded
-from mnemosyne.projections.keeping import Keeping
+from mnemosyne.projections.maintenance import Keeping
 from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail

@@ -24,8 +24,8 @@ from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, Setting
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window.ages import AGES, Age
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.keeping import AGES, Age
 from mnemosyne.domain.window.planning import RULE, Rule, plan_epoch
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use

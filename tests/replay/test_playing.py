@@ -14,7 +14,7 @@ from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, Tur
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.replay import capture_tapes
-from mnemosyne.replay.reading import read_tapes
+from mnemosyne.replay.formats import read_tapes
 from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.replay.tapes import NotATape, Tape
 from tests.actors.support import StoppableLog

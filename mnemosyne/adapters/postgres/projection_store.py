@@ -14,7 +14,7 @@ import attrs
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.domain.session.budget import DaySpending
-from mnemosyne.projections.budget import BUDGET, ON_DAY
+from mnemosyne.projections.daily_spending import BUDGET, ON_DAY
 from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, Tail, mark_of

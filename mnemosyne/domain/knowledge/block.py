@@ -12,10 +12,10 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.knowledge.decide import Place
+from mnemosyne.domain.knowledge.entry_text import BLOCK_BEGINS, BLOCK_ENDS, escape_tags
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import FLOOR, Entry, Knowledge
-from mnemosyne.domain.knowledge.words import BLOCK_BEGINS, BLOCK_ENDS, escape_tags
 
 RELEVANT = 0.45
 """Minimum relevance to the prompt for an entry to be inserted."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.knowledge.entry_text import clean_content, clean_detail, is_same
 from mnemosyne.domain.knowledge.events import (
     CredentialAdmitted,
     CredentialDismissed,
@@ -25,7 +26,6 @@ from mnemosyne.domain.knowledge.events import (
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
-from mnemosyne.domain.knowledge.words import clean_content, clean_detail, is_same
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000

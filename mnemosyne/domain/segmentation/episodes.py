@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_o
 from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.segmentation.lines import last_part
+from mnemosyne.domain.segmentation.index_line import last_part
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, Draft, DraftLink
 from mnemosyne.domain.segmentation.topics import (
     BEFORE,

@@ -32,7 +32,7 @@ from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.units import RUN, Description, Unit
 from mnemosyne.domain.segmentation import exchanges, files, prose, references, tools
 from mnemosyne.domain.segmentation.authors import Author, find_authors
-from mnemosyne.domain.segmentation.lines import index_line
+from mnemosyne.domain.segmentation.index_line import index_line
 from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks

@@ -20,7 +20,7 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.window.keeping import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
+from mnemosyne.domain.window.ages import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
 from mnemosyne.domain.window.window_size import WINDOW
 
 

@@ -18,8 +18,8 @@ from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
+from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.assembly import Message
-from mnemosyne.domain.window.keeping import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
 from mnemosyne.domain.window.upstream_history import UpstreamHistory

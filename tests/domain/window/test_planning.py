@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.window.keeping import AGES, Candidate, Later, WindowAges
+from mnemosyne.domain.window.ages import AGES, Candidate, Later, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
     CostSoFar,

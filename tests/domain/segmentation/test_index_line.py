@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.segmentation.lines import LINE, index_line, last_part, path_of, without_facts
+from mnemosyne.domain.segmentation.index_line import LINE, index_line, last_part, path_of, without_facts
 
 NAMES = st.text(alphabet="abc_.", min_size=1, max_size=30)
 

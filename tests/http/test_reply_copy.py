@@ -16,7 +16,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import LONGEST_WHOLE, Reply
 from mnemosyne.http.content_encoding import STEP, decoder_for
 from mnemosyne.http.messages_route import readable_body
-from mnemosyne.http.reading import reading_of
+from mnemosyne.http.reply_copy import reading_of
 from mnemosyne.http.splicing import EndOfReply, Output
 from mnemosyne.zstd import ZstdCompressor
 from tests.http.streams import TEXT, TOOL, cut, message, stream
@@ -102,7 +102,7 @@ def test_one_piece_of_many_frames_is_read_in_as_many_steps(encoding: str) -> Non
 def test_reply_is_read_up_to_a_bound_and_passes_completely(
     kind: str, frame: bytes, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mnemosyne.http.reading.LARGEST_REPLY", 3 * STEP)
+    monkeypatch.setattr("mnemosyne.http.reply_copy.LARGEST_REPLY", 3 * STEP)
     sent = frame * STEP
     encoded = gzip.compress(sent) if encoding else sent
     outputs, reply = read(head(kind, encoding), [encoded[:STEP], encoded[STEP:], b"more", b"and more"])

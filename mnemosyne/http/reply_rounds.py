@@ -19,7 +19,7 @@ from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_f
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.headers import request_with, text_headers
-from mnemosyne.http.reading import pass_on, unread
+from mnemosyne.http.reply_copy import pass_on, unread
 from mnemosyne.http.retrying import Pauses, TryAgain, may_pass
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next, Output

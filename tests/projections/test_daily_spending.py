@@ -6,7 +6,7 @@ from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
-from mnemosyne.projections.budget import BUDGET
+from mnemosyne.projections.daily_spending import BUDGET
 from mnemosyne.projections.projection import fold
 from tests.actors.test_budget import TODAY, summary, turn
 from tests.adapters.log_support import stream

@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, open_views
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.catalog import ALL
-from mnemosyne.projections.keeping import Keeping
+from mnemosyne.projections.maintenance import Keeping
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.store import ProjectionStatus
 from tests.adapters.counting import asked_of_the_database

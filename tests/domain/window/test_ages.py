@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.window.keeping import AGES, Age, Candidate, Later, WindowAges, later_of, slow_down
+from mnemosyne.domain.window.ages import AGES, Age, Candidate, Later, WindowAges, later_of, slow_down
 from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.knowledge.words import clean_content, strip_private
+from mnemosyne.domain.knowledge.entry_text import clean_content, strip_private
 from mnemosyne.errors import BadEntry
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 8

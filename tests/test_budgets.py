@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_000, 11_000),
     "tests": Budget("tests", 68_100, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 83,500 lines.
-    "campaigns": Budget("campaigns", 13_340, 12_000),
+    "campaigns": Budget("campaigns", 13_430, 12_000),
     "benchmarks": Budget("benchmarks", 6_100, 6_000),
 }
 

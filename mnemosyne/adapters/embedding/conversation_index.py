@@ -4,7 +4,7 @@ A message's score adds the share of the query's words in its best passage and th
 speaker is indexed as a word, but not embedded: the nearest vectors of "Ada" are messages that address her. Neighbours
 add to the score, because an answer often has none of the question's words.
 
-The constants are in ``domain/recall/ranking.py``; docs/searching.md shows their effects.
+The constants are in ``domain/recall/ranking.py``.
 """
 
 import re

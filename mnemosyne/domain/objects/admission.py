@@ -2,8 +2,8 @@
 
 Admission decides only whether an object is indexed and summarized. An object that is not admitted stays in the log and
 in the window, and can still be restored. The rules reject routine output, and small output without new content; they
-read no text, only its size and specifics. The threshold was set by what recorded sessions asked for again
-(docs/searching.md); no weight is learned. Novelty is counted in literal specifics, so it needs no embedding.
+read no text, only its size and specifics. The threshold was set by what recorded sessions asked for again;
+no weight is learned. Novelty is counted in literal specifics, so it needs no embedding.
 
 An object that replaces an admitted one is admitted too, so the index holds the current version.
 """

@@ -1,7 +1,7 @@
 """Scoring constants of every search, for objects and conversations, in one place.
 
-They were chosen on one public conversation and checked on separate questions; docs/searching.md lists the effect of
-each. Neighboring values perform equally, so none of them is more precise than that.
+They were chosen on one public conversation and checked on separate questions (``python -m benchmarks
+retrieval.conversations``). Neighboring values perform equally, so none of them is more precise than that.
 """
 
 from typing import TYPE_CHECKING, TypeVar

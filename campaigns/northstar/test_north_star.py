@@ -10,9 +10,6 @@ from campaigns.northstar.playing import WINDOW
 from campaigns.northstar.stages import Outcome, in_memory, served
 from tests.http.managing import assert_nothing_of_ours
 
-ONE_ANSWER_AWAY = 0.9
-"""The least share of decisions in the window or in one memory answer; the others take a search and one restore."""
-
 
 def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
     """Check every claim."""
@@ -24,7 +21,7 @@ def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
     assert found.largest <= WINDOW
     assert [each for each in outcome.play.asked if each.cited is None] == []
     assert found.right == found.named == found.asked == lengths.times * len(SUBJECTS)
-    assert found.resident + found.answered >= ONE_ANSWER_AWAY * found.asked
+    assert found.resident + found.answered == found.asked
     assert found.most_faults <= 2
     assert found.thrash < 0.5
     assert found.billed <= 1.02

@@ -6,10 +6,11 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Compiled modules are kept, whatever the environment says: every worker and every command that a test starts reads them.
 unexport PYTHONDONTWRITEBYTECODE
-# Of its own: it brings much that nothing else needs.
+# Each in an environment of its own: they bring much that nothing else needs.
 MUTATION := .cache/mutation
 FUZZING := .cache/fuzz
 PACKAGE := .cache/package
+SITE := .cache/site
 # One that has nothing left to do takes over from another. Clients work while they are waited for: a worker for each core.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD := --maxprocesses 8 --dist worksteal
@@ -18,7 +19,7 @@ PARALLEL := -n $(CORES) $(SPREAD)
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 QUICK := not soak and not release
 
-.PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image pictures mutants fuzz coverage bench audit lock format clean help
+.PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image site pictures mutants fuzz coverage bench audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,7 +40,7 @@ test: install  ## what every change must pass
 	@# All of it at once: where one part waits, or has one worker left, another goes on.
 	@$(MAKE) --no-print-directory --keep-going --jobs=6 lint types imports unit clients browser
 
-ci: test release package image coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
+ci: test release package image site coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
 	@$(MAKE) --no-print-directory pictures FOLDER=.cache/pictures
 
 lint: install  ## formatting, lint, spelling
@@ -94,6 +95,11 @@ package: install  ## build the wheel and the source archive; install each in a f
 image:  ## build the container's image; skipped where there is no docker
 	@if command -v docker >/dev/null; then docker build -f deploy/Dockerfile -t mnemosyne-proxy .; \
 	else echo "image: skipped: there is no docker on the PATH"; fi
+
+site: install  ## the documentation as a site in .cache/site/html; a broken link fails
+	@test -x $(SITE)/venv/bin/zensical || { $(PYTHON) -m venv $(SITE)/venv && \
+		$(SITE)/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.lock; }
+	$(BIN)/python -m tests.site $(SITE) $(SITE)/venv/bin/zensical
 
 pictures: install  ## the pictures in the documentation (FOLDER=docs/pictures); needs Chromium
 	$(BIN)/python -m tests.browser.pictures $(or $(FOLDER),docs/pictures)

@@ -14,6 +14,7 @@ import pytest
 from mnemosyne.cli import main
 from mnemosyne.config import FILE_NAME, SETTINGS
 from mnemosyne.data_dir import LOG_FILE, TOKEN_FILE
+from tests.site import foreign_files, page_of
 from tests.waiting import DEADLINE
 
 ROOT = Path(__file__).parents[1]
@@ -150,6 +151,24 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 def test_linked_pages_exist(page: Path) -> None:
     linked = [name for name in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in name]
     assert [name for name in linked if not (page.parent / name).exists()] == []
+
+
+def test_links_of_the_site_lead_to_its_pages_and_to_lines_of_source_files() -> None:
+    linked: set[str] = set()
+    text = "[a](../SECURITY.md#x) [b](pages.md) [c](adr/) [d](https://e.org)\n\n[e.py:F]: ../mnemosyne/e.py#L7"
+    assert page_of("docs/operations.md", text, linked) == (
+        "[a](threat-model.md#x) [b](pages.md) [c](adr/index.md) [d](https://e.org)\n\n"
+        "[e.py:F]: source/mnemosyne/e.py.md#__codelineno-0-7"
+    )
+    assert page_of("README.md", "![map](docs/pictures/session.png)", linked) == "![map](pictures/session.png)"
+    assert linked == {"mnemosyne/e.py"}
+
+
+def test_files_from_other_hosts_are_found_in_a_built_site(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="https://a.org">a</a><script src="x.js"></script>', encoding="utf-8")
+    assert foreign_files(tmp_path) == []
+    (tmp_path / "b.html").write_text('<script src="//cdn.org/x.js"></script>', encoding="utf-8")
+    assert len(foreign_files(tmp_path)) == 1
 
 
 def test_first_page_links_to_the_security_pages_and_these_to_each_other() -> None:

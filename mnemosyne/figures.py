@@ -1,29 +1,39 @@
-"""Format numbers, money and durations for people, and make untrusted names safe to print."""
+"""Format numbers, money, sizes and times for people: the only such functions of commands, pages and reports. And make
+untrusted names safe to print.
+"""
 
+from math import floor, log10
 from typing import Any
+
+from mnemosyne.times import utc
 
 NANODOLLARS = 10**9
 
 
 def count_text(count: float | None) -> str:
-    """``950``, ``12.3k``, ``1.2M``; ``-`` for None."""
+    """A number of tokens: ``950``, ``12.3k``, ``-1.2M``; ``-`` for None."""
     if count is None:
         return "-"
-    if count < 10_000:
+    if abs(count) < 10_000:
         return f"{count:.0f}"
     for size, unit in ((1_000, "k"), (1_000_000, "M")):
-        if count < 1_000 * size:
+        if abs(count) < 1_000 * size:
             return f"{count / size:.1f}{unit}"
     return f"{count / 1e9:.1f}G"
 
 
+def amount_text(amount: float) -> str:
+    """Dollars: ``$1,234.56``; below ten cents two significant digits, such as ``$0.048``."""
+    digits = 2
+    if 0 < abs(amount) < 0.1:
+        digits = 1 - floor(log10(abs(amount)))
+    whole, _, cents = f"{abs(amount):,.{digits}f}".partition(".")
+    return f"{'-' if amount < 0 else ''}${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+
+
 def dollars_text(nanodollars: int | None) -> str:
-    """``$0.0123``, ``-$12.34``; more digits for small amounts; ``?`` for None."""
-    if nanodollars is None:
-        return "?"
-    amount = abs(nanodollars) / NANODOLLARS
-    digits = 2 if amount >= 10 or not nanodollars else 4
-    return f"{'-' if nanodollars < 0 else ''}${amount:.{digits}f}"
+    """The amount as ``amount_text``; ``?`` for None."""
+    return "?" if nanodollars is None else amount_text(nanodollars / NANODOLLARS)
 
 
 def dollars(nanodollars: int | None) -> float | None:
@@ -31,8 +41,18 @@ def dollars(nanodollars: int | None) -> float | None:
     return None if nanodollars is None else nanodollars / NANODOLLARS
 
 
+def bytes_text(count: int) -> str:
+    """``950 B``, ``12.3 KB``."""
+    size, units = float(count), iter(("B", "KB", "MB", "GB"))
+    for unit in units:
+        if size < 1000:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def seconds_text(microseconds: int | None) -> str:
-    """``0.4 s``, ``2 min 03``."""
+    """A duration: ``0.4 s``, ``2 min 03``."""
     if microseconds is None:
         return "-"
     seconds = microseconds / 1e6
@@ -40,6 +60,33 @@ def seconds_text(microseconds: int | None) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
+
+
+def age_text(microseconds: int) -> str:
+    """A time before now: ``now``, ``12 min ago``, ``3 h ago``, ``5 d ago``."""
+    seconds = max(0, microseconds // 1_000_000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return "now"
+
+
+_DATE = "%Y-%m-%d %H:%M:%S"
+
+
+def utc_text(at: int | None) -> str:
+    """A time (µs of UTC) in UTC: ``2026-11-23 06:12:40``."""
+    return "-" if at is None else utc(at).strftime(_DATE)
+
+
+def local_time(at: int) -> str:
+    """A time (µs of UTC) in the local time zone; ``-`` for 0."""
+    return utc(at).astimezone().strftime(_DATE) if at else "-"
+
+
+def iso_time(at: int) -> str | None:
+    """A time (µs of UTC) for programs, by RFC 3339; None for 0."""
+    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None
 
 
 def is_priced(model: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.figures import count_text, dollars_text, printable, seconds_text
+from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, printable, seconds_text
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from mnemosyne.figures import count_text, dollars_text, printable, seconds_text
         (10_000, "10.0k"),
         (3_169_100, "3.2M"),
         (5 * 10**9, "5.0G"),
+        (-11_670, "-11.7k"),
     ],
 )
 def test_counts_are_short(count: float | None, text: str) -> None:
@@ -26,13 +27,19 @@ def test_counts_are_short(count: float | None, text: str) -> None:
     [
         (None, "?"),
         (0, "$0.00"),
-        (40_000, "$0.0000"),
-        (12_345_678, "$0.0123"),
-        (12_345_678_900, "$12.35"),
-        (-82_400_000, "-$0.0824"),
+        (1, "$0.000000001"),
+        (40_000, "$0.00004"),
+        (12_345_678, "$0.012"),
+        (-82_400_000, "-$0.082"),
+        (50_000_000, "$0.05"),
+        (99_900_000, "$0.10"),
+        (123_400_000, "$0.12"),
+        (1_234_567_000_000, "$1,234.57"),
     ],
 )
-def test_small_amounts_have_more_digits(nanodollars: int | None, text: str) -> None:
+def test_amounts_have_two_decimals_and_below_ten_cents_two_significant_digits(
+    nanodollars: int | None, text: str
+) -> None:
     assert dollars_text(nanodollars) == text
 
 
@@ -42,6 +49,18 @@ def test_small_amounts_have_more_digits(nanodollars: int | None, text: str) -> N
 )
 def test_durations_are_short(microseconds: int | None, text: str) -> None:
     assert seconds_text(microseconds) == text
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1_500, "1.5 KB"), (2 * 10**13, "20.0 TB")])
+def test_sizes_are_short(size: int, text: str) -> None:
+    assert bytes_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5, "now"), (59, "now"), (60, "1 min ago"), (7_200, "2 h ago"), (172_800, "2 d ago")]
+)
+def test_ages_are_relative(seconds: int, text: str) -> None:
+    assert age_text(seconds * 1_000_000) == text
 
 
 def test_name_cannot_control_the_terminal() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.cli.printing import iso_time, local_time
+from mnemosyne.figures import iso_time, local_time
 from mnemosyne.times import LAST, is_time, utc
 
 

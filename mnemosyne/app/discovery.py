@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import attrs
 
 from mnemosyne.config import Config
 from mnemosyne.data_dir import existing_token
+from mnemosyne.figures import local_time
 from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
@@ -67,8 +67,7 @@ def render_unrecorded(path: str, count: int) -> str:
 
 def off_sentence(since: int) -> str:
     """Return the message that managing is switched off since a time in µs of UTC."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(since / 1_000_000))
-    return f"managing is off since {when}: nothing is managed; `mnemosyne off --undo` switches it on"
+    return f"managing is off since {local_time(since)}: nothing is managed; `mnemosyne off --undo` switches it on"
 
 
 def url_of(config: Config) -> str:

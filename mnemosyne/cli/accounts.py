@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mnemosyne.cli.printing import iso_time, local_time
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
+from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable
 from mnemosyne.services.savings import Balance
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.usage import QuotaWindow

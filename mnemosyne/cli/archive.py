@@ -11,11 +11,11 @@ from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedConten
 from mnemosyne.app.storage import Storage, event_codec
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.log_access import json_option, log_of, with_log
-from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.figures import plural
+from mnemosyne.figures import bytes_text, plural
 from mnemosyne.services import archiving
 from mnemosyne.services.archiving import restore_files
 from mnemosyne.services.exporting import write_session

@@ -12,13 +12,13 @@ import trio
 from mnemosyne.adapters.postgres.backup import BackupContents, check_backup, read_backup, write_backup
 from mnemosyne.app.storage import open_database, storage_of
 from mnemosyne.cli.log_access import json_option, log_of
-from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.figures import plural
+from mnemosyne.figures import bytes_text, plural
 from mnemosyne.regular_files import open_regular
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.verifying import Verification, verify_sessions

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import decision_as_json, decision_text
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
 from mnemosyne.domain.session.round_events import BranchModeSet
+from mnemosyne.figures import bytes_text, iso_time, local_time
 from mnemosyne.services.sessions import read_history
 from mnemosyne.services.unstructuring import members
 

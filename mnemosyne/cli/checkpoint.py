@@ -5,9 +5,10 @@ import secrets
 import click
 
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import local_time, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
+from mnemosyne.figures import local_time
 from mnemosyne.services import checkpoints
 from mnemosyne.services.unstructuring import members
 

@@ -9,7 +9,7 @@ import click
 
 from mnemosyne.cli.branches import address_of
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import bytes_text, iso_time, local_time, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.config import Config
@@ -17,7 +17,7 @@ from mnemosyne.domain.history.context_view import ContextBlock
 from mnemosyne.domain.history.excess import Excess, excess_of
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
-from mnemosyne.figures import plural
+from mnemosyne.figures import bytes_text, iso_time, local_time, plural
 from mnemosyne.services.contexts import Rebuilt, SessionContext, read_context, rebuild_turn
 from mnemosyne.services.unstructuring import members
 

@@ -7,9 +7,10 @@ import click
 
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, with_read_models
-from mnemosyne.cli.printing import bytes_text, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.figures import bytes_text
 from mnemosyne.services.footprints import Footprint, measure
 from mnemosyne.services.unstructuring import members
 

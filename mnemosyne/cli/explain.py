@@ -10,7 +10,7 @@ from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.ask import helper_as_json, render_helper
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.objects import object_as_json
-from mnemosyne.cli.printing import iso_time, local_time, print_json, say
+from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     decision_as_json,
@@ -36,7 +36,7 @@ from mnemosyne.domain.session.counted_sizes import size_event
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.window_size import find_model_window
-from mnemosyne.figures import count_text, is_priced, plural, printable
+from mnemosyne.figures import count_text, is_priced, iso_time, local_time, plural, printable
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members

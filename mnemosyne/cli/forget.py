@@ -13,13 +13,13 @@ from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedConten
 from mnemosyne.app.retaining import Limit, limits_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import Result, has_log, json_option, log_of, render_emptiness, with_log
-from mnemosyne.cli.printing import bytes_text, local_time, print_json, progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import Victim
 from mnemosyne.errors import BadOption
-from mnemosyne.figures import plural
+from mnemosyne.figures import bytes_text, local_time, plural
 from mnemosyne.services.archiving import find_archives
 from mnemosyne.services.forgetting import Forgotten, choose_old, clean, describe, forget_all
 from mnemosyne.services.knowledge import WriteStamp, erase_all, list_learned

@@ -13,9 +13,10 @@ from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import json_option, start_of, with_log
-from mnemosyne.cli.printing import local_time, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.figures import local_time
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.memory_operations import (
     BY_NAME,

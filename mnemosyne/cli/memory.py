@@ -24,14 +24,14 @@ from mnemosyne.cli.knowing import (
     with_knowledge,
 )
 from mnemosyne.cli.log_access import json_option
-from mnemosyne.cli.printing import local_time, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.data_dir import memory_key, prepare_data_dir
 from mnemosyne.domain.knowledge.initial import READ, propose_entries
 from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.errors import BadEntry, BadOption, NotFound
-from mnemosyne.figures import plural
+from mnemosyne.figures import local_time, plural
 from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines
 from mnemosyne.services.knowledge import KnowledgeService, describe_write
 from mnemosyne.services.memory_operations import BY_NAME

@@ -8,8 +8,9 @@ from mnemosyne.adapters.embedding import model_files
 from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.log_access import log_of, with_read_models
-from mnemosyne.cli.printing import bytes_text, progress_bar, say
+from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.figures import bytes_text
 
 
 @click.group()

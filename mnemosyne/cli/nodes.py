@@ -7,6 +7,7 @@ from mnemosyne.adapters.postgres.nodes import list_nodes
 from mnemosyne.cli.log_access import json_option, log_of, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
+from mnemosyne.figures import local_time
 
 
 @click.command()
@@ -31,7 +32,7 @@ def nodes(as_json: bool, **options: object) -> None:
             node.host,
             str(node.pid),
             node.address or "this machine",
-            f"{node.since:%Y-%m-%d %H:%M:%S}",
+            local_time(int(node.since.timestamp() * 1e6)),
             str(node.connections),
             "yes" if node.leads else "-",
         )

@@ -12,12 +12,9 @@ import click
 
 from mnemosyne.figures import printable
 from mnemosyne.terminal import harmless, json_text
-from mnemosyne.times import utc
 
 PAGE_WIDTH = 110
 """Characters of a line of a paragraph, where there is no terminal."""
-
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 # All output of commands goes through these functions, because most of it is untrusted text.
@@ -206,29 +203,6 @@ def _shorten(text: str, width: int) -> str:
     first = path[1] or ""
     first = first if 2 * len(first) < width else ""
     return first + mark + text[len(text) - width + len(first) + 1 :]
-
-
-# Values
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes for people."""
-    size, unit = float(count), 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
-
-
-def local_time(at: int) -> str:
-    """A time (µs of UTC) in the local time zone, for people."""
-    return utc(at).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "-"
-
-
-def iso_time(at: int) -> str | None:
-    """A time (µs of UTC) for programs."""
-    if not at:
-        return None
-    return utc(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from mnemosyne.app.discovery import find_server, render_unrecorded
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
 from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, with_read_models
-from mnemosyne.cli.printing import iso_time, price_sentence, print_json, print_table, say
+from mnemosyne.cli.printing import price_sentence, print_json, print_table, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.domain.history.excess import Excess
-from mnemosyne.figures import count_text, dollars, dollars_text, is_priced, plural, printable
+from mnemosyne.figures import age_text, count_text, dollars, dollars_text, is_priced, iso_time, plural, printable
 from mnemosyne.services.overviews import SessionOverview, make_overviews
 from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions, read_excesses
 from mnemosyne.services.unstructuring import members
@@ -168,15 +168,6 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
         str(each.turns),
         count_text(each.context),
         dollars_text(each.cost),
-        dollars_text(each.saved) if each.saved is None or each.saved >= 0 else f"-{dollars_text(-each.saved)}",
+        dollars_text(each.saved),
         age_text(now - each.last_at),
     )
-
-
-def age_text(microseconds: int) -> str:
-    """An age as text: ``now``, ``12 min``, ``3 h``, ``5 d``."""
-    seconds = max(0, microseconds // 1_000_000)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return "now"

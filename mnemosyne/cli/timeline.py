@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
-from mnemosyne.cli.printing import iso_time, local_time, print_json, print_table, say
+from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
-from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable, seconds_text
+from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable, seconds_text
 from mnemosyne.services.timeline import Timeline, read_timeline, total
 
 Row = Mapping[str, Any]

@@ -12,12 +12,12 @@ import click
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import bytes_text, print_json, progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.figures import plural
+from mnemosyne.figures import bytes_text, plural
 from mnemosyne.services.exporting import Importing, import_file, write_session
 
 

@@ -7,6 +7,8 @@ from itertools import groupby
 
 import attrs
 
+from mnemosyne.figures import count_text
+
 WIDTH, HEIGHT = 960, 320
 """Size of a chart in its own units; the page fits it to its width."""
 
@@ -84,14 +86,6 @@ def ticks(top: float, span: float | None = None) -> list[int]:
     while (span or top) / step > 5:
         step = step * 5 // 2 if str(step)[0] == "2" else step * 2
     return list(range(0, math.floor(top) + 1, step))
-
-
-def count_text(count: float) -> str:
-    """``950``, ``12.3k``, ``-1.2M``."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(count) >= size:
-            return f"{px(count / size)}{unit}"
-    return f"{count:g}"
 
 
 # Shapes in a plotting area; the page sets their colours

@@ -9,11 +9,11 @@ from itertools import groupby, pairwise
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.figures import count_text
 from mnemosyne.services.charts import (
     WIDTH,
     Plane,
     area,
-    count_text,
     grid,
     nothing,
     picture,

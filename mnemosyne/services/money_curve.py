@@ -5,13 +5,13 @@ from functools import partial
 
 import attrs
 
-from mnemosyne.services.charts import WIDTH, Plane, count_text, curve, grid, nothing, picture, px, ticks
+from mnemosyne.figures import NANODOLLARS, amount_text, count_text
+from mnemosyne.services.charts import WIDTH, Plane, curve, grid, nothing, picture, px, ticks
 from mnemosyne.services.read_models import Row
 from mnemosyne.services.savings import Balance
 
 HEIGHT = 240
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 196
-NANODOLLARS = 10**9
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +81,7 @@ def money_chart(found: MoneyCurve, name: str = "money") -> str:
         return picture(name, label, nothing("Nothing is in the ledger yet."), height=HEIGHT)
     highest = max(max(value(point) for _, value in _LINES) for point in found.points) or 1
     plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
-    parts = [*grid(plane, _ticks(highest), partial(amount_text, unit=found.unit))]
+    parts = [*grid(plane, _ticks(highest), partial(render_amount, unit=found.unit))]
     parts += [
         f'<text class="across" x="{px(plane.x(turn))}" y="{_BASE + 18}">{turn}</text>'
         for turn in ticks(len(found.points))
@@ -102,6 +102,6 @@ def _ticks(highest: float) -> list[float]:
     return [tick / scale for tick in ticks(highest * scale)]
 
 
-def amount_text(amount: float, unit: str) -> str:
+def render_amount(amount: float, unit: str) -> str:
     """``$0.20``, ``12.3k``."""
-    return f"${amount:.4g}" if unit == "dollars" else count_text(round(amount))
+    return amount_text(amount) if unit == "dollars" else count_text(round(amount))

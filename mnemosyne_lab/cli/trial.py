@@ -10,7 +10,7 @@ import click
 
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.figures import plural, printable
+from mnemosyne.figures import amount_text, plural, printable
 
 if TYPE_CHECKING:
     from mnemosyne_lab.trial.record import RunResult
@@ -161,7 +161,7 @@ def _render_costs(results: Sequence["RunResult"]) -> list[str]:
         own = [each for each in results if each.arm == arm]
         dollars = [each.dollars for each in own if each.dollars is not None]
         seconds = sum(each.seconds for each in own)
-        cost = f"${sum(dollars):.2f}" if own and len(dollars) == len(own) else "an unknown sum"
+        cost = amount_text(sum(dollars)) if own and len(dollars) == len(own) else "an unknown sum"
         told.append(f"{cost} and {seconds:.0f} s {arm} memory")
     return [f"All runs took {' and '.join(told)}."]
 

@@ -10,7 +10,7 @@ import click
 
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import PAGE_WIDTH, print_json, progress_bar, say, table_lines, terminal_width
-from mnemosyne.figures import NANODOLLARS, count_text, dollars, plural, printable
+from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
 from mnemosyne.times import utc
 
 if TYPE_CHECKING:
@@ -113,17 +113,15 @@ WORDS = (
 
 
 def sentence(found: "WhatIf", since: str) -> str:
-    from mnemosyne_lab.evaluation.verdict import dollars as told
-
     which = f"{plural(found.sessions, 'session')} used since {since[:10]} cost"
-    cost = f"{which} {told(found.recorded / NANODOLLARS)} at list prices"
+    cost = f"{which} {dollars_text(found.recorded)} at list prices"
     main = _against(found.evaluation, found.tariff.name, "unmanaged")
     if main is None or main.ratio is None:
         return f"{cost}. What they would have cost with Mnemosyne cannot be told."
     saved = round(found.judged * (1 - main.ratio))
     share = 100 * saved / found.recorded if found.recorded else 0
     change = f"{abs(share):.0f} % {'less' if saved >= 0 else 'more'}"
-    return f"{cost}; with Mnemosyne, about {told((found.recorded - saved) / NANODOLLARS)} ({change})."
+    return f"{cost}; with Mnemosyne, about {dollars_text(found.recorded - saved)} ({change})."
 
 
 def _closeness(found: "WhatIf") -> str:
@@ -151,7 +149,7 @@ def _row(evaluation: "Evaluation", tariff: str) -> list[str]:
     in_money = tariff.startswith("api")
 
     def amount(nanodollars: int, billed: "Fraction") -> str:
-        return f"${nanodollars / NANODOLLARS:,.2f}" if in_money else count_text(round(billed))
+        return dollars_text(nanodollars) if in_money else count_text(round(billed))
 
     return [
         tariff,

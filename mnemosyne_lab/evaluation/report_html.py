@@ -13,9 +13,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from mnemosyne.figures import printable
+from mnemosyne.figures import count_text, printable
 from mnemosyne.http.inspector.session_report import read_styles
-from mnemosyne.services.charts import count_text
 from mnemosyne_lab.evaluation.report_charts import frontier_chart
 from mnemosyne_lab.evaluation.report_figures import (
     AGAINST,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.figures import dollars_text
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
@@ -29,16 +29,16 @@ def verdict(evaluation: Evaluation) -> str | None:
     if policy is None or not policy.sessions:
         return None
     sessions = policy.sessions
-    ours = sum(each.nanodollars for each in sessions) / NANODOLLARS
-    unmanaged = sum(each.nanodollars_unmanaged for each in sessions) / NANODOLLARS
+    ours = sum(each.nanodollars for each in sessions)
+    unmanaged = sum(each.nanodollars_unmanaged for each in sessions)
     which = "This session" if len(sessions) == 1 else f"These {len(sessions)} sessions"
     name = "" if policy.name == OURS else f" under {policy.name}"
     bill = _render_bill(ours, unmanaged)
     return f"{which} would have cost {bill}{name}; {_dearer(sessions)}; {_render_misses(sessions)}."
 
 
-def _render_bill(bill: float, unmanaged: float) -> str:
-    told, without = dollars(bill), dollars(unmanaged)
+def _render_bill(bill: int, unmanaged: int) -> str:
+    told, without = dollars_text(bill), dollars_text(unmanaged)
     return f"{told} either way" if told == without else f"{told} instead of {without}"
 
 
@@ -75,13 +75,6 @@ def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
 def _render_change(ratio: Fraction) -> str:
     percent = round(100 * float(ratio - 1), 1)
     return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than" if percent else "as much as"
-
-
-def dollars(amount: float) -> str:
-    """An amount with enough digits to compare two of its size."""
-    if amount >= 100 or amount == 0:
-        return f"${amount:,.0f}"
-    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"
 
 
 def _dearer(sessions: Sequence[SessionResult]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import attrs
 
+from mnemosyne.figures import amount_text
 from mnemosyne_lab.trial.record import RunResult
 from mnemosyne_lab.trial.tasks import PlannedRun
 
@@ -71,7 +72,7 @@ def _why_stop(results: Iterable[RunResult], budget: float) -> Stopped | None:
         spent[each.pair] = spent.get(each.pair, 0.0) + each.dollars
     total, dearest = sum(spent.values()), max(spent.values(), default=0.0)
     if total + dearest > budget:
-        return Stopped(f"${total:.2f} were spent, and another pair may cost ${dearest:.2f}")
+        return Stopped(f"{amount_text(total)} were spent, and another pair may cost {amount_text(dearest)}")
     return None
 
 

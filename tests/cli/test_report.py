@@ -29,7 +29,7 @@ def test_report_shows_the_context_its_compactions_and_its_cost(tmp_path: Path) -
         "0 evictions; nothing was needed again.",
         "Its context was compacted 1 time:",
         "  main 2 (cold): cost 6250 input tokens, paid off after 1 turn, expected after 4 turns",
-        "70.0k tokens sent, unmanaged 155.0k; $0.4376, unmanaged $0.9688: $0.5312 (55%) saved.",
+        "70.0k tokens sent, unmanaged 155.0k; $0.44, unmanaged $0.97: $0.53 (55%) saved.",
         "The provider billed 1.00 times the expected amount.",
     ):
         assert sentence in output.splitlines(), sentence
@@ -86,7 +86,7 @@ def test_thrash_index_is_that_of_the_worst_and_of_the_last_turn(recorded: Record
 
 def test_unmanaged_session_saves_nothing(recorded: Recorded) -> None:
     recorded(OBSERVED)
-    assert "$0.0625, unmanaged $0.0625: nothing saved." in run("report", "a session").stdout
+    assert "$0.063, unmanaged $0.063: nothing saved." in run("report", "a session").stdout
     assert run("savings").stdout.splitlines()[1].endswith("nothing")
     assert "nothing was saved and nothing lost" in run("savings").stdout
     assert run_json("savings")["total"]["dollars_saved"] == 0

@@ -355,7 +355,7 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(home: Pat
             result = mnemosyne("run", "--manage", *python(f"AGENT = {agent!r}{TURN}"), environ=environ)
             *before, recorded = result.stderr.splitlines()
             assert (result.stdout.strip(), before) == (shown, sentences)
-            price = r"\$0\.01\d\d"
+            price = r"\$0\.01\d"
             summary = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged: mnemosyne open [0-9a-f]{{8}}"
             assert re.fullmatch(summary, recorded)
 

@@ -16,7 +16,7 @@ def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumption
     lines = run("savings").stdout.splitlines()
     assert lines[0].split() == ["SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED", "$", "SAVED"]
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
-    assert lines[1].endswith("$0.4376  $0.9688      $0.5312 (55%) saved")
+    assert lines[1].endswith("$0.44  $0.97        $0.53 (55%) saved")
     assert "It would have compacted 1 time; to what size is assumed, from recorded sessions." in lines
     sentence = "Of 1 turn the provider did not report what was used, or what of it came from its cache, or nothing "
     assert f"{sentence}credible: that is assumed, too." in lines

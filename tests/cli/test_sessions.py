@@ -2,7 +2,6 @@
 
 import pytest
 
-from mnemosyne.cli.sessions import age_text
 from tests.cli.running import run, run_json
 
 
@@ -26,10 +25,3 @@ def test_limit_reports_the_number_of_omitted_sessions() -> None:
     assert len(listed.stdout.splitlines()) == 2
     assert "1 session more; --limit 2 lists all." in listed.stderr
     assert [len(run_json("sessions", *options)) for options in ([], ["--limit", "1"])] == [2, 1]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(-5, "now"), (59, "now"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d")]
-)
-def test_age_is_shown_in_its_largest_unit(seconds: int, text: str) -> None:
-    assert age_text(seconds * 1_000_000) == text

@@ -12,7 +12,7 @@ from tests.cli.running import SESSION, run, run_json, words
 def test_usage_is_grouped_by_local_day_in_the_table_and_by_utc_day_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
     output = run("usage").stdout
     assert words(output)[0] == ["DAY", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"]
-    assert words(output)[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.0008+"]
+    assert words(output)[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.00082+"]
     assert output.splitlines()[-1] == (
         "No price is known for gpt: 1 reply is counted but not priced. Set it, in dollars: mnemosyne config price gpt "
         "INPUT OUTPUT CACHE-READ"
@@ -30,9 +30,9 @@ def test_usage_is_grouped_by_local_day_in_the_table_and_by_utc_day_in_json(monke
 @pytest.mark.usefixtures("golden")
 def test_usage_by_model_names_those_without_a_price() -> None:
     assert words(run("usage", "--by", "model").stdout)[1:4] == [
-        ["claude-opus-5-5", "12", "84", "0", "0", "24", "$0.0008"],
+        ["claude-opus-5-5", "12", "84", "0", "0", "24", "$0.00082"],
         ["gpt", "1", "7", "0", "0", "2", "?"],
-        ["total", "13", "91", "0", "0", "26", "$0.0008+"],
+        ["total", "13", "91", "0", "0", "26", "$0.00082+"],
     ]
     priced, unpriced = run_json("usage", "--by", "model")
     assert (priced["model"], priced["unpriced_replies"]) == ("claude-opus-5-5", 0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.services.charts import OFF, Plane, count_text, px, simplify, ticks
+from mnemosyne.services.charts import OFF, Plane, px, simplify, ticks
 
 
 @given(st.floats(1, 1e9))
@@ -34,7 +34,5 @@ def test_a_simplified_line_is_near_every_point(heights: list[int]) -> None:
             assert abs(low + (high - low) * (x - left) / (right - left) - y) <= OFF + 1e-9
 
 
-def test_coordinates_are_tenths_and_counts_are_short() -> None:
+def test_coordinates_are_tenths() -> None:
     assert [px(value) for value in (1, 1.25, 1.2499, -0.05)] == ["1", "1.3", "1.2", "0"]
-    counts = (0, 950, 1_000, 12_345, 3_169_100, -11_670)
-    assert [count_text(count) for count in counts] == ["0", "950", "1k", "12.3k", "3.2M", "-11.7k"]

@@ -2,32 +2,31 @@
 
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.figures import count_text, dollars_text, plural
+from mnemosyne.figures import bytes_text, count_text, dollars_text, iso_time, plural, utc_text
 from mnemosyne.services.map_chart import KEY
 from mnemosyne.terminal import harmless
-from mnemosyne.times import utc
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 
 
+def typographic(text: str) -> str:
+    """A number as in the CLI, with a minus sign instead of a hyphen, and a dash if it is unknown."""
+    return DASH if text == "-" else text.replace("-", MINUS)
+
+
 def tokens_text(count: float | None) -> str:
-    """Format a token count as the CLI does; a dash if unknown."""
-    return DASH if count is None else count_text(count)
+    """A token count."""
+    return typographic(count_text(count))
 
 
 def money_text(nanodollars: int | None) -> str:
-    """Format an amount as the CLI does, with a minus sign instead of a hyphen."""
-    return dollars_text(nanodollars).replace("-", MINUS)
+    """An amount."""
+    return typographic(dollars_text(nanodollars))
 
 
 def time_text(at: int | None) -> str:
-    """Format a time in UTC (``2026-11-23 06:12:40``); the page's script converts it to the reader's time zone."""
-    return DASH if at is None else utc(at).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def iso(at: int) -> str:
-    """Format a time by RFC 3339."""
-    return utc(at).isoformat()
+    """A time in UTC; the page's script converts it to the reader's time zone."""
+    return DASH if at is None else utc_text(at)
 
 
 def words(name: str) -> str:
@@ -72,7 +71,8 @@ FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
     "time": time_text,
-    "iso": iso,
+    "iso": iso_time,
+    "bytes": bytes_text,
     "words": words,
     "plural": plural,
     "because": because,

@@ -23,7 +23,7 @@ def test_tokens(count: int | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(None, "?"), (0, "$0.00"), (12_340_000, "$0.0123"), (12_340_000_000, "$12.34"), (-82_400_000, f"{MINUS}$0.0824")],
+    [(None, "?"), (0, "$0.00"), (12_340_000, "$0.012"), (12_340_000_000, "$12.34"), (-82_400_000, f"{MINUS}$0.082")],
 )
 def test_money(amount: int | None, text: str) -> None:
     assert money_text(amount) == text

@@ -93,7 +93,7 @@ def test_invalid_option_is_reported(options: tuple[str, ...], said: str) -> None
 def test_models_without_a_price_are_reported_as_skipped(tmp_path: Path) -> None:
     path = Transcript(model="claude-unheard-of").work(1).write(tmp_path / "t.jsonl")
     result = run_what_if(path, "--since", "2026-10-01")
-    assert "cost $0 at list prices" in result.stdout
+    assert "cost $0.00 at list prices" in result.stdout
     assert "Not in the money: 2 replies of models without a known price, or" in result.stdout
     assert "How good the simulation is cannot be told" in result.stdout
 

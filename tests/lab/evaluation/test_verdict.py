@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne_lab.evaluation.results import Evaluation, PolicyResult
-from mnemosyne_lab.evaluation.verdict import dollars, find_judged, verdict
+from mnemosyne_lab.evaluation.verdict import find_judged, verdict
 from tests.lab.evaluation.building import evaluation, policy, session
 
 OURS = "mnemosyne"
@@ -57,8 +57,3 @@ def test_verdict_prefers_a_user_policy_and_ignores_policies_with_foresight() -> 
     assert find_judged(evaluation(bound)) is None
     assert "under mine:plan" in (verdict(evaluation(ours, own)) or "")
     assert verdict(evaluation(bound)) is None
-
-
-@pytest.mark.parametrize(("amount", "said"), [(0, "$0"), (0.0066, "$0.0066"), (1.5, "$1.50"), (1183.4, "$1,183")])
-def test_two_similar_amounts_are_distinguishable(amount: float, said: str) -> None:
-    assert dollars(amount) == said

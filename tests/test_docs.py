@@ -142,6 +142,20 @@ def _read_definitions() -> Mapping[str, set[str]]:
     return found
 
 
+# Sizes of pages
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/adr").glob("*.md")), ids=lambda page: page.name)
+def test_decisions_have_at_most_150_words(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 150
+
+
+def test_first_page_has_at_most_700_words_and_15_links() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= 700
+    assert len(re.findall(r"\]\(", page)) <= 15
+
+
 # Links between pages
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")

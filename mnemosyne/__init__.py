@@ -1,6 +1,6 @@
 """Mnemosyne: a transparent proxy that manages a coding agent's context window as an operating system manages memory.
 
-``Session`` and ``SyncSession`` are the same without a proxy, inside an agent's own process (docs/library.md).
+``Session`` and ``SyncSession`` are the same without a proxy, inside an agent's own process (docs/api.md).
 """
 
 from importlib import import_module

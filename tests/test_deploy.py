@@ -142,6 +142,6 @@ def test_unit_sets_valid_settings_and_reloads_by_sighup() -> None:
 
 
 def test_every_file_is_documented() -> None:
-    page = (ROOT / "docs/deploying.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
     for file in DEPLOY.iterdir():
         assert f"deploy/{file.name.removesuffix('.dockerignore')}" in page

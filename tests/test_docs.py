@@ -144,6 +144,10 @@ def _read_definitions() -> Mapping[str, set[str]]:
 
 # Sizes of pages
 
+INTERNALS = ("architecture.md", "events.md", "projections.md")
+CLIENTS = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+_PRINTED = re.compile(r"<!-- ?\[\[\[cog.*?\[\[\[end\]\]\] ?-->", re.DOTALL)
+
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/adr").glob("*.md")), ids=lambda page: page.name)
 def test_decisions_have_at_most_150_words(page: Path) -> None:
@@ -154,6 +158,20 @@ def test_first_page_has_at_most_700_words_and_15_links() -> None:
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(page.split()) <= 700
     assert len(re.findall(r"\]\(", page)) <= 15
+
+
+def test_pages_for_users_have_at_most_20_000_words() -> None:
+    """The pages in `docs` and the README, without what is printed by the program and without internals."""
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name not in INTERNALS]
+    texts = [page.read_text(encoding="utf-8") for page in [*pages, ROOT / "README.md"]]
+    assert sum(len(_PRINTED.sub("", text).split()) for text in texts) <= 20_000
+
+
+@pytest.mark.parametrize(
+    "section", re.split(r"^## ", CLIENTS, flags=re.MULTILINE)[1:7], ids=lambda text: text.split("\n")[0]
+)
+def test_each_client_is_explained_in_at_most_200_words(section: str) -> None:
+    assert len(section.split()) <= 200
 
 
 # Links between pages
@@ -186,10 +204,10 @@ def test_files_from_other_hosts_are_found_in_a_built_site(tmp_path: Path) -> Non
 
 
 def test_first_page_links_to_the_security_pages_and_these_to_each_other() -> None:
-    leads = {page.name: _LINK.findall(page.read_text(encoding="utf-8")) for page in (*FIRST, ROOT / "docs/safety.md")}
-    assert {"SECURITY.md", "docs/safety.md"} <= {*leads["README.md"]}
-    assert "docs/safety.md" in leads["SECURITY.md"]
-    assert "../SECURITY.md" in leads["safety.md"]
+    leads = {page.name: _LINK.findall(page.read_text(encoding="utf-8")) for page in (*FIRST, ROOT / "docs/security.md")}
+    assert {"SECURITY.md", "docs/security.md"} <= {*leads["README.md"]}
+    assert "docs/security.md" in leads["SECURITY.md"]
+    assert "../SECURITY.md" in leads["security.md"]
 
 
 def test_every_file_of_the_data_directory_is_documented_with_its_readers() -> None:

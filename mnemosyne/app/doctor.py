@@ -400,7 +400,7 @@ def _models(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
         yield Finding(
             "open",
             f"no price for {', '.join(unknown)}: their tokens are counted without a cost",
-            "add them to a models file, see docs/tariffs.md",
+            "add them to a models file, see docs/configuration.md",
         )
 
 

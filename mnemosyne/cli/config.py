@@ -122,7 +122,7 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
     \b
       mnemosyne config price gpt-6.2-astra 10 50 1
 
-    The price is written to your models file (`docs/tariffs.md`); everything else in that file stays.
+    The price is written to your models file (`docs/configuration.md`); everything else in that file stays.
     """
     settings = configuration(_join(outer, options))
     file = models_path(settings) or settings.data_dir / MODELS_NAME

@@ -1,7 +1,7 @@
 """Mnemosyne as a library inside an agent's process: no proxy, the same actors, log and planner.
 
 The agent sends each request itself and passes the provider's reply to the session. ``Session`` is for trio,
-``SyncSession`` for any other thread. Semantic versioning covers the interface that docs/library.md describes, and no
+``SyncSession`` for any other thread. Semantic versioning covers the interface that docs/api.md describes, and no
 other code of Mnemosyne.
 """
 

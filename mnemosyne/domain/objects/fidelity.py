@@ -1,6 +1,6 @@
 """The five fidelities of an object in a context window, and the legal steps between them.
 
-The table ``LADDER`` defines the rule; the diagram in `docs/objects.md` is generated from it.
+The table ``LADDER`` defines the rule; the tables in `docs/objects.md` are generated from it.
 """
 
 from enum import Enum, IntEnum

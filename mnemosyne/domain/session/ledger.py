@@ -9,7 +9,7 @@ Assumptions about the shadow, which cannot be observed:
 * The unmanaged client compacts at the size at which it was seen to compact in the session, else at
   ``compaction_point``: it asks for a summary (the prompt once more, read from the cache, and ``SUMMARY_TOKENS`` of
   output) and continues with tools, system prompt and ``COMPACTED_TOKENS`` more (summary, instructions, files read
-  again). Source: 15 automatic compactions of recorded Claude Code sessions, about the medians (`docs/savings.md`).
+  again). Source: 15 automatic compactions of recorded Claude Code sessions, about the medians (`docs/cost.md`).
 * Sizes are estimates, scaled to the provider's counts: system prompt and tools by the smallest prompt, messages by the
   largest.
 * The reply would have been the last round's. Text next to hidden calls, in earlier rounds, does not count as a saving.

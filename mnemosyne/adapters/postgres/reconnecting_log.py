@@ -3,6 +3,7 @@
 While it is closed, each call raises LogUnavailable; the journal keeps appends and retries.
 """
 
+import math
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -17,6 +18,9 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.leading import Lag, lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.errors import LogUnavailable
+
+SILENT_SECONDS = 5.0
+"""The time without an answer after which the database counts as away."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -39,7 +43,9 @@ def _forward(
     """A method that calls the chosen one of the open log."""
 
     async def call(self: "ReconnectingLog", /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return await choose(self.current())(*args, **kwargs)
+        method = choose(self.current())
+        with self._waiting():
+            return await method(*args, **kwargs)
 
     return call
 
@@ -53,11 +59,17 @@ class ReconnectingLog:
         self.tried = trio.Event()
         """Set after the first attempt to open the log."""
         self._opened = trio.Event()
+        self._calls: dict[object, float] = {}
+        """The start of each call that waits for an answer, in trio's clock."""
+        self._answered = -math.inf
+        """The time of the last answer."""
+        self._is_silent = False
+        """Whether a call has ended without an answer since then."""
 
     @contextmanager
     def holding(self, log: OpenLog) -> Iterator[None]:
         """Forward calls to ``log`` for a time."""
-        self._open = log
+        self._open, self._is_silent = log, False
         self.tried.set()
         self._opened.set()
         try:
@@ -76,8 +88,31 @@ class ReconnectingLog:
         return self.reason if self._open is None else None
 
     def is_away(self) -> bool:
-        """Whether the log is closed because it could not be opened or was lost, not because it is still opening."""
-        return self._open is None and self.tried.is_set()
+        """Whether the log could not be opened or was lost, or does not answer; not whether it is still opening."""
+        if self._open is None:
+            return self.tried.is_set()
+        now = trio.current_time()
+        return self._is_silent or any(
+            began >= self._answered and now - began > SILENT_SECONDS for began in self._calls.values()
+        )
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Note whether a call gets an answer. A caller that gives up early says nothing about the database."""
+        call, began = object(), trio.current_time()
+        self._calls[call] = began
+        try:
+            yield
+        except LogUnavailable:
+            self._is_silent = True
+            raise
+        except trio.Cancelled:
+            self._is_silent |= trio.current_time() - began > SILENT_SECONDS
+            raise
+        else:
+            self._answered, self._is_silent = trio.current_time(), False
+        finally:
+            del self._calls[call]
 
     def current(self) -> OpenLog:
         """The open log. Raises LogUnavailable with the reason."""

@@ -1,5 +1,7 @@
 """A closed log states the reason, and queued appends are written when it opens."""
 
+import math
+import socket
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -9,11 +11,12 @@ import trio
 
 from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
+from mnemosyne.adapters.postgres.reconnecting_log import SILENT_SECONDS, OpenLog, ReconnectingLog
 from mnemosyne.app.server import keep_open
 from mnemosyne.app.storage import open_views
 from mnemosyne.config import load
@@ -70,13 +73,7 @@ async def test_queued_appends_are_written_whenever_the_log_opens(dsn: str) -> No
     reconnecting = ReconnectingLog()
     limits = JournalLimits(longest_pause=0.05)
     async with open_database(dsn) as database, running(GroupJournal(reconnecting, CODEC, limits)) as journal:
-        opened = OpenLog(
-            database,
-            PostgresEventLog(database, CODEC),
-            PostgresContentStore(database),
-            PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, open_views(database)),
-        )
+        opened = _open_log(database)
         piece = content(b"kept")
         for version, text in enumerate(["one", "two"]):
             ticket = journal.submit(make_append(S, version, text, contents=[piece]))
@@ -94,6 +91,51 @@ async def test_queued_appends_are_written_whenever_the_log_opens(dsn: str) -> No
                 await reconnecting.read(S)
         with reconnecting.holding(opened):
             assert await reconnecting.forget(S, hushed) == 1
+
+
+async def test_a_database_that_accepts_connections_and_never_answers_counts_as_away(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        database = Database(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/nothing")
+        reconnecting = ReconnectingLog()
+        journal = GroupJournal(reconnecting, CODEC, is_away=reconnecting.is_away)
+        async with trio.open_nursery() as nursery:
+            with reconnecting.holding(_open_log(database)):
+                with trio.move_on_after(SILENT_SECONDS / 2):
+                    await reconnecting.off_since("t")
+                assert journal.commit_seconds < math.inf  # its caller gave up early
+                nursery.start_soon(reconnecting.off_since, "t")
+                await trio.sleep(SILENT_SECONDS * 1.1)
+                assert journal.commit_seconds == math.inf  # while it waits
+                nursery.cancel_scope.cancel()
+        with reconnecting.holding(_open_log(database)):
+            with trio.move_on_after(SILENT_SECONDS * 1.1):
+                await reconnecting.off_since("t")
+            assert journal.commit_seconds == math.inf  # after its caller has given up
+        database.close()
+
+
+async def test_a_database_is_away_from_a_failed_call_to_the_next_answer(dsn: str) -> None:
+    reconnecting, unreachable = ReconnectingLog(), Database("postgresql://nobody@127.0.0.1:1/nothing")
+    async with open_database(dsn) as database:
+        opened = attrs.evolve(_open_log(database), directory=_open_log(unreachable).directory)
+        with reconnecting.holding(opened):
+            with pytest.raises(LogUnavailable):
+                await reconnecting.off_since("t")
+            assert reconnecting.is_away()
+            assert await all_streams(reconnecting) == []
+            assert not reconnecting.is_away()
+
+
+def _open_log(database: Database) -> OpenLog:
+    return OpenLog(
+        database,
+        PostgresEventLog(database, CODEC),
+        PostgresContentStore(database),
+        PostgresObjectIndex(database, [HashedLexical()]),
+        PostgresDirectory(database, open_views(database)),
+    )
 
 
 async def test_an_unreachable_database_is_tried_again(dsn: str, caplog: pytest.LogCaptureFixture) -> None:

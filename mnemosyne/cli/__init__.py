@@ -5,94 +5,76 @@ are imported inside the command; `--help` imports none of them.
 import click
 
 from mnemosyne import __version__
-from mnemosyne.cli.group import CommandPlace, Places, Program
+from mnemosyne.cli.group import CommandPlace, Places, Program, Purpose, help_all_option
 
-_READING = {
-    "sessions": CommandPlace(".sessions:sessions", "List the recorded sessions."),
-    "branches": CommandPlace(".branches:branches", "List the branches of a session: its context windows."),
-    "context": CommandPlace(".context:context", "Show the content of a context window at a turn."),
-    "diff": CommandPlace(".diff:diff", "Show what changed between two turns."),
-    "checkpoint": CommandPlace(".checkpoint:checkpoint", "Name a turn, or list the names."),
-    "fork": CommandPlace(".fork:fork", "Start a new session from an earlier point of a recorded one."),
-    "verify": CommandPlace(".verify:verify", "Rebuild every turn and check it against its recorded hash."),
-    "export": CommandPlace(".transfer:export", "Write a session to a file."),
-    "import": CommandPlace(".transfer:import_command", "Read a session from a file."),
-    "backup": CommandPlace(".backup:backup", "Write the whole log to a file."),
-    "restore": CommandPlace(".backup:restore", "Restore a backup into an empty database."),
-    "upgrade-database": CommandPlace(
-        ".upgrade_database:upgrade_database", "Migrate the log to a newer major version of PostgreSQL."
-    ),
-    "archive": CommandPlace(".archive:archive", "Move the content of sessions to files outside the database."),
-    "unarchive": CommandPlace(".archive:unarchive", "Move archived content back into the database."),
-    "du": CommandPlace(".du:du", "Show the disk usage of each session."),
-    "forget": CommandPlace(".forget:forget", "Erase the content of a session, or of a whole tenant."),
-    "retain": CommandPlace(".forget:retain", "Forget old sessions according to retain_days and retain_bytes."),
-}
-
-_READ_MODELS = {
-    "timeline": CommandPlace(".timeline:timeline", "Show what happened in a session, turn by turn."),
-    "usage": CommandPlace(".usage:usage", "Show tokens and cost by session, day or model."),
-    "savings": CommandPlace(".savings:savings", "Show how much managing saved or cost."),
-    "report": CommandPlace(".report:report", "Show a session's context and cost over its turns."),
-    "projections": CommandPlace(".projections:projections", "Show the state of the read models."),
-    "rebuild": CommandPlace(".projections:rebuild", "Rebuild read models."),
-    "sql": CommandPlace(".sql:sql", "Query the log in SQL."),
-    "sql-reader": CommandPlace(".sql:sql_reader", "Grant a database role read access to a tenant's views."),
-}
-
-_MEMORY = {
-    "objects": CommandPlace(".objects:objects", "List the objects of a session."),
-    "object": CommandPlace(
-        ".objects:object_command", "Show one object: its renditions, their losses, and its history."
-    ),
-    "explain": CommandPlace(".explain:explain", "Explain what memory did at a turn, and why."),
-    "pin": CommandPlace(".objects:pin", "Pin an object, so that it is never evicted."),
-    "unpin": CommandPlace(".objects:unpin", "Unpin an object."),
-    "remember": CommandPlace(".memory:remember", "Save a fact for future sessions."),
-    "memory": CommandPlace(".memory:memory", "List and change saved facts."),
-    "mcp": CommandPlace(".mcp:mcp", "Serve memory as MCP tools to any agent."),
-    "hook": CommandPlace(".hook:hook", "Answer a client's hook, such as Claude Code's."),
-}
+USE, LOOK, MEMORY, EVALUATE, OPERATE = Purpose
 
 _PLACES = {
-    "serve": CommandPlace(".serve:serve", "Run the proxy until it is stopped."),
-    "run": CommandPlace(".run:run", "Run a client, such as claude, through Mnemosyne."),
-    "open": CommandPlace(".open:open_pages", "Open the sessions in a browser."),
-    "statusline": CommandPlace(".statusline:statusline", "Print a client's status line for a session."),
-    "off": CommandPlace(".off:off", "Stop managing one session, or all."),
-    "worker": CommandPlace(".serve:worker", "Maintain read models and the index without a server."),
-    "nodes": CommandPlace(".nodes:nodes", "Show the servers and workers that share the database."),
-    **_READING,
-    **_READ_MODELS,
-    **_MEMORY,
-    "ask": CommandPlace(".ask:ask", "Answer a question from the content of a session."),
-    "search": CommandPlace(".search:search", "Search sessions, or the messages of a conversation file."),
-    "replay": CommandPlace(".replay:replay", "Replay recorded sessions, or re-run the decisions of a stored one."),
-    "model": CommandPlace(".model:model", "Install the embedding model for semantic search, or show its state."),
-    "index": CommandPlace(".model:index", "Build or drop the approximate index for searching all sessions."),
-    "doctor": CommandPlace(".doctor:doctor", "Check the installation and suggest fixes."),
-    "config": CommandPlace(".config:config", "Show every setting and the source of its value; change one."),
-    "completion": CommandPlace(".completion:completion", "Print the completion script for your shell."),
+    "run": CommandPlace(USE, ".run:run", "Run a client, such as claude, through Mnemosyne."),
+    "serve": CommandPlace(USE, ".serve:serve", "Run the proxy until it is stopped."),
+    "open": CommandPlace(USE, ".open:open_pages", "Open the sessions in a browser."),
+    "off": CommandPlace(USE, ".off:off", "Stop managing one session, or all."),
+    "fork": CommandPlace(USE, ".fork:fork", "Start a new session from a turn of a recorded one."),
+    "doctor": CommandPlace(USE, ".doctor:doctor", "Check the installation and suggest fixes."),
+    "config": CommandPlace(USE, ".config:config", "Show the settings and their sources; change one."),
+    "statusline": CommandPlace(USE, ".statusline:statusline", "Print a session's status line.", is_rare=True),
+    "hook": CommandPlace(USE, ".hook:hook", "Answer a client's hook, such as Claude Code's.", is_rare=True),
+    "completion": CommandPlace(USE, ".completion:completion", "Print a shell's completion script.", is_rare=True),
+    "sessions": CommandPlace(LOOK, ".sessions:sessions", "List the recorded sessions."),
+    "timeline": CommandPlace(LOOK, ".timeline:timeline", "Show a session turn by turn."),
+    "context": CommandPlace(LOOK, ".context:context", "Show the content of a context window at a turn."),
+    "diff": CommandPlace(LOOK, ".diff:diff", "Show what changed between two turns."),
+    "explain": CommandPlace(LOOK, ".explain:explain", "Explain what memory did at a turn, and why."),
+    "branches": CommandPlace(LOOK, ".branches:branches", "List the context windows of a session."),
+    "objects": CommandPlace(LOOK, ".objects:objects", "List the objects of a session."),
+    "object": CommandPlace(LOOK, ".objects:object_command", "Show one object, its renditions and its history."),
+    "search": CommandPlace(LOOK, ".search:search", "Search sessions by words and by meaning."),
+    "ask": CommandPlace(LOOK, ".ask:ask", "Answer a question from the content of a session."),
+    "report": CommandPlace(LOOK, ".report:report", "Show a session's context and cost over its turns."),
+    "usage": CommandPlace(LOOK, ".usage:usage", "Show tokens and cost by session, day or model."),
+    "savings": CommandPlace(LOOK, ".savings:savings", "Show how much managing saved or cost."),
+    "checkpoint": CommandPlace(LOOK, ".checkpoint:checkpoint", "Name a turn, or list the names."),
+    "sql": CommandPlace(LOOK, ".sql:sql", "Query the log in SQL."),
+    "remember": CommandPlace(MEMORY, ".memory:remember", "Save a fact for future sessions."),
+    "memory": CommandPlace(MEMORY, ".memory:memory", "List and change saved facts."),
+    "pin": CommandPlace(MEMORY, ".objects:pin", "Pin an object, so that it is never evicted."),
+    "unpin": CommandPlace(MEMORY, ".objects:unpin", "Unpin an object."),
+    "mcp": CommandPlace(MEMORY, ".mcp:mcp", "Serve memory as MCP tools to any agent."),
+    "model": CommandPlace(MEMORY, ".model:model", "Install the model for semantic search."),
+    "index": CommandPlace(MEMORY, ".model:index", "Build or drop the approximate index.", is_rare=True),
+    "verify": CommandPlace(EVALUATE, ".verify:verify", "Check every turn against its recorded hash."),
+    "replay": CommandPlace(EVALUATE, ".replay:replay", "Replay recorded sessions.", is_rare=True),
+    "export": CommandPlace(OPERATE, ".transfer:export", "Write a session to a file."),
+    "import": CommandPlace(OPERATE, ".transfer:import_command", "Read a session from a file."),
+    "backup": CommandPlace(OPERATE, ".backup:backup", "Write the whole log to a file."),
+    "restore": CommandPlace(OPERATE, ".backup:restore", "Restore a backup into an empty database."),
+    "archive": CommandPlace(OPERATE, ".archive:archive", "Move sessions to files outside the database."),
+    "unarchive": CommandPlace(OPERATE, ".archive:unarchive", "Move archived sessions back into the database."),
+    "forget": CommandPlace(OPERATE, ".forget:forget", "Erase a session, or everything of a tenant."),
+    "retain": CommandPlace(OPERATE, ".forget:retain", "Forget old sessions now.", is_rare=True),
+    "du": CommandPlace(OPERATE, ".du:du", "Show the disk usage of each session."),
+    "nodes": CommandPlace(OPERATE, ".nodes:nodes", "Show the connected servers and workers.", is_rare=True),
+    "worker": CommandPlace(OPERATE, ".serve:worker", "Maintain derived data without a server.", is_rare=True),
+    "projections": CommandPlace(OPERATE, ".projections:projections", "Show the read models.", is_rare=True),
+    "rebuild": CommandPlace(OPERATE, ".projections:rebuild", "Rebuild read models.", is_rare=True),
+    "sql-reader": CommandPlace(OPERATE, ".sql:sql_reader", "Let a database role read a tenant.", is_rare=True),
+    "upgrade-database": CommandPlace(
+        OPERATE, ".upgrade_database:upgrade_database", "Migrate to a newer version of PostgreSQL.", is_rare=True
+    ),
 }
 """Every command of the product, in the order of the help."""
 
 
 @click.group(cls=Program, commands=Places(_PLACES), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mnemosyne")
+@help_all_option("the rarely used commands")
 def main() -> None:
-    """Manage a coding agent's context window the way an operating system manages memory.
-
-    Mnemosyne is a proxy between your agent and its provider. To use it, start your agent through it:
+    """Record what a coding agent sends to its model, and evict what it no longer needs.
 
     \b
-      mnemosyne run -- claude
-      mnemosyne run -- opencode
-
-    or keep a server running and point any client at it:
-
-    \b
-      mnemosyne serve
-      export ANTHROPIC_BASE_URL=http://127.0.0.1:8787
+      mnemosyne run -- claude       run a client through the proxy
+      mnemosyne open                see what it sent, and what that cost
+      mnemosyne run --manage -- claude
 
     If something does not work, `mnemosyne doctor` shows the cause and the fix.
     """

@@ -39,15 +39,15 @@ sessions_argument = click.argument("sessions", metavar="SESSION...", nargs=-1, r
 @log_options()
 @json_option
 def archive(sessions: tuple[str, ...], folder: Path, quick: bool, as_json: bool, **options: object) -> None:
-    """Move the content of sessions from the database to files in DIR, one for each session. The events stay in the
-    database: you can list, show, verify, search and continue the session as before; its content is read from the file.
+    """Move the content of sessions from the database to files in DIR, one for each session. You can list, show, verify,
+    search and continue the session as before.
 
-    Content is deleted from the database only after the file is durable and every turn has been rebuilt from it. Keep
-    DIR at a path that every server can reach, and back it up: `mnemosyne backup` stores the paths of the files, not
-    their content. `mnemosyne forget` deletes the file, unless another log wrote it. `mnemosyne import` can read it.
-    Only its owner has access to it.
+    \b
+      mnemosyne archive 319a --to /mnt/archive
 
-    Afterwards the tables are rewritten, so that the database's files shrink.
+    Content is deleted from the database only after every turn has been rebuilt from the file. Keep DIR at a path that
+    every server can reach, and back it up: `mnemosyne backup` stores only the paths. `mnemosyne forget` deletes the
+    file, unless another log wrote it.
     """
     config = log_of(options)
     folder = folder.resolve()
@@ -116,10 +116,12 @@ def _sync(folder: Path) -> None:
 @log_options()
 @json_option
 def unarchive(sessions: tuple[str, ...], as_json: bool, **options: object) -> None:
-    """Move the content of archived sessions back into the database. Each text is checked against its hash.
+    """Move the content of archived sessions back into the database.
 
-    An interrupted run continues with the next call. The files stay; delete them when you like, because `forget` no
-    longer tracks them.
+    \b
+      mnemosyne unarchive 319a
+
+    The files stay; delete them when you like, because `forget` no longer tracks them.
     """
     config = log_of(options)
     done = with_log(config, lambda storage: _unarchive(storage, sessions))

@@ -48,19 +48,15 @@ def ask(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Answer a question with quotes from the content of a session: the definition, the error with its cause, the
-    decision. The model gets the same answer when it asks for evicted content.
+    """Answer a question with quotes from the content of a session. The model gets the same answer when it asks for
+    evicted content.
 
     \b
-      mnemosyne ask SESSION "why is the pool limited to 20?"
-      mnemosyne ask SESSION "which tests failed?" --turns 10-20
-      mnemosyne object ID --full          the whole object behind an answer
+      mnemosyne ask 319a "why is the pool limited to 20?"
+      mnemosyne ask 319a "which tests failed?" --turns 10-20
 
-    Each line is a quote and names its object. If no object answers the question, the command says so. `mnemosyne
-    search` lists everything related to it.
-
-    If a helper model is configured, it answers in sentences. Each sentence is shown with the quote that supports it,
-    which is checked against the object; a sentence without support is dropped. The cost is recorded in the session.
+    Each line is a quote and names its object. A configured helper model answers in sentences, each shown with the quote
+    that supports it; a sentence without support is dropped.
     """
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")

@@ -31,14 +31,14 @@ FILE = click.Path(path_type=Path)
 @log_options()
 @json_option
 def backup(file: Path, as_json: bool, **options: object) -> None:
-    """Write a snapshot of the log to FILE, which must not exist: all sessions of all tenants. Servers can keep running.
-    Only its owner can read the file.
+    """Write a snapshot of the log to FILE: all sessions of all tenants. Servers can keep running. `mnemosyne restore`
+    reads it.
 
-    The file contains the sessions in plain text, so protect it like your source code. Content that you erase later with
-    `mnemosyne forget` stays in it. It does not contain the settings, the models file or the token: those are files in
-    the data directory.
+    \b
+      mnemosyne backup mnemosyne.backup
 
-    `mnemosyne restore` reads it.
+    The file contains the sessions in plain text, also those that you erase later with `mnemosyne forget`. It does not
+    contain the settings, the models file or the token.
     """
     config = log_of(options)
     if file.is_file():
@@ -66,9 +66,11 @@ def backup(file: Path, as_json: bool, **options: object) -> None:
 def restore(ctx: click.Context, /, file: Path, as_json: bool, **options: object) -> None:
     """Restore the log from a FILE that `mnemosyne backup` wrote, into a database without a log.
 
-    The whole file is checked before anything is written, and it is restored in one transaction. Then every turn is
-    rebuilt and checked, as with `mnemosyne verify`; the exit code is 1 if anything differs. The next server, or the
-    next command that reads them, rebuilds the read models and the index.
+    \b
+      mnemosyne restore mnemosyne.backup
+
+    The file is checked before anything is written; then every turn is checked, as with `mnemosyne verify`. The exit
+    code is 1 if anything differs.
     """
     config = configuration(options)
     try:

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 @log_options()
 @json_option
 def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
-    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and the
-    branches abandoned when the user rewound.
+    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and those
+    abandoned when the user rewound.
+
+    \b
+      mnemosyne branches 319a --turns
 
     A fork shares the turns of its parent up to the turn after which it was forked.
     """

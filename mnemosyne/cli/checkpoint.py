@@ -27,12 +27,11 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
     """Name a turn of a session, so that you can refer to it; without a NAME, list the names.
 
     \b
-      mnemosyne checkpoint SESSION before-the-rewrite
-      mnemosyne diff SESSION --turn before-the-rewrite 40
-      mnemosyne fork SESSION --turn before-the-rewrite
+      mnemosyne checkpoint 319a before-the-rewrite
+      mnemosyne diff 319a --turn before-the-rewrite 40
+      mnemosyne fork 319a --turn before-the-rewrite
 
-    Any command that takes a TURN[.ATTEMPT][/ROUND] also takes a name. A name cannot be moved to another turn. The
-    command works with and without a running server.
+    A name cannot be moved to another turn.
     """
     config = log_of(options)
     if name is None:

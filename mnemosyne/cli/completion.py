@@ -13,12 +13,12 @@ def completion(ctx: click.Context, /, shell: str) -> None:
     """Print the script that completes commands and options in your shell.
 
     \b
-    bash  mnemosyne completion bash > ~/.local/share/bash-completion/completions/mnemosyne
-    zsh   mnemosyne completion zsh > ~/.zfunc/_mnemosyne
-          (with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc)
-    fish  mnemosyne completion fish > ~/.config/fish/completions/mnemosyne.fish
+      mnemosyne completion bash \\
+        > ~/.local/share/bash-completion/completions/mnemosyne
+      mnemosyne completion zsh > ~/.zfunc/_mnemosyne
+      mnemosyne completion fish > ~/.config/fish/completions/mnemosyne.fish
 
-    It takes effect in new shells.
+    For zsh, put `fpath+=~/.zfunc` before `compinit` in ~/.zshrc. It takes effect in new shells.
     """
     script = get_completion_class(shell)
     assert script is not None

@@ -24,14 +24,17 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 @click.group(invoke_without_command=True)
-@setting_options
+@setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
 def config(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     """Show every setting: its value, the source of the value, and how to change it.
 
-    Options override environment variables, which override the TOML file, which overrides the defaults. Passwords are
-    masked.
+    \b
+      mnemosyne config
+      mnemosyne config set manage_window 120000
+
+    Options override environment variables, which override the settings file.
     """
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
@@ -78,7 +81,8 @@ def file_options(command: F) -> F:
 def init(outer: Mapping[str, object], /, **options: object) -> None:
     """Write a settings file that lists each setting with its meaning and default, commented out.
 
-    An existing file is not changed.
+    \b
+      mnemosyne config init
     """
     file = _file_of(_join(outer, options))
     if file.exists():
@@ -95,8 +99,12 @@ def init(outer: Mapping[str, object], /, **options: object) -> None:
 def set_command(outer: Mapping[str, object], /, key: str, value: str, **options: object) -> None:
     """Change one setting in the settings file, or create the file with it.
 
-    The value is validated first; an invalid value is not written. Comments and everything else in the file stay.
-    Relative paths are resolved against the current directory. Put `--` before a value that begins with a dash.
+    \b
+      mnemosyne config set port 8800
+      mnemosyne config set session_budget_dollars 5
+
+    An invalid value is not written; everything else in the file stays. Relative paths are resolved against the current
+    directory.
     """
     given, name = _join(outer, options), key.replace("-", "_")
     file = _file_of(given)
@@ -122,7 +130,7 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
     \b
       mnemosyne config price gpt-6.2-astra 10 50 1
 
-    The price is written to your models file (`docs/configuration.md`); everything else in that file stays.
+    The price is written to your models file (docs/configuration.md).
     """
     settings = configuration(_join(outer, options))
     file = models_path(settings) or settings.data_dir / MODELS_NAME
@@ -136,10 +144,13 @@ def price(outer: Mapping[str, object], /, model: str, given: str, output: str, r
 @click.argument("tenant")
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
 def tenant_key(tenant: str, variable: str | None) -> None:
-    """Print the row for the table `tenant_keys` that assigns the requests with a credential to TENANT.
+    """Print the line for the table [tenant_keys] that assigns the requests with a credential to TENANT.
 
-    The credential is the value that a client sends as `x-api-key`, or in `authorization` after `Bearer`. It is read
-    from standard input, without echo at a terminal, and not stored: the row contains its SHA-256.
+    \b
+      mnemosyne config tenant-key team-a --variable ANTHROPIC_API_KEY
+
+    The credential is the value that a client sends as `x-api-key`, or after `Bearer`. It is read from standard input
+    and not stored: the line contains its SHA-256.
     """
     try:
         name = parse_tenant(tenant)

@@ -49,16 +49,15 @@ def context(
     **options: object,
 ) -> None:
     """Show the context at a turn: each block with its size, its estimated tokens and the turn that added it; then the
-    model's reply.
+    reply.
 
-    Without a ROUND, the command shows the request of the client. In a managed turn the proxy sent a different request,
-    which TURN/1 shows.
+    \b
+      mnemosyne context 319a --turn 12      the client's request
+      mnemosyne context 319a --turn 12/1    what the proxy sent for it
+      mnemosyne context 319a --raw > body.json
 
     The body is rebuilt from the log and proven by its SHA-256. Credentials are never stored: each of their bytes is
     shown as `*`, or as `1` in a number.
-
-    --manifest describes the objects of the conversation instead: which of them the model could see, at which fidelity,
-    in which blocks, and why. For a managed turn it describes the first request that the proxy sent.
     """
     if manifest and (raw or check):
         raise click.UsageError("--manifest cannot be combined with --raw or --verify.")

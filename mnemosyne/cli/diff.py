@@ -25,10 +25,12 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 @log_options()
 @json_option
 def diff(session: str, branch: str, turns: tuple[str, str], as_json: bool, **options: object) -> None:
-    """Show which blocks and settings were added, removed or changed in a context from turn A to turn B.
+    """Show which blocks and settings were added, removed or changed from turn A to turn B.
 
-    Blocks are compared by their meaning to the model: moving a cache marker, or wrapping a text in a list of one text
-    block, is not a change.
+    \b
+      mnemosyne diff 319a --turn 12 14
+
+    Blocks are compared by their meaning to the model: moving a cache marker is not a change.
     """
     found = with_log(log_of(options), lambda storage: compare_turns(storage, session, branch, turns))
     if as_json:

@@ -18,14 +18,16 @@ ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
 
 
 @click.command()
-@setting_options
+@setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
 def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
     """Check everything that Mnemosyne needs, and suggest a fix for each problem.
 
-    The command changes nothing. It reads, prints and sends no credentials; the upstream gets one HEAD request without
-    any. The exit code is 1 if something is wrong, else 0.
+    \b
+      mnemosyne doctor
+
+    It changes nothing and sends no credentials. The exit code is 1 if something is wrong.
     """
     found = []
     for check, finding in examine(_circumstances(options)):

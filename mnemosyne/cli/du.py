@@ -21,14 +21,12 @@ from mnemosyne.services.unstructuring import members
 def du(as_json: bool, **options: object) -> None:
     """Show the disk usage of each session.
 
-    The log contains everything that your agent sent and received, including your source code. Credentials of a request
-    are not stored: its headers, the fields of its body that have the name or shape of a credential, and error messages
-    that quote them. A key within a prompt, a file or a tool result is stored with it: `mnemosyne export --redact` masks
-    it in a file, and `mnemosyne forget` erases its session.
+    \b
+      mnemosyne du
 
-    SENT is the size of all request bodies. CONTENT is the size of their texts and those of the replies, each counted
-    once. EVENTS is the number of events. STORED is the compressed size on disk; RATIO is STORED divided by SENT. For
-    ARCHIVED pieces, the database stores only the path of the file.
+    SENT is the size of all request bodies, CONTENT that of their texts and the replies, each counted once. STORED is
+    the compressed size on disk; RATIO is STORED divided by SENT. For ARCHIVED pieces, the database stores only the path
+    of the file.
     """
     config = configuration(options)
 

@@ -55,13 +55,13 @@ Paragraph = tuple[str, Sequence[str]]
 @log_options()
 @json_option
 def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
-    """Explain a turn in sentences: whether the conversation was managed and why, which messages were new, which objects
-    were created or became stale, how full the context was and how accurate the estimate, whether the request exceeded
-    its window, how large the conversation would be without the proxy, which objects are pinned or protected, whether
-    the context was compacted and why, what a helper model was asked, what changed since the turn before, and the cost.
+    """Explain a turn in sentences: whether it was managed and why, what was new, how full the context was, what was
+    evicted or kept, and what it cost.
 
-    The explanation is read from the log as of that turn. For a conversation that is only observed, the planner is run
-    to show what it would do before the next request, and why.
+    \b
+      mnemosyne explain 319a --turn 12
+
+    For a conversation that is only observed, the planner shows what it would do before the next request, and why.
     """
     config = log_of(options)
     explanation = with_log(

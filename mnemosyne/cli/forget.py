@@ -43,17 +43,18 @@ def forget(session: str | None, everything: bool, yes: bool, quick: bool, as_jso
     """Erase the content of a session: every text, tool result and reply, and the text of its objects. This cannot be
     undone.
 
-    Copies elsewhere stay: in facts that were learned from the session and in archives that another log wrote (the
-    command lists both); in other sessions with the same content; in the client's own files; in backups, exports,
-    reports, logs of `replay`, and files that `unarchive` kept.
+    \b
+      mnemosyne forget 319a
+      mnemosyne forget --all --yes
 
-    The log stays valid: hashes, sizes, times and counts remain, as do the names of the session, of models and of client
-    programs, and `mnemosyne verify` reports `forgotten`. A damaged session that cannot be read is deleted completely.
-    A client that continues the session sends its history again, and the proxy stores it again.
+    Copies elsewhere stay: in learned facts and archives of another log (listed at the end), in other sessions, in the
+    client's own files, and in backups, exports and reports.
 
-    Afterwards the tables that held text are rewritten, and the journal of the embedded database is replaced, so that no
-    bytes stay in the database's files. Meanwhile a server delays recording, but not turns. In a database of your own
-    (`dsn`), you have to renew its journal, backups and replicas yourself.
+    The log stays valid: hashes, sizes, times, counts and names remain. A damaged session that cannot be read is deleted
+    completely. If a client continues the session, it sends its history again, and the proxy stores it again.
+
+    The tables that held text are then rewritten, so that no bytes stay in the database's files. In a database of your
+    own (dsn), you have to renew its journal, backups and replicas yourself.
     """
     if (session is None) is not everything:
         raise BadOption("Give either a SESSION or --all.")
@@ -162,10 +163,13 @@ def print_files(files: str) -> None:
 @json_option
 def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None:
     """Forget the sessions that were not active for --retain-days, and then the oldest ones until the rest fits into
-    --retain-bytes. Then do the same for each tenant in --tenant-quotas.
+    --retain-bytes; then the same for each tenant in --tenant-quotas.
 
-    All limits are off by default. A server with these settings does this once a day; the command does it now. A session
-    that was active within the last two hours is never forgotten.
+    \b
+      mnemosyne retain --retain-days 90 --dry-run
+
+    A server with these settings does this once a day. A session that was active within the last two hours is never
+    forgotten.
     """
     config = configuration(options)
     limits = limits_of(config)

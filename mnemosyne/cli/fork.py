@@ -42,21 +42,16 @@ def fork(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Start a new session from an earlier point of a recorded one. The recorded session is not changed.
+    """Start a new session from an earlier turn of a recorded one, which is not changed.
 
     \b
       mnemosyne fork 319a --turn 30
       mnemosyne fork 319a --turn before-the-rewrite --mode off
       mnemosyne fork 319a -- npx opencode
 
-    SESSION can be a fork itself, named by its client's id. If the turn is in progress or ends with an open tool call,
-    the fork starts at the last complete reply before it, and the command says so.
-
-    The command prints the id of the fork and the command line that continues it in this folder. The fork is recorded
-    with its first request; if its parent was managed, it is a branch that continues from the context sent there.
-    CLIENT defaults to the client of the session: Claude Code, opencode or Codex.
-
-    `mnemosyne run --fork SESSION@TURN -- CLIENT` does the same and starts the client.
+    The command prints the id of the fork and the command line that continues it in this folder; `mnemosyne run --fork
+    319a@30 -- claude` also starts the client. CLIENT defaults to the client of the session: Claude Code, opencode or
+    Codex. If the turn has no complete reply, the fork starts at the last one before it.
     """
     config = log_of(options)
     point = find_point(session, turn, config)

@@ -2,13 +2,16 @@
 
 import atexit
 import gc
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from enum import StrEnum
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from mnemosyne.errors import BadOption, MnemosyneError, leaves
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class _Misused(click.ClickException):
@@ -19,11 +22,25 @@ RARELY = 20_000
 """The garbage collector's threshold for a command: importing creates many objects, but no garbage."""
 
 
-class CommandPlace(NamedTuple):
-    """The import address of a command, ``module:name`` or, in this package, ``.module:name``; and its summary."""
+class Purpose(StrEnum):
+    """The headings of the list of commands."""
 
+    USE = "Use"
+    LOOK = "Look"
+    MEMORY = "Memory"
+    EVALUATE = "Evaluate"
+    OPERATE = "Operate"
+
+
+class CommandPlace(NamedTuple):
+    """Where the help lists a command; its import address, ``module:name`` or, in this package, ``.module:name``; and
+    its summary. Rarely used commands are listed by --help-all only.
+    """
+
+    purpose: Purpose
     address: str
     summary: str
+    is_rare: bool = False
 
 
 PLUGINS = "mnemosyne.commands"
@@ -48,10 +65,10 @@ class Places(MutableMapping[str, click.Command]):
             for plugin in entry_points(group=PLUGINS):
                 self._places |= {name: place for name, place in plugin.load().items() if name not in self._places}
 
-    def summaries(self) -> list[tuple[str, str]]:
-        """The name and the summary of each command, without importing any."""
+    def places(self) -> list[tuple[str, CommandPlace]]:
+        """The place of each command, without importing any."""
         self._add_plugins()
-        return [(name, place.summary) for name, place in self._places.items()]
+        return list(self._places.items())
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._places:
@@ -66,8 +83,7 @@ class Places(MutableMapping[str, click.Command]):
         return self._read[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._places[name] = CommandPlace("", command.get_short_help_str())
-        self._read[name] = command
+        raise TypeError("commands are added by their place")
 
     def __delitem__(self, name: str) -> None:
         del self._places[name]
@@ -113,8 +129,43 @@ class Program(Commands):
     commands: Places
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(self.commands.summaries())
+        listed = [(name, place) for name, place in self.commands.places() if shows_all(ctx) or not place.is_rare]
+        width = max(len(name) for name, _ in listed)  # one width for all parts
+        for purpose in Purpose:
+            with formatter.section(purpose.value):
+                formatter.write_dl(
+                    [(name.ljust(width), place.summary) for name, place in listed if place.purpose is purpose]
+                )
+
+
+# Help in two lengths
+
+
+def shows_all(ctx: click.Context) -> bool:
+    """Whether the help has every command and every option."""
+    return bool(ctx.meta.get(__name__))
+
+
+def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[__name__] = True
+        from mnemosyne.cli.printing import say
+
+        say(ctx.get_help())
+        ctx.exit()
+
+
+def help_all_option(what: str) -> Callable[[F], F]:
+    """Add --help-all, which also shows ``what`` --help omits."""
+    text = f"Show {what}, too, and exit."
+    return click.option("--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help=text)
+
+
+class RareOption(click.Option):
+    """An option that only --help-all shows."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return super().get_help_record(ctx) if shows_all(ctx) else None
 
 
 def _make_exception(sentence: str, errors: Sequence[BaseException]) -> click.ClickException:

@@ -22,17 +22,15 @@ LARGEST_INPUT = 8 * 1024 * 1024
 @click.command()
 @log_options()
 def hook(**options: object) -> None:
-    """Answer a client's hook: read the hook's input from stdin, as Claude Code passes it, and print the text to add to
-    the model's context. The plugins in `integrations/` call this command.
+    """Answer a client's hook. The plugins in `integrations/` call it with the hook's input, as Claude Code passes it,
+    on stdin.
 
     \b
-      SessionStart       the saved facts, as `mnemosyne memory block` shows them
-      UserPromptSubmit   nothing; the session is registered
-      PreToolUse         nothing; the files are kept (`mnemosyne run --record-worktree`)
+      mnemosyne hook < input.json
 
-    The command registers the session with the server as one of the memory's owner, whichever credential the client
-    uses. If a server manages the session, the command prints nothing, because the server adds and learns facts itself.
-    It always exits with 0, so that it never blocks the client; it reports problems on stderr.
+    At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
+    UserPromptSubmit registers the session; PreToolUse saves the files (`run --record-worktree`). It always exits with 0
+    and reports problems on stderr.
     """
     from mnemosyne.app.hooks import is_managed, parse_event, present
 

@@ -20,17 +20,15 @@ from mnemosyne.config import check_reach
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; requests need the token.")
 @log_options("allow_remote")
 def mcp(folder: Path, http: str | None, **options: Any) -> None:
-    """Serve memory as tools to any agent that speaks the Model Context Protocol, whether or not its requests go through
-    the proxy: recall and save facts about the project, ask and search recorded sessions, show the content of a context
-    window.
+    """Serve memory as tools to any agent that speaks the Model Context Protocol: recall and save facts, ask and search
+    recorded sessions, show a context window.
 
     \b
       claude mcp add memory -- mnemosyne mcp
       mnemosyne mcp --http 127.0.0.1:8790
 
-    Without --http it communicates over stdin and stdout, which is how agents start it. With --http, requests need the
-    token from the file `token` in the data directory: `Authorization: Bearer TOKEN`. To listen on an address that other
-    machines can reach, add --allow-remote.
+    Without --http it uses stdin and stdout. With --http, requests need the token from the file `token` in the data
+    directory: `Authorization: Bearer TOKEN`.
     """
     config = configuration(options)
     address = None if http is None else _parse_address(http)

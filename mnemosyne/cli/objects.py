@@ -67,17 +67,13 @@ def objects(
 ) -> None:
     """List the objects of a branch: the source of each, its tokens at each fidelity, and its current fidelity (AT).
 
-    L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
-    estimates, scaled by the provider's count for the turn once it is known. IDLE is the number of turns since the last
-    use of the object, USES the number of uses, FAULTS how often it was needed after its eviction. Summaries of other
-    objects and claims use no tokens of their own. If the conversation is only observed, `would→` shows what the planner
-    would do with an object before the next request.
-
     \b
-      mnemosyne objects SESSION --turn 12 --kind file_context
-      mnemosyne objects SESSION --topics  episodes and themes
-      mnemosyne object ID --full          the full text of one object
-      mnemosyne explain SESSION --turn 12 the reasons
+      mnemosyne objects 319a --turn 12 --kind file_context
+      mnemosyne objects 319a --topics  episodes and themes
+
+    L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
+    estimates. IDLE counts the turns since the last use, USES the uses, FAULTS how often the object was needed after its
+    eviction. `would→` shows what the planner would do in a conversation that is only observed.
     """
     if topics and (kind or stale):
         raise click.UsageError("--topics cannot be combined with --kind or --stale.")
@@ -197,11 +193,14 @@ def object_as_json(each: MemoryObject) -> dict[str, Any]:
 @log_options()
 @json_option
 def object_command(named: tuple[str, ...], session: str | None, full: bool, as_json: bool, **options: object) -> None:
-    """Show one object: its renditions, the losses of each (declared and measured), its links, and its history with the
-    cause of each change.
+    """Show one object: its renditions, what each of them lacks, its links, and its history with the cause of each
+    change.
 
-    `mnemosyne objects SESSION` lists the ids. You can omit the session if only one has an object of that id. --full
-    shows the text, rebuilt from the log.
+    \b
+      mnemosyne object 5ft4gvt
+      mnemosyne object 5ft4gvt --full  its whole text, rebuilt from the log
+
+    You can omit the session if only one has an object of that id.
     """
     *before, object_id = named
     if len(before) + (session is not None) > 1:
@@ -348,8 +347,10 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
 def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_json: bool, **options: object) -> None:
     """Pin an object: it keeps its fidelity in every branch, however full the context is, until `mnemosyne unpin`.
 
-    --turns counts from the last turn of the branch in which the object was created. The command works with and without
-    a running server. Pinning a pinned object again replaces the pin.
+    \b
+      mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
+
+    --turns counts from the last turn of the object's branch. Pinning again replaces the pin.
     """
     done = with_log(
         log_of(options),
@@ -373,7 +374,11 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
 @log_options()
 @json_option
 def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
-    """Unpin an object that `mnemosyne pin` pinned. An object that is not pinned is not changed."""
+    """Unpin an object that `mnemosyne pin` pinned.
+
+    \b
+      mnemosyne unpin 5ft4gvt
+    """
     done = with_log(
         log_of(options),
         lambda storage: pins.unpin(

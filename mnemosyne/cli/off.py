@@ -23,9 +23,13 @@ WHY = "mnemosyne off"
 def off(session: str | None, undo: bool, **options: object) -> None:
     """Stop managing a session, or all: the proxy then sends the client's requests unchanged.
 
-    It takes effect with the next request of each conversation. Exception: if the model thinks with a token budget, it
-    takes effect with the next prompt. Earlier thinking is omitted, because the provider signed it for the managed
-    context. A stopped conversation stays unmanaged; `--undo` applies to conversations that begin later.
+    \b
+      mnemosyne off 319a
+      mnemosyne off                 all sessions
+      mnemosyne off --undo          allow new conversations to be managed
+
+    It takes effect with the next request; if the model thinks with a token budget, with the next prompt. A stopped
+    conversation stays unmanaged.
     """
     config = log_of(options)
     command = SwitchManaging(at=now_us(), on=undo, why=WHY)

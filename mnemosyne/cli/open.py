@@ -37,13 +37,13 @@ def open_pages(
     """Open the web pages of all sessions, or of SESSION: the context at each turn, evictions and their reasons, and the
     cost.
 
-    The link works once, within a day; the browser that opened it stays signed in for 30 days. If no server is running,
-    this command serves the pages until Ctrl-C.
-
     \b
       mnemosyne open                all sessions
       mnemosyne open 319a           one session
-      mnemosyne open --print        print the link, to open it in another browser on this machine
+      mnemosyne open --print        print the link for another browser
+
+    The link works once, within a day; the browser stays signed in for 30 days. If no server is running, this command
+    serves the pages until Ctrl-C.
     """
     config = configuration(options)
     if at_socket is not None:

@@ -26,11 +26,14 @@ from mnemosyne.terminal import json_text
 @json_option
 @click.pass_context
 def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None:
-    """Show the state of the read models, which are derived from the event log: the position of each in the log, and its
-    lag in events. The command changes nothing.
+    """Show the state of the read models, which are derived from the log: the position of each in the log, and its lag
+    in events.
 
-    The state is one of: current, behind, stopped (the database rejected its rows; the reason is shown below),
-    rebuilding, stale (the server or the next command that reads it will rebuild it) and none (never used yet).
+    \b
+      mnemosyne projections
+
+    The state is current, behind, stopped (the database rejected its rows), rebuilding, stale (it will be rebuilt when
+    it is read) or none (never used yet).
     """
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
@@ -74,7 +77,8 @@ def _row(projection: Projection, report: Report) -> dict[str, Any]:
 def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
     """Bring a read model up to date, and print its rows as JSON lines, ordered by table and key.
 
-    The output for the same log is always identical byte for byte.
+    \b
+      mnemosyne projections dump usage
     """
     projection = find(name)
     given = {name: value for name, value in options.items() if value is not None}
@@ -94,10 +98,12 @@ async def _dump(models: OpenReadModels, projection: Projection) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME …]")
 @log_options()
 def rebuild(names: tuple[str, ...], **options: object) -> None:
-    """Rebuild read models from the event log: the named ones, or all.
+    """Rebuild read models from the log: the named ones, or all.
 
-    The log is read once for all of them. Readers use the old read model until the new one is complete; a running server
-    then continues with the new one. You can interrupt the command without losing anything.
+    \b
+      mnemosyne rebuild timeline
+
+    Readers use the old read model until the new one is complete. You can interrupt the command without losing anything.
     """
     chosen = [find(name) for name in names] or list(ALL)
     with_read_models(log_of(options), partial(_rebuild_all, chosen=chosen))

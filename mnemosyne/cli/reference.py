@@ -6,26 +6,39 @@ from copy import copy
 import click
 
 from mnemosyne.cli import main
+from mnemosyne.cli.settings import CONFIG_HELP, LOG
 from mnemosyne.config import SETTINGS
 
 WIDTH = 100
 
 
 def commands_page() -> str:
-    """The --help of every command, as Markdown. Raises LookupError if the commands of mnemosyne_lab are missing."""
+    """The --help of every command, as Markdown, without the options that every command has. Raises LookupError if the
+    commands of mnemosyne_lab are missing.
+    """
     if "evaluate" not in main.commands:
         raise LookupError("the commands of mnemosyne_lab are not installed: run make install")
-    return "\n".join(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```\n" for ctx in _contexts(main, None))
+    return "\n".join(
+        f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```\n" for ctx in _contexts(main, None) if ctx.parent
+    )
 
 
 def _help(ctx: click.Context) -> str:
-    """The --help of a command, with a reference instead of the options for all settings."""
-    command, names = copy(ctx.command), {setting.name for setting in SETTINGS}
-    others = [param for param in command.params if param.name not in names]
-    if len(command.params) - len(others) < len(names):
-        return command.get_help(ctx)
-    command.params = others
-    return f"{command.get_help(ctx)}\n\n  Every setting is an option, too: see configuration.md."
+    """The --help of a command without the options in OMITTED."""
+    command = copy(ctx.command)
+    command.params = [param for param in command.params if not OMITTED & {*param.opts}]
+    command.add_help_option = False
+    return command.get_help(ctx)
+
+
+OMITTED = frozenset(("--help-all", "--json"))
+"""The page describes these options and -h once."""
+
+
+def log_options_table() -> str:
+    """The options of every command that reads the log."""
+    rows = [f"| `{setting.option}` | {setting.meaning} |" for setting in SETTINGS if setting.name in LOG]
+    return "\n".join(["| option | meaning |", "|---|---|", *rows, f"| `--config` | {CONFIG_HELP} |"])
 
 
 def settings_table() -> str:

@@ -45,16 +45,15 @@ def replay(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Replay recorded sessions in this process: their requests, replies and times are processed as in a server, into a
-    log in memory. FILE is a JSON Lines file of sessions, a captured request, an export, or a folder of these.
+    """Replay recorded sessions as a server would process them, into a log in memory. FILE is a JSON Lines file of
+    sessions, a captured request, an export, or a folder of these.
 
-    With --manage, they are replayed as by a managing server; recorded replies call no memory tools.
+    \b
+      mnemosyne replay session.jsonl --manage
+      mnemosyne replay --from-log 319a
 
-    The same files produce the same log, byte for byte, on every machine. The exit code is 1 if a rebuilt turn differs
-    from the recorded request, or if a file cannot be replayed.
-
-    With --from-log, the commands of a stored session are run with the current code instead, each in the recorded state,
-    and each decision that differs is shown; the exit code is 1 if there is one.
+    The same files give the same log, byte for byte. With --from-log, the commands of a stored session are run with the
+    current code, and each decision that differs is shown. The exit code is 1 if anything differs.
     """
     if bool(files) == bool(from_log):
         raise click.UsageError("Name files to replay, or a session with --from-log.")

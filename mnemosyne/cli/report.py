@@ -39,12 +39,14 @@ from mnemosyne.services.unstructuring import members
 @log_options()
 @json_option
 def report(session: str, page: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Show one session: how its context grew, how full it was, which evicted items were needed again, when it was
-    compacted and whether that paid off, its cost compared with the unmanaged session, and how many tokens the paging of
-    tool definitions saves.
+    """Show one session: how full its context was, which evicted items were needed again, when it was compacted and
+    whether that paid off, and its cost compared with the unmanaged session.
 
-    --html writes the session's page as one file that you can send to others: the content of the context, evictions,
-    items needed again, and the cost. It opens in any browser.
+    \b
+      mnemosyne report 319a
+      mnemosyne report 319a --html report.html
+
+    --html writes the session's page as one file that you can send to others.
     """
     if redact and page is None:
         raise click.UsageError("--redact needs --html OUT.")

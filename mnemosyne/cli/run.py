@@ -52,7 +52,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] [--]",
 )
-@setting_options
+@setting_options()
 @manage_option
 @click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
@@ -86,27 +86,19 @@ def run(
 
     \b
       mnemosyne run -- claude
-      mnemosyne run -- opencode run "What is in this directory?"
+      mnemosyne run --manage -- opencode run "What is in this directory?"
+      mnemosyne run --fork 319a@30 -- claude
       mnemosyne run -- python my_agent.py
 
-    The client uses a running server with the same address, data directory and upstream; options that this server
-    ignores are reported. Otherwise a server is started on a free port until the client ends; its log is server.log in
-    the data directory. A client whose provider is unreachable, or not among the upstreams, is not started.
+    It uses a running server with the same address, data directory and upstream; otherwise a server runs on a free port
+    until the client ends, and its log is server.log in the data directory. A client whose provider is unreachable is
+    not started.
 
-    With --manage, new conversations get memory tools, and their context is compacted when that saves money
-    (`docs/managing.md`). Claude Code and opencode can request this; for any other client, the server must have been
-    started with --manage.
+    With --manage, new conversations get memory tools, and their context is compacted when that saves money. Claude Code
+    and opencode can request this; for other clients, start the server with --manage.
 
-    With --fork, Claude Code, opencode and Codex start a new session from any turn of a recorded one, which is not
-    changed: `mnemosyne run --fork 319a@30 -- claude`. A fork of a managed session continues from its managed context,
-    so the provider's cache stays valid.
-
-    With --record-worktree, the folder's files are saved as git commits below refs/mnemosyne before each call of Claude
-    Code that may change one. --with-files then restores them for a fork, after saving the current files.
-
-    The client gets ANTHROPIC_BASE_URL; Claude Code, opencode, Codex and aider also get settings of their own
-    (`docs/clients.md`). It keeps the terminal, and its exit code is passed on (127 if the command does not exist). At
-    the end, the command reports what was recorded, what was not, and what the client's cost display does not include.
+    The client keeps the terminal, and its exit code is passed on (127 if the command does not exist). At the end, the
+    command reports what was recorded and what the client's cost display omits. See docs/clients.md.
     """
     config = configuration(options, manage=manage)
     _refuse_unfindable(command[0])

@@ -18,15 +18,14 @@ NUMBERS = ("TURNS", "MANAGED", "SENT", "UNMANAGED", "COST")
 @log_options()
 @json_option
 def savings(since: str | None, as_json: bool, **options: object) -> None:
-    """Show how much managing saved or cost: the tokens sent and their price, compared with the same session without
-    Mnemosyne, including the client's own compactions and cache hits.
+    """Show how much managing saved or cost, compared with the same session without Mnemosyne, including the client's
+    own compactions and cache hits.
 
-    With a subscription, the command also shows the used share of its limits, as the last reply reported it.
+    \b
+      mnemosyne savings --since 7d
 
-    The unmanaged session is simulated turn by turn. Sessions that are only observed are unchanged, so they save and
-    lose nothing. Side calls, such as for a title, are in neither column.
-
-    The command works with and without a running server.
+    The unmanaged session is simulated turn by turn. Sessions that are only observed save and lose nothing. Side calls,
+    such as for a title, are in neither column.
     """
     start = start_of(since)
     config = configuration(options)

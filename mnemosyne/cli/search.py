@@ -98,27 +98,21 @@ def search(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Search the content of sessions by words and by meaning. Results are the best objects first, each with its best
-    passage, quoted verbatim, and the position of the passage in bytes.
+    """Search the content of sessions by words and by meaning. Results are the best objects, each with its best passage,
+    quoted verbatim.
 
     \b
       mnemosyne search "why is the pool limited to 20?"
-      mnemosyne search SESSION "why is the pool limited to 20?"
-      mnemosyne search SESSION ERR_HEADER_2041 --kind tool_result --turns 10-20
+      mnemosyne search 319a ERR_HEADER_2041 --kind tool_result --turns 10-20
       mnemosyne search --project . "how are migrations numbered?"
-      mnemosyne search --file conversation.jsonl --queries questions.jsonl --limit 5 --json
-      mnemosyne object ID --full          the full text of a result
+      mnemosyne search --file messages.jsonl --queries queries.jsonl --json
 
-    A QUESTION alone searches all sessions. A project is the folder that the agent named as its working directory.
+    A QUESTION alone searches all sessions. Semantic search needs `mnemosyne model install`; a note on stderr shows
+    which method was used.
 
-    With --file and --queries, the command searches the messages of a conversation. Both files are JSON Lines: a message
-    is {"id", "role", "text", "time"}, in the order of the conversation (role and time are optional); a query is {"id",
-    "text"}. With --json, the output has one line for each query, {"id", "results": [{"id", "score"}]}, best result
-    first; scores range from 0 to 1 and are comparable within one query. If a line is invalid, nothing is printed and
-    the exit code is 2.
-
-    Semantic search needs the model that `mnemosyne model install` installs; without it, only words are compared. A note
-    on stderr shows which method was used.
+    With --file and --queries, it searches the messages of a conversation. Both are JSON Lines: a message is {"id",
+    "role", "text", "time"} (role and time are optional), a query {"id", "text"}. With --json, each query gets a line
+    {"id", "results": [{"id", "score"}]}, best first; scores range from 0 to 1.
     """
     if session is not None and question is None and branch is None:
         all_sessions = all_sessions or project is None  # a question alone

@@ -15,21 +15,23 @@ from mnemosyne.errors import BadConfiguration
 
 
 @click.command()
-@setting_options
+@setting_options("host", "port", "upstream")
 @manage_option
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop, as on SIGTERM, when stdin ends.")
 def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     """Run the proxy until it is stopped.
 
-    When it is ready, it prints one line on stdout, `mnemosyne listening on URL`, and on stderr the variable to set for
-    your agent, unless stderr is a JSON log. `mnemosyne run -- claude` does all that for you.
+    \b
+      mnemosyne serve --port 8800
+      mnemosyne serve --manage
+      export ANTHROPIC_BASE_URL=http://127.0.0.1:8787
+
+    When it is ready, it prints `mnemosyne listening on URL` on stdout, and on stderr the variables to set for your
+    agent, unless stderr is a JSON log. `mnemosyne run -- claude` does all that for you.
 
     SIGTERM or Ctrl-C stops it after the running replies finish; a second one stops it immediately. SIGHUP reloads
-    log_level, mode and the models file, and reports the settings that need a restart.
-
-    The server runs a worker process for all data derived from the log, and restarts it if it ends.
-
-    Every option can also be set in the environment (MNEMOSYNE_PORT=8800) or in the TOML file (port = 8800).
+    log_level, mode and the models file. Every option is also a variable (MNEMOSYNE_PORT=8800) and a line of the
+    settings file (port = 8800).
     """
     config = configuration(options, manage=manage)  # before the imports below, to report a bad setting quickly
     import trio
@@ -83,17 +85,16 @@ def page_line(config: Config, url: str) -> str:
 
 
 @click.command()
-@setting_options
+@setting_options()
 @click.option("--under-server", is_flag=True, hidden=True, help="For the server at the other end of stdin and stdout.")
 def worker(under_server: bool, **options: object) -> None:
-    """Keep the data derived from the log up to date until stopped: the read models, and the index of objects with its
-    vectors.
+    """Maintain the data derived from the log: the read models, and the index of objects with its vectors.
 
-    `mnemosyne serve` starts and supervises its own worker; this command runs one without a server. One worker at a time
-    is active for a database; the others are on standby. Without a worker, sessions still work, but searches and reports
-    lag behind, and new summaries are delayed.
+    \b
+      mnemosyne worker
 
-    SIGTERM or Ctrl-C stops it. After a restart it continues where it stopped.
+    `mnemosyne serve` runs a worker of its own; this command runs one without a server. One worker is active for a
+    database, the others are on standby. Without one, sessions work, but searches and reports lag behind.
     """
     # Before the imports below, to report a bad setting quickly; the server reports the warnings of the file.
     config = configuration(options, warns=not under_server)

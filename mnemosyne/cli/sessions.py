@@ -37,11 +37,13 @@ SHOWN = 20
 @log_options()
 @json_option
 def sessions(limit: int | None, as_json: bool, **options: object) -> None:
-    """List the recorded sessions, last active first: the first words of the user, the folder of the client, the mode,
-    the size of the context, the cost and the savings.
+    """List the recorded sessions, last active first, with the first words of the user, the folder, the mode, the size
+    of the context, the cost and the savings.
 
-    Other commands accept a session's id, the client's id for it, or a prefix of either. `mnemosyne open` shows the
-    sessions in a browser.
+    \b
+      mnemosyne sessions --limit 50
+
+    Other commands accept a session's id, the client's id for it, or a prefix of either.
     """
     config = configuration(options)
 

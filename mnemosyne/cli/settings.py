@@ -1,12 +1,13 @@
 """Settings as options of commands."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
+from mnemosyne.cli.group import RareOption, help_all_option
 from mnemosyne.cli.printing import say
 from mnemosyne.config import SETTINGS, Config, Setting, load, models_path
 
@@ -15,28 +16,38 @@ F = TypeVar("F", bound=Callable[..., object])
 CONFIG_HELP = "A TOML file with settings.  [default: config.toml in the data directory, if there is one]"
 
 
-def setting_options(command: F) -> F:
-    """Add an option for each setting, and --config, to a command."""
-    return _options(SETTINGS, _PATHS)(command)
+LOG = ("data_dir", "dsn", "tenant")
+"""The settings that locate the log."""
+
+
+def setting_options(*shown: str) -> Callable[[F], F]:
+    """Add an option for each setting, and --config, to a command. --help shows those in ``shown``."""
+    return _options(SETTINGS, shown, "the server's options")
 
 
 def log_options(*more: str) -> Callable[[F], F]:
-    """Add the settings that locate the log, the settings named in ``more``, and --config to a command."""
-    return _options([setting for setting in SETTINGS if setting.name in ("data_dir", "dsn", "tenant", *more)], {})
+    """Add the settings that locate the log, the settings named in ``more``, and --config to a command. --help shows
+    those in ``more``.
+    """
+    settings = [setting for setting in SETTINGS if setting.name in (*LOG, *more)]
+    return _options(settings, more, "the options that locate the log")
 
 
-def _options(settings: Sequence[Setting], paths: Mapping[str, click.Path]) -> Callable[[F], F]:
+def _options(settings: Sequence[Setting], shown: Sequence[str], what: str) -> Callable[[F], F]:
     def decorate(command: F) -> F:
+        command = help_all_option(what)(command)
         file = click.Path(path_type=Path)
-        command = click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
+        add_file = click.option("--config", "config_file", cls=RareOption, type=file, metavar="FILE", help=CONFIG_HELP)
+        command = add_file(command)
         for setting in reversed(settings):
             text = f"{setting.meaning}  [default: {setting.default_text}]"
             negation = f"/--no-{setting.option.removeprefix('--')}" if setting.is_switch else ""
             metavar = None if setting.is_switch else setting.kind.placeholder
-            # ``paths`` is for shell completion only; ``config`` validates the values from all sources.
-            path = paths.get(setting.kind.placeholder)
+            # The type is for shell completion only; ``config`` validates the values from all sources.
+            path = _PATHS.get(setting.kind.placeholder)
             names = (setting.option + negation, setting.name)
-            command = click.option(*names, metavar=metavar, type=path, default=None, help=text)(command)
+            kind = click.Option if setting.name in shown else RareOption
+            command = click.option(*names, cls=kind, metavar=metavar, type=path, default=None, help=text)(command)
         return command
 
     return decorate

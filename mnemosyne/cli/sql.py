@@ -32,15 +32,13 @@ from mnemosyne.projections.catalog import ALL
 @log_options()
 @json_option
 def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
-    """Bring the read models up to date, and print the result of a PostgreSQL query. QUERY is one statement; `-` reads
-    it from stdin. It runs as a database role that can read only the views of one tenant.
+    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin.
 
     \b
-      mnemosyne sql "select object_type, count(*) from semantic_objects group by 1"
+      mnemosyne sql "select branch, count(*) from turns group by 1"
       mnemosyne sql "select * from turns where duration_ms > 60000" --json
 
-    There are views of sessions, objects and their relationships, faults, transitions, admissions, turns, cost, savings
-    and saved facts; docs/sql.md documents their columns, with ten example queries. They show one tenant. Times are UTC.
+    docs/sql.md documents the views. The query can read only the views of one tenant. Times are UTC.
     """
     text = sys.stdin.read() if query == "-" else query
     if not text.strip():
@@ -64,11 +62,14 @@ def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
 @click.argument("role", metavar="ROLE")
 @log_options()
 def sql_reader(role: str, **options: object) -> None:
-    """Grant ROLE read access to the views of `mnemosyne sql` for one tenant, and to nothing else in the database, with
-    any PostgreSQL client. Run the command again to switch the role to another tenant.
+    """Grant ROLE read access to the views of `mnemosyne sql` for one tenant, and to nothing else, with any PostgreSQL
+    client.
 
-    If the role does not exist, it is created with login and without a password. You need a database server of your own
-    (--dsn), because only its owner can connect to the embedded one.
+    \b
+      mnemosyne sql-reader analyst --dsn postgresql://host/log
+
+    Run it again to switch the role to another tenant. A missing role is created with login and without a password. It
+    needs a database server of your own (--dsn).
     """
     config = log_of(options)
     if config.dsn is None:

@@ -21,15 +21,13 @@ LARGEST_INPUT = 1024 * 1024
 @click.command()
 @log_options("host", "port")
 def statusline(**options: object) -> None:
-    """Print the state of a session in one line: its context and zone, cost and savings, last compaction, progress of
-    its plan, repeated tool calls, whether it exceeded session_budget_dollars, and the used share of a subscription. To
-    show it in Claude Code, add to its settings:
+    """Print one line about a session: its context and zone, cost and savings, last compaction, plan, repeated calls,
+    budget, and the used share of a subscription. To show it in Claude Code, add to its settings:
 
     \b
       {"statusLine": {"type": "command", "command": "mnemosyne statusline"}}
 
-    The command reads Claude Code's input from stdin and asks the running server. It never fails; without data, the line
-    says so.
+    It reads Claude Code's input from stdin, asks the running server, and never fails.
     """
     config = configuration(options)
     from mnemosyne.app.discovery import ask_page, url_of

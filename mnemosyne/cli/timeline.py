@@ -22,14 +22,14 @@ Row = Mapping[str, Any]
 @log_options()
 @json_option
 def timeline(session: str, branch: str | None, as_json: bool, **options: object) -> None:
-    """Show a session turn by turn: every attempt in the order of their start, with the tokens counted by the provider,
-    the cost at list prices, the duration and the result. Lines between them show when managing of a branch started or
-    stopped, and why.
+    """Show a session turn by turn: every attempt with its tokens, cost, duration and result, and where managing started
+    or stopped.
+
+    \b
+      mnemosyne timeline 319a --branch main
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
-    under their parent. `mnemosyne open SESSION` charts the growth of the context.
-
-    The command works with and without a running server.
+    under their parent.
     """
     found = with_read_models(log_of(options), lambda models: read_timeline(models, session, branch))
     if as_json:

@@ -30,14 +30,13 @@ from mnemosyne.services.exporting import Importing, import_file, write_session
 @log_options()
 @json_option
 def export(session: str, output: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Write a session with its whole content to a file of JSON lines. `mnemosyne import` reads it.
+    """Write a session with its whole content to a file of JSON lines, which `mnemosyne import` reads.
 
-    Keys in prompts, in files that the agent read, and in command output are part of the content. --redact masks
-    everything in the shape of a credential, with a `*` for each byte: provider keys, tokens, private keys, passwords in
-    URLs, and values after a word such as `password=`. It cannot detect other passwords, so check the file before you
-    share it.
+    \b
+      mnemosyne export 319a -o session.jsonl --redact
 
-    With --json and --output, the command prints a summary as JSON.
+    --redact masks everything in the shape of a credential: provider keys, tokens, private keys, passwords in URLs, and
+    values after a word such as `password=`. It cannot detect other passwords, so check the file before you share it.
     """
     if as_json and output is None:
         raise click.UsageError("--json needs --output, because the session goes to standard output.")
@@ -68,11 +67,14 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
 @log_options()
 @json_option
 def import_command(file: Path, as_json: bool, **options: object) -> None:
-    """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. The session keeps its id.
+    """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. The session keeps its id and is
+    marked as imported.
+
+    \b
+      mnemosyne import session.jsonl
 
     The whole file is checked before anything is written. An existing session is not changed, unless the file continues
-    it; then the additional events are added. The session is marked as imported wherever it is shown, because its
-    content, times and costs come from the file. It must belong to the current tenant; use --tenant for another.
+    it.
     """
     config = configuration(options)
     importing = Importing(config.tenant, now_us(), secrets.token_hex(8))

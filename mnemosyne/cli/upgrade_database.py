@@ -26,14 +26,15 @@ from mnemosyne.figures import plural
 @log_options()
 @json_option
 def upgrade_database(to_dsn: str | None, as_json: bool, **options: object) -> None:
-    """Migrate the log to a newer major version of PostgreSQL, and check every turn there.
+    """Migrate the log to a newer major version of PostgreSQL, and check every turn there. Stop the servers first.
+
+    \b
+      mnemosyne upgrade-database
+      mnemosyne upgrade-database --to-dsn postgresql://new/log
 
     The embedded database is replaced by one of the newest version in this installation; its old files stay in
-    postgres.old-VERSION until you remove them. With a database of your own (`dsn`), start the new PostgreSQL, pass an
-    empty database in it with --to-dsn, and set `dsn` to it afterwards.
-
-    Stop the servers first. If the migration fails or is interrupted, the old database is unchanged. The next server
-    rebuilds the read models and the index.
+    postgres.old-VERSION. With a database of your own (dsn), pass an empty one of the new PostgreSQL, and set dsn to it
+    afterwards. If the migration fails, the old database is unchanged.
     """
     config = log_of(options)
     if (config.dsn is None) != (to_dsn is None):

@@ -25,15 +25,14 @@ HEADERS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 @log_options()
 @json_option
 def usage(by: Grouping, as_json: bool, **options: object) -> None:
-    """Show the tokens counted by the provider, and their cost at list prices.
+    """Show the tokens counted by the provider and their cost at list prices; with a subscription, also the used share
+    of its limits.
 
-    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it, OUT output tokens.
-    With a subscription, the command also shows the used share of its five-hour and seven-day limits, as the last reply
-    reported it, and the part used by each session.
+    \b
+      mnemosyne usage --by model
 
-    Days are in your time zone; in JSON, in UTC. Replies of models without a known price are counted but not priced.
-
-    The command works with and without a running server.
+    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
+    zone; in JSON, in UTC.
     """
     config = configuration(options)
     if not has_log(config):

@@ -18,12 +18,14 @@ from mnemosyne.services.verifying import Verification, verify_sessions
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options: object) -> None:
-    """Rebuild the request of every turn, check it against its recorded SHA-256, and reassemble every reply. Without
-    SESSION, the command verifies all sessions.
+    """Rebuild the request of every turn, check it against its recorded SHA-256, and reassemble every reply; without
+    SESSION, for all sessions.
 
-    For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. It also counts requests
-    that the client repeated, the rounds of managed turns, and turns that were not recorded because the database was
-    unavailable. The exit code is 1 if anything differs or cannot be read.
+    \b
+      mnemosyne verify 319a
+
+    For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. The exit code is 1 if
+    anything differs or cannot be read.
     """
     config = configuration(options) if session is None else log_of(options)
     found: list[Verification] = []

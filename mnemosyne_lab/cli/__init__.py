@@ -1,16 +1,16 @@
 """The commands of the laboratory, which the command line finds by an entry point."""
 
-from mnemosyne.cli.group import CommandPlace
+from mnemosyne.cli.group import CommandPlace, Purpose
 
 COMMANDS = {
-    "demo": CommandPlace("mnemosyne_lab.cli.demo:demo", "See it work, in half a minute, without a key or a network."),
-    "evaluate": CommandPlace(
-        "mnemosyne_lab.cli.evaluate:evaluate", "Compare ways of managing a context on recorded sessions."
-    ),
+    "demo": CommandPlace(Purpose.USE, "mnemosyne_lab.cli.demo:demo", "See it work, without a key or a network."),
     "what-if": CommandPlace(
-        "mnemosyne_lab.cli.what_if:what_if", "Say what your Claude Code sessions cost, and would have cost with us."
+        Purpose.EVALUATE, "mnemosyne_lab.cli.what_if:what_if", "Estimate what your past sessions would have cost."
+    ),
+    "evaluate": CommandPlace(
+        Purpose.EVALUATE, "mnemosyne_lab.cli.evaluate:evaluate", "Compare context policies on recorded sessions."
     ),
     "trial": CommandPlace(
-        "mnemosyne_lab.cli.trial:trial", "Run paired tasks with and without memory, and say whether it is as good."
+        Purpose.EVALUATE, "mnemosyne_lab.cli.trial:trial", "Run tasks with and without memory.", is_rare=True
     ),
 }

@@ -16,9 +16,11 @@ from mnemosyne.cli.printing import is_plain
 def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
     """Watch a small agent repair a date parser through Mnemosyne, and look at the record.
 
-    The proxy, the database and the commands are the real ones. The agent is a bundled one, and the model is played by
-    a script on this machine, so it needs no key and no network. It works in a temporary directory and touches nothing
-    of yours: no log, no settings, no files. Ctrl-C ends it at any time and leaves nothing behind.
+    \b
+      mnemosyne demo
+
+    The proxy, the database and the commands are real; a script on this machine plays the model, so it needs no key and
+    no network. It works in a temporary directory and touches none of your files.
     """
     from mnemosyne_lab.demo.play import Options, run_demo
     from mnemosyne_lab.demo.stage import Terminal

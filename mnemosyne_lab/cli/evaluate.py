@@ -23,40 +23,36 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Compare only these policies; MODULE:NAME is one of your own.  [default: all built-in ones]",
+    help="Only these policies; MODULE:NAME is your own.  [default: all built-in ones]",
 )
 @click.option("--ttl", type=click.Choice(("5m", "1h")), default="5m", show_default=True, help="Cache lifetime.")
 @click.option(
     "--tariffs",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Compare with the alternatives under these tariffs: api-5m, api-1h, quota, openai, "
-    "openai-before-5.6, local, or all. "
-    "Then only our policy is compared, unless --policy names others.  [default: as --ttl]",
+    help="Tariffs: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  [default: as --ttl]",
 )
 @click.option(
     "--model",
     metavar="MODEL",
-    help="Model for prices and cache.  [default: the session's own; claude-opus-4-5 if its price is unknown]",
+    help="Model for prices and cache.  [default: the session's own]",
 )
 @click.option(
     "--fixed-tokens",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Size of system prompt and tools.  [default: the session's own; 41000 if the file lacks them]",
+    help="Size of system prompt and tools.  [default: the session's own, or 41000]",
 )
 @click.option(
     "--memory-tools",
     is_flag=True,
-    help="Include the memory tools in every managed request, as the server does.",
+    help="Include the memory tools in managed requests.",
 )
 @click.option(
     "--window",
     type=click.IntRange(min=1_000),
     metavar="N",
-    help="Limit prompts to this window, in tokens without the reply, and compare with a client that compacts in it. "
-    "Policies are then native and ours, unless --policy names others, and the memory tools are included.  "
-    "[default: the models' own]",
+    help="Limit prompts to this window, and compare with a client that compacts in it.  [default: the models' own]",
 )
 @click.option(
     "--min-turns",
@@ -72,7 +68,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     metavar="OUT.{json,html}",
-    help="Also write the report to this file; repeatable.",
+    help="Also write the report; repeatable.",
 )
 @click.pass_context
 def evaluate(
@@ -90,12 +86,13 @@ def evaluate(
     reports: tuple[Path, ...],
 ) -> None:
     """Compare context policies on recorded sessions: the requests that each would have sent, their cost, and the text
-    that the agent would have missed. FILE is a session written by `mnemosyne export`, or JSON Lines of recorded
-    sessions in the format of `docs/evaluation.md`.
+    that the agent would have missed.
 
-    The first line is the verdict. The same files give the same report, byte for byte. Unreadable lines are named and
-    skipped; the exit code is 2 if nothing could be read. `docs/evaluation.md` explains the figures and how to compare
-    a policy of your own.
+    \b
+      mnemosyne evaluate session.jsonl --report report.html
+
+    FILE is a session written by `mnemosyne export`, or JSON Lines of sessions. The first line is the verdict. The same
+    files give the same report, byte for byte. The exit code is 2 if nothing could be read. See docs/evaluation.md.
     """
     for path in reports:
         if path.suffix not in (".json", ".html"):

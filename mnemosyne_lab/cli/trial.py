@@ -17,23 +17,21 @@ if TYPE_CHECKING:
     from mnemosyne_lab.trial.running import Stopped
     from mnemosyne_lab.trial.statistics import PairCounts
 
-_ENVIRON = "In runs {} memory only, set NAME to what VARIABLE holds: a key of a workspace of its own, so of a cache."
+_ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the key of another workspace."
 
 
 @click.command(no_args_is_help=True)
 @click.argument("tasks", type=click.Path(path_type=Path, dir_okay=False), metavar="TASKS.toml")
-@click.option("--with", "with_url", required=True, metavar="URL", help="Our server, started with --manage.")
+@click.option("--with", "with_url", required=True, metavar="URL", help="A server that manages.")
 @click.option("--without", "without_url", required=True, metavar="URL", help="The provider, or a server that observes.")
 @click.option(
     "--results",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where each run is put down, as a line of JSON. A trial that was stopped goes on from it.",
+    help="The results as JSON lines; a stopped trial continues from them.",
 )
-@click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Decides the order, and nothing else."
-)
+@click.option("--seed", type=int, default=1, show_default=True, metavar="N", help="Determines the order.")
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Pairs of each task."
 )
@@ -41,13 +39,13 @@ _ENVIRON = "In runs {} memory only, set NAME to what VARIABLE holds: a key of a 
     "--budget",
     type=click.FloatRange(min=0),
     metavar="DOLLARS",
-    help="Begin no pair that may not fit any more.  [default: no limit]",
+    help="Start no pair that may exceed it.  [default: no limit]",
 )
 @click.option(
     "--run-dollars",
     type=click.FloatRange(min=0),
     metavar="DOLLARS",
-    help="What a run costs whose command does not say so (as `total_cost_usd`).  [default: not known]",
+    help="Cost of a run whose command reports no `total_cost_usd`.  [default: unknown]",
 )
 @click.option(
     "--margin",
@@ -55,7 +53,7 @@ _ENVIRON = "In runs {} memory only, set NAME to what VARIABLE holds: a key of a 
     default=5.0,
     show_default=True,
     metavar="POINTS",
-    help="By how much less may pass with memory, in points of a hundred.",
+    help="Acceptable loss with memory, in percentage points.",
 )
 @click.option("--with-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("with"))
 @click.option("--without-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("without"))
@@ -74,19 +72,18 @@ def trial(
     without_env: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Do every task twice, once through us and once without, in an order by chance, and say whether as many succeed.
-
-    TASKS.toml holds a table [[task]] for each: `name`, `command` (what an agent is to do; it finds its provider in
-    ANTHROPIC_BASE_URL or OPENAI_BASE_URL), `check` (ends with 0 where that was done), and if wanted `folder`, of which
-    each run gets a copy, and `seconds`. Both are run by /bin/sh with all that you may do, so trust your tasks.
+    """Run every task twice, with and without memory, in random order, and test whether as many succeed.
 
     \b
       mnemosyne serve --manage --port 8788
-      mnemosyne trial tasks.toml --with http://127.0.0.1:8788 --without https://api.anthropic.com \\
-        --results runs.jsonl
+      mnemosyne trial tasks.toml --with http://127.0.0.1:8788 \\
+        --without https://api.anthropic.com --results runs.jsonl
 
-    Not worse is claimed by an exact test of the pairs that disagree, at a chance of 5 % to be wrong.
-    `docs/evaluation.md` says how, and how many pairs that needs: about 620 for 5 points.
+    TASKS.toml has a table [[task]] for each: `name`, `command` (its provider is in ANTHROPIC_BASE_URL or
+    OPENAI_BASE_URL), `check` (exits with 0 if the task is done), and optionally `folder`, of which each run gets a
+    copy, and `seconds`. /bin/sh runs both with your permissions, so trust your tasks.
+
+    An exact test of the pairs that disagree decides, at a significance of 5 %. See docs/evaluation.md.
     """
     from mnemosyne_lab.trial.record import TrialRecord, TrialTerms, count_pairs
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task

@@ -44,13 +44,14 @@ def what_if(
     ctx: click.Context, /, paths: tuple[Path, ...], since: str, tariffs: tuple[str, ...], as_json: bool
 ) -> None:
     """Estimate from Claude Code's transcripts what your sessions would have cost with Mnemosyne. It needs no proxy and
-    no key, and sends nothing. PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in
-    $CLAUDE_CONFIG_DIR.
+    no key, and sends nothing.
 
-    Any session active in that period counts in full. Recorded costs are the provider's counts at list prices. The rest
-    is simulated as by `mnemosyne evaluate` (`docs/evaluation.md`): first without Mnemosyne, to show the error of the
-    simulation, then with it. Missing information is listed. Lines that are not JSON are named on stderr and skipped;
-    the exit code is 2 if there is no result.
+    \b
+      mnemosyne what-if --since 7d
+
+    PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR. Any session
+    active in that period counts in full. Recorded costs are the provider's counts at list prices; the rest is simulated
+    as by `mnemosyne evaluate`. The exit code is 2 if there is no result.
     """
     from mnemosyne.cli.log_access import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs

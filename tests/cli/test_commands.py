@@ -1,9 +1,12 @@
 """serve, config and completion; and how all commands report errors."""
 
 import json
+import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -109,7 +112,9 @@ def test_completion_prints_a_script(shell: str) -> None:
     ("words", "completion"),
     [
         ("mnemosyne r", "plain,run"),
+        ("mnemosyne upg", "plain,upgrade-database"),
         ("mnemosyne serve --po", "plain,--port"),
+        ("mnemosyne run --dat", "plain,--data-dir"),
         ("mnemosyne run cla", "plain,claude"),
     ],
 )
@@ -124,10 +129,48 @@ def test_script_gets_completions(words: str, completion: str, tmp_path: Path, mo
 # All
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_every_command_has_a_help_with_a_summary(name: str) -> None:
-    assert main.commands[name].get_short_help_str(70).endswith("."), "it is cut short"
-    run(name, "-h")
+def _walk(command: click.Command, words: str, parent: click.Context | None = None) -> Iterator[click.Context]:
+    context = click.Context(command, parent, words.split()[-1], help_option_names=["-h", "--help"])
+    yield context
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _walk(inner, f"{words} {name}", context)
+
+
+def test_help_of_every_command_has_an_example_and_fits_80_columns() -> None:
+    for context in _walk(main, "mnemosyne"):
+        words = context.command_path
+        context.max_content_width = context.terminal_width = 80
+        text = context.get_help()
+        assert max(map(len, text.splitlines())) <= 80, words
+        assert re.search(rf"^    .*\b{words}\b", text, re.MULTILINE) or isinstance(context.command, click.Group), words
+        if not context.parent:
+            assert "\n   " not in text.partition("Use:")[2], "a summary has a second line"
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["search"]])
+def test_help_works_in_a_narrow_terminal_without_colours(command: list[str]) -> None:
+    result = run(*command, "--help", COLUMNS="30", NO_COLOR="1")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "\x1b" not in result.stdout
+
+
+def test_help_groups_the_commands_and_omits_rare_ones_which_help_all_lists() -> None:
+    short, full = (run(option).stdout for option in ("--help", "--help-all"))
+    for text in (short, full):
+        assert [line for line in text.splitlines() if line.endswith(":")] == [
+            *("Options:", "Use:", "Look:", "Memory:", "Evaluate:", "Operate:")
+        ]
+    assert "\n  upgrade-database " in full
+    assert "upgrade-database" not in short
+    assert {name for name in main.commands if f"\n  {name} " not in full} == set()
+
+
+def test_help_of_run_has_its_own_options_and_help_all_those_of_the_server() -> None:
+    short, full = (run("run", option).stdout for option in ("--help", "--help-all"))
+    own = {"--manage", "--off", "--fork", "--with-files", "--record-worktree", "--help-all", "--help"}
+    assert set(re.findall(r"^  (?:-h, )?(--[\w-]+)", short, re.MULTILINE)) == own
+    assert all(f"  {setting.option}" in full for setting in SETTINGS)
 
 
 def test_errors_from_a_nursery_are_sentences_and_bugs_keep_their_traceback() -> None:

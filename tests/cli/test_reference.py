@@ -6,7 +6,7 @@ from mnemosyne.config import SETTINGS
 
 
 def test_every_command_has_a_section_with_its_help() -> None:
-    page = commands_page()
+    page = f"\n{commands_page()}"
     for name, command in main.commands.items():
         section = f"\n## mnemosyne {name}\n\n```text\nUsage: mnemosyne {name}"
         assert (section in page) != command.hidden, name

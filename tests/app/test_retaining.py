@@ -1,21 +1,25 @@
 """Retention: sessions beyond the limits are forgotten once a day, and not because of a changed clock."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 import trio
 
 from mnemosyne.app.retaining import LOOK_SECONDS, Limit, limits_of, retain, retain_daily
-from mnemosyne.app.storage import open_database, storage_of
+from mnemosyne.app.storage import event_codec, open_database, storage_of
 from mnemosyne.config import Config, load
+from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.retention import DAY
 from mnemosyne.setting_values import TenantQuota
 from tests.adapters.log_support import query
-from tests.app.home import at_home
-from tests.http.managing import Client, text
+from tests.domain.session_events import began, opened_branch
+from tests.projections.support import POSTGRES, open_world
 
 FORGOTTEN = "select count(*) from mnemosyne.stored_events where topic = 'session.forgotten.v1'"
 LOOK = int(LOOK_SECONDS * 1e6)
@@ -23,6 +27,10 @@ LOOK = int(LOOK_SECONDS * 1e6)
 
 class Over(Exception):
     """The last wait was reached."""
+
+
+def config_of(dsn: str, folder: Path, **changes: Any) -> Config:
+    return attrs.evolve(load({"dsn": dsn, "data_dir": str(folder)}, {}), **changes)
 
 
 async def live(config: Config, start: int, steps: Sequence[int]) -> list[bool]:
@@ -44,37 +52,42 @@ async def live(config: Config, start: int, steps: Sequence[int]) -> list[bool]:
         return seen
 
 
+async def record(dsn: str, session: str, at: int, tenant: str = "local") -> None:
+    """Record a session of one turn with some content."""
+    started = SessionStarted(at=at, tenant=tenant, external_id=session, client="c", client_version=None, salt=b"s")
+    events = (started, opened_branch(), began(1, "m", at=at))
+    words = session.encode() * 20
+    content = Content(sha256(words).digest(), words)
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        envelopes = tuple(Envelope(event, "c") for event in events)
+        await world.journal.append(Append(stream_of(tenant, session), 0, envelopes, (content,)))
+
+
 async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_was_set(
     tmp_path: Path, dsn: str
 ) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        async with home.served() as served:
-            await Client(served.url, session="s").turn(text("Hello."))
-        config = attrs.evolve(home.config, retain_days=30)
-        async with open_database(config) as database:
-            (stream,) = await storage_of(database).events.streams()
-            born = (await storage_of(database).events.read(stream))[-1].envelope.event.at
-        young, old = born + DAY, born + 31 * DAY
-        assert await live(config, young, [LOOK]) == [False, False]
-        assert await live(config, young, [30 * DAY]) == [False, False], "the clock was set"
-        assert await live(config, old, [-LOOK]) == [False, False], "and set back"
-        assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
+    born = 100 * DAY
+    await record(dsn, "s", born)
+    config = config_of(dsn, tmp_path, retain_days=30)
+    young, old = born + DAY, born + 31 * DAY
+    assert await live(config, young, [LOOK]) == [False, False]
+    assert await live(config, young, [30 * DAY]) == [False, False], "the clock was set"
+    assert await live(config, old, [-LOOK]) == [False, False], "and set back"
+    assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
 
 
 async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        for tenant in ("red", "blue"):
-            async with home.served(None, "--tenant", tenant) as served:
-                for session in ("old", "new"):
-                    await Client(served.url, session=f"{session} {tenant}").turn(text(f"Hello of {session}."))
-        async with open_database(home.config) as database:
-            sizes = await storage_of(database, "red").events.sizes()
-            quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))
-            config = attrs.evolve(home.config, tenant_quotas=(quota, TenantQuota("nobody", 1)))
-            gone = await retain(config, database, 10**16, lambda: 10**16, lambda: "c")
-            assert [each.candidate.session for each in gone] == [stream_of("red", "old red")]
-            assert query(dsn, FORGOTTEN) == [(1,)]
-            assert await retain(config, database, 10**16, lambda: 10**16, lambda: "c") == []
+    for tenant in ("red", "blue"):
+        for at, session in enumerate(("old", "new")):
+            await record(dsn, f"{session} {tenant}", at, tenant)
+    async with open_database(config_of(dsn, tmp_path)) as database:
+        sizes = await storage_of(database, "red").events.sizes()
+        quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))
+        config = config_of(dsn, tmp_path, tenant_quotas=(quota, TenantQuota("nobody", 1)))
+        gone = await retain(config, database, 10**16, lambda: 10**16, lambda: "c")
+        assert [each.candidate.session for each in gone] == [stream_of("red", "old red")]
+        assert query(dsn, FORGOTTEN) == [(1,)]
+        assert await retain(config, database, 10**16, lambda: 10**16, lambda: "c") == []
 
 
 def test_retention_limits_follow_the_settings() -> None:
@@ -93,6 +106,5 @@ async def test_sessions_are_forgotten_once_a_day(tmp_path: Path, dsn: str, monke
         return ()
 
     monkeypatch.setattr("mnemosyne.app.retaining.retain", retain)
-    async with at_home(tmp_path, dsn) as home:
-        await live(home.config, 0, [LOOK] * 200)
+    await live(config_of(dsn, tmp_path), 0, [LOOK] * 200)
     assert done == [LOOK, LOOK + DAY]

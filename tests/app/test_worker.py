@@ -104,23 +104,19 @@ async def alone(home: Home) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
-async def test_one_worker_leads_and_another_takes_over_when_its_server_is_killed(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home:
-        async with home.served() as one:
-            await one.until_worker(state="working")
-            async with home.served() as two:
-                await two.until_worker(state="standing by")
-                async with alone(home) as process:
-                    await until(lambda: "Another worker updates" in (home.folder / "worker").read_text())
-                    assert query(dsn, HOLDERS) == [(1,)]
-                assert process.returncode == 0
-                worker = one.worker
-                assert worker is not None
-                one.process.kill()
-                assert await trio.to_thread.run_sync(ended, worker)
-                await two.until_worker(state="working")
-        async with alone(home):
-            await until(lambda: query(dsn, HOLDERS) == [(1,)])
+async def test_one_worker_leads_another_takes_over_and_ends_when_its_server_is_killed(tmp_path: Path, dsn: str) -> None:
+    async with at_home(tmp_path, dsn) as home, alone(home) as process:
+        await until(lambda: query(dsn, HOLDERS) == [(1,)])
+        async with home.served() as served:
+            await served.until_worker(state="standing by")
+            assert query(dsn, HOLDERS) == [(1,)]
+            process.terminate()
+            await served.until_worker(state="working")
+            assert await process.wait() == 0
+            worker = served.worker
+            assert worker is not None
+            served.process.kill()
+            assert await trio.to_thread.run_sync(ended, worker)
 
 
 HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted"

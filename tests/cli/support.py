@@ -53,7 +53,7 @@ class _Answering(http.server.BaseHTTPRequestHandler):
 def provider() -> Iterator[Provider]:
     """A provider in a thread."""
     with Provider() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield server

@@ -1,10 +1,7 @@
 """`mnemosyne doctor` checks the installation and suggests fixes."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +12,11 @@ import pytest
 import trustme
 
 from mnemosyne.app import doctor
+from mnemosyne.app.discovery import FoundServer
 from mnemosyne.app.doctor import CHECKS, Check, Circumstances, Finding, examine
 from mnemosyne.config import load
 from tests.adapters.log_support import begin_append, make_append, query, stream
-from tests.cli.support import Provider, environ_for, invoked, line, mnemosyne, provider, serving, started
+from tests.cli.support import Provider, environ_for, invoked, mnemosyne, provider, serving
 from tests.waiting import DEADLINE
 
 
@@ -150,42 +148,57 @@ def test_tenants_are_counted(variables: dict[str, str], texts: list[str], tmp_pa
     assert [finding.text for finding in look("tenants", circumstances(tmp_path, upstream, **variables))] == texts
 
 
-def test_port_is_free_or_taken_or_ours(tmp_path: Path, upstream: Provider) -> None:
-    at = circumstances(tmp_path, upstream)
+def test_port_is_free_or_taken_or_ours_and_our_worker_works(tmp_path: Path, upstream: Provider, dsn: str) -> None:
+    at = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn)
     assert look("port", at) == [Finding("good", "any free port will be used")]
+    assert look("worker", at) == [Finding("good", "not running; read models are up to date")]
     with serving(environ=dict(at.environ)) as url:
-        (finding,) = look("port", circumstances(tmp_path, upstream, **_port(url)))
+        there = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn, **_port(url))
+        (finding,) = look("port", there)
         assert finding.verdict == "good"
         assert finding.text.startswith("Mnemosyne ")
         other = circumstances(tmp_path, upstream, **_port(url), MNEMOSYNE_TENANT="other")
         assert verdicts(look("port", other)) == ["good", "open"]
+        until_found(there, "working; read models are up to date")
+        assert look("worker", at) == [Finding("good", "working; read models are up to date")]
+    query(dsn, FORGOTTEN_LONG_AGO)
+    (finding,) = look("worker", at)
+    assert finding.verdict == "open"
+    assert finding.text.startswith("not running; read models are 1 events behind the log, by ")
     with provider() as stranger:
         (finding,) = look("port", circumstances(tmp_path, upstream, **_port(stranger.url)))
     assert finding.verdict == "bad"
     assert "Address already in use" in finding.text
 
 
-def test_worker_works_hangs_or_is_missing(tmp_path: Path, upstream: Provider, dsn: str) -> None:
+@pytest.mark.parametrize(
+    ("worker", "verdict", "text"),
+    [
+        ({"state": "hung", "seconds": 7.0}, "bad", "hung for 7 s"),
+        ({"state": "not running", "seconds": 0.5}, "bad", "not running for 0.5 s"),
+        ({"state": "starting", "seconds": 0.0}, "open", "starting; its lag is unknown, because the database does not"),
+        (
+            {"state": "working", "seconds": 0.0, "events_behind": 2, "seconds_behind": 99.0, "seconds_held": 0.0},
+            "open",
+            "working; read models are 2 events behind the log, by 99 s",
+        ),
+    ],
+)
+def test_worker_is_as_its_server_reports_it(
+    worker: dict[str, Any],
+    verdict: str,
+    text: str,
+    tmp_path: Path,
+    upstream: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     at = circumstances(tmp_path, upstream)
     assert look("worker", at) == [Finding("good", "the first server will start it")]
-    at = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn)
-    assert look("worker", at) == [Finding("good", "not running; read models are up to date")]
-    with started("serve", "--port", "0", environ=dict(at.environ)) as process:
-        there = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn, **_port(line(process.stdout)))
-        until_found(there, "working; read models are up to date")
-        assert look("worker", at) == [Finding("good", "working; read models are up to date")]
-        worker = worker_of(process)
-        os.kill(worker, signal.SIGSTOP)
-        until_found(there, "hung for ")
-        query(dsn, SAID_LONG_AGO)
-        (finding,) = look("worker", at)
-        assert finding.verdict == "open"
-        assert finding.text.startswith("working; read models are 1 events behind the log, by ")
-        for pid in (process.pid, worker):
-            os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=DEADLINE)
+    found = FoundServer("http://127.0.0.1:1", "1", upstream.url, "local", worker=worker)
+    monkeypatch.setattr(doctor, "find_server", lambda _: found)
     (finding,) = look("worker", at)
-    assert finding.text.startswith("not running; read models are 1 events behind the log, by ")
+    assert finding.verdict == verdict
+    assert finding.text.startswith(text)
 
 
 def test_open_append_is_named_as_the_reason_of_a_lag(
@@ -194,14 +207,14 @@ def test_open_append_is_named_as_the_reason_of_a_lag(
     monkeypatch.setattr(doctor, "HELD_SECONDS", 0.0)
     with psycopg.connect(dsn) as stalled:
         begin_append(stalled, make_append(stream(2), 0, "late"))
-        query(dsn, SAID_LONG_AGO)
+        query(dsn, FORGOTTEN_LONG_AGO)
         (finding,) = look("worker", circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn))
         stalled.rollback()
     assert finding.verdict == "open"
     assert finding.text.endswith(" s ago is unfinished and blocks later events")
 
 
-SAID_LONG_AGO = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
+FORGOTTEN_LONG_AGO = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state) values
     ('00000000-0000-0000-0000-000000000001', 1, 'session.forgotten.v1',
     '{"data":{"at":1},"correlation":"c","causation":null}')"""
 
@@ -212,14 +225,6 @@ def until_found(at: Circumstances, text: str) -> None:
     while not (found := look("worker", at))[0].text.startswith(text):
         assert time.monotonic() < deadline, found
         time.sleep(0.05)  # another process, which cannot notify us
-
-
-def worker_of(process: "subprocess.Popen[str]") -> int:
-    """The worker of a server."""
-    threads = Path(f"/proc/{process.pid}/task").glob("*/children")  # any of them may have started it
-    pids = [int(pid) for thread in threads for pid in thread.read_text().split()]
-    (worker,) = (pid for pid in pids if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    return worker
 
 
 def _port(url: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import bind, url_of, watch_drain
 from mnemosyne_lab.provider.server import open_standin
+from tests.cli.support import MNEMOSYNE
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE
@@ -35,9 +36,11 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(data_dir: Path, upstream: str, **settings: str) -> AsyncIterator[Served]:
+async def serving(
+    data_dir: Path, upstream: str, program: Sequence[str] = MNEMOSYNE, **settings: str
+) -> AsyncIterator[Served]:
     """A server process in front of ``upstream``; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "mnemosyne", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    command = [*program, "serve", "--port", "0", "--data-dir", str(data_dir)]
     environ = {**os.environ, **{f"MNEMOSYNE_{name.upper()}": value for name, value in settings.items()}}
     process = await trio.lowlevel.open_process([*command, "--upstream", upstream], stdout=subprocess.PIPE, env=environ)
     assert process.stdout is not None
@@ -181,10 +184,13 @@ def test_url_of_an_ipv6_listener_has_brackets() -> None:
 
 
 async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(tmp_path: Path) -> None:
+    """Shutdown waits for the database as long as it may, which is a moment here."""
+    hasty = "from mnemosyne.app import server; server.RECORDING_SECONDS = 0.1; from mnemosyne.cli import main; main()"
+    program = (sys.executable, "-P", "-c", hasty)
     with trio.fail_after(DEADLINE):
         async with (
             open_standin() as standin,
-            serving(tmp_path, standin.url, dsn="postgresql://127.0.0.1:1/x") as served,
+            serving(tmp_path, standin.url, program, dsn="postgresql://127.0.0.1:1/x") as served,
         ):
             assert (await exchange(served.url, body=STREAMED)).body.endswith(b'data: {"type":"message_stop"}\n\n')
             served.process.terminate()

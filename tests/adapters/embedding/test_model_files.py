@@ -37,7 +37,7 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     folder = tmp_path / "hub"
     folder.mkdir()
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/", folder
         server.shutdown()

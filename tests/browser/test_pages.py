@@ -18,6 +18,7 @@ PAGES = (
     "{link}",
     "{link}/turn/20",
     "{link}/objects",
+    "{link}/conversation",
     "{link}/object/",
     "{link}/what-if",
     "{link}/turn/19/to/20",
@@ -28,7 +29,7 @@ PAGES = (
     "/-/server",
 )
 
-COLOURFUL = ("/-/", "{link}", "{link}/turn/20")
+COLOURFUL = ("/-/", "{link}", "{link}/turn/20", "{link}/conversation")
 """Between them they use every colour."""
 
 expect.set_options(timeout=DEADLINE * 1000)
@@ -154,6 +155,22 @@ def test_opened_block_shows_its_full_text_and_executes_none_of_it(tab: Tab, show
     block.locator("summary").click()
     expect(block.locator("pre")).to_contain_text("<script>alert")
     assert tab.page.locator("main img").count() == 0
+    assert tab.said == []
+
+
+def test_conversation_unfolds_an_item_and_keys_jump_to_a_prompt(tab: Tab, shown: Shown) -> None:
+    tab.page.goto(f"{shown.link}/conversation")
+    result = tab.page.locator("article.result").last
+    expect(result.locator("pre")).not_to_contain_text("step_29_100")
+    result.get_by_text("Show all of it").click()
+    expect(result.locator(".content pre")).to_contain_text("step_29_100")
+    expect(result.locator(".first")).to_be_hidden()
+    tab.page.keyboard.press("p")
+    tab.page.wait_for_url("**at=*")
+    tab.page.keyboard.press("j")
+    expect(tab.page.locator("article.prompt")).to_be_focused()
+    result.get_by_role("link", name="JSON").click()
+    expect(tab.page.locator("pre")).to_contain_text('"tool_use_id":"toolu_')
     assert tab.said == []
 
 

@@ -25,7 +25,15 @@ from mnemosyne.errors import (
     MnemosyneError,
     NotFound,
 )
-from mnemosyne.http.inspector import known_pages, live, log_pages, object_pages, session_pages, what_if_pages
+from mnemosyne.http.inspector import (
+    conversation_pages,
+    known_pages,
+    live,
+    log_pages,
+    object_pages,
+    session_pages,
+    what_if_pages,
+)
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.formatting import FILTERS
@@ -112,6 +120,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     long_pages = LongPages()
     for rule, long_view in {
         **session_pages.LONG_VIEWS,
+        **conversation_pages.LONG_VIEWS,
         **object_pages.LONG_VIEWS,
         **what_if_pages.LONG_VIEWS,
     }.items():

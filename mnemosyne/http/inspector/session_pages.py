@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 import attrs
@@ -12,8 +13,10 @@ from mnemosyne.domain.history.context_view import compare
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
+from mnemosyne.http.inspector.rendered import render
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
 from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
+from mnemosyne.services.conversation_view import read_content
 from mnemosyne.services.observing import observe, plan_as_json
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
@@ -130,13 +133,16 @@ async def _read_block(read: ReadBlock, page_context: PageContext, session: str, 
 async def show_block(
     read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int
 ) -> tuple[str, Mapping[str, Any]]:
-    """Show one block of a turn's request or reply as JSON, truncated to ``SHOWN_BYTES``."""
+    """Show one block of a turn's request or reply, rendered, or with ``?raw`` as JSON; long ones are truncated."""
     data = await _read_block(read, page_context, session, turn, number)
+    args = {name: value for name, value in request.args.items() if name != "raw"}
     return "block.html", {
+        "number": number,
         "text": data[:SHOWN_BYTES].decode("utf-8", "replace"),
+        "rendered": None if "raw" in request.args else render(read_content(data)),
         "size": len(data),
         "shown": SHOWN_BYTES,
-        "whole": f"{request.path.removesuffix('.json')}/whole?{request.query_string.decode()}",
+        "query": urlencode(args),
     }
 
 

@@ -1,8 +1,6 @@
-"""The view of one turn: its exact request as blocks, each with its object, reason, cache state and the client's
-original; and the reply.
-"""
+"""The view of one turn: its exact request as blocks, each with its object and cache state; the reply; and the price."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from uuid import UUID
 
@@ -12,52 +10,35 @@ from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import ContextBlock, KnownBlocks, View
-from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
-from mnemosyne.domain.objects.aggregate import MemoryObject, evolve, make_object
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.followed_plan import find_followed_plan
-from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.limits import PARTS, WINDOWS, WindowUse, window_use
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.sessions import Archive
-
-
-@attrs.frozen(kw_only=True)
-class TurnObject:
-    """An object in a turn: its ``fidelity`` then, and the turn and cause of that; None for both if it was in full from
-    the start. ``kept`` is the reason if it had to stay.
-    """
-
-    id: str
-    kind: str
-    source: str
-    turn: int
-    tokens: int
-    fidelity: Fidelity
-    since: int | None
-    cause: str | None
-    kept: str | None
+from mnemosyne.services.turn_prices import TurnPrice, read_prices
 
 
 @attrs.frozen(kw_only=True)
 class TurnBlock:
     """A block of the request. ``number`` counts from 0 over the request; ``cached`` says whether it was in the
-    provider's cache, None if unknown. ``object`` is the object that it shows or replaces.
+    provider's cache, None if unknown. ``object`` is the object that it shows or replaces, as the turn showed it.
     """
 
     number: int
     block: ContextBlock
     cached: bool | None
-    object: TurnObject | None
+    object: Span | None
 
     @property
     def replaced(self) -> bool:
@@ -77,10 +58,23 @@ class Changed:
 
 
 @attrs.frozen(kw_only=True)
+class QuotaUse:
+    """The used share of a subscription's limit after a turn, and ``before`` it, after the session's previous reply in
+    the same ``span`` (``5h`` or ``7d``); None if there was none.
+    """
+
+    span: str
+    used: float
+    before: float | None
+
+
+@attrs.frozen(kw_only=True)
 class TurnView:
     """A turn. ``rounds`` is the number of its upstream requests; ``round`` is the shown one, None for the client's own.
     ``changed`` is the difference between the client's request and the upstream one, None if they are equal. ``absent``
-    are the objects not shown in full. ``epoch`` is the reason for a rewrite before it.
+    are the objects not shown in full, ``sources`` the sources of objects by id. ``epoch`` is the reason for a rewrite
+    before it. ``price`` and ``account`` are None if its usage is not known. ``pause`` is the time since the branch's
+    previous request, in µs.
     """
 
     stream: UUID
@@ -89,8 +83,13 @@ class TurnView:
     round: int | None
     blocks: Sequence[TurnBlock]
     changed: Changed | None
-    absent: Sequence[TurnObject]
+    absent: Sequence[Span]
+    sources: Mapping[str, str]
     epoch: str | None
+    price: TurnPrice | None
+    account: TurnAccounted | None
+    quota: Sequence[QuotaUse]
+    pause: int | None
 
     @property
     def attempt(self) -> Attempt:
@@ -139,8 +138,10 @@ async def read_turn_view(
     attempt = history.at(branch, place)
     found = await contexts.context_of(archive, stream, history, attempt, known.blocks)
     known.bodies.put((stream, attempt.body_version), (found.rebuilt.body, [each.span for each in found.view.blocks]))
-    standing = (await read_map(models, stream, branch)).standing_at(attempt.began.turn)
-    objects = _objects(events, attempt, history, standing)
+    began = attempt.began
+    standing = (await read_map(models, stream, branch)).standing_at(began.turn)
+    objects = {span.object.id: span for span in standing}
+    before = history.turn(branch, began.turn - 1)[-1].began if began.turn > 1 else None
     return TurnView(
         stream=stream,
         context=found,
@@ -148,8 +149,13 @@ async def read_turn_view(
         round=None if attempt.round is None else attempt.round.began.round,
         blocks=_blocks(found, found.client or found.view, history.list_places(branch), objects),
         changed=None if found.client is None else _compare(found.client, found.view),
-        absent=[each for each in objects.values() if each.fidelity is not Fidelity.FULL],
+        absent=[span for span in standing if span.fidelity is not Fidelity.FULL],
+        sources={name: _source(history.objects[name]) for name in objects if name in history.objects},
         epoch=_epoch(events, attempt),
+        price=(await read_prices(models, stream)).get(attrs.astuple(attempt.address)),
+        account=_account(events, attempt),
+        quota=list_quota(events, attempt.address),
+        pause=None if before is None else began.at - before.at,
     )
 
 
@@ -202,74 +208,12 @@ def _compare(client: View, sent: View) -> Changed:
     )
 
 
-def _objects(
-    events: Sequence[Recorded[Event]], attempt: Attempt, history: History, standing: Sequence[Span]
-) -> Mapping[str, TurnObject]:
-    """The objects that had entered by the turn, as it showed them."""
-    turn, branch = attempt.began.turn, attempt.began.branch
-    moves = _moves(events, turn)
-    own = _fold_own(events, branch, turn)
-    plan = find_followed_plan(own[span.object.id] for span in standing if span.object.id in own)
-    now = _now(events, attempt, plan)
-    found = {}
-    for span in standing:
-        each = own.get(span.object.id)
-        if each is not None:
-            moved = moves.get((each.id, span.first))
-            found[each.id] = TurnObject(
-                id=each.id,
-                kind=each.kind.value,
-                source=" ".join((each.source_key or each.stub).split()),
-                turn=each.last_turn,
-                tokens=history.tokens_of(each.id),
-                fidelity=span.fidelity,
-                since=None if moved is None else moved.turn,
-                cause=None if moved is None else moved.cause.value,
-                kept=None if now is None else is_kept(Resident(each, span.fidelity), now),
-            )
-    return found
-
-
-def _fold_own(events: Sequence[Recorded[Event]], branch: str, turn: int) -> Mapping[str, MemoryObject]:
-    """Each object from its own events, up to the assessment of the turn after ``turn``; objects made only then were
-    already in the window.
-    """
-    found: dict[str, MemoryObject] = {}
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, ObjectCreated):
-            found[event.object] = make_object(event)
-        elif isinstance(event, ObjectEvent) and event.object in found:
-            found[event.object] = evolve(found[event.object], event)
-        elif isinstance(event, TurnAssessed) and event.branch == branch and event.turn > turn:
-            break
-    return found
-
-
-def _now(events: Sequence[Recorded[Event]], attempt: Attempt, plan: frozenset[str]) -> Now | None:
-    """The conversation's position when the turn was assessed, and the plan followed; None if it was not assessed."""
-    began = attempt.began
-    for each in events:
-        event = each.envelope.event
-        if isinstance(event, TurnAssessed) and (event.branch, event.turn) == (began.branch, began.turn):
-            return Now(
-                turn=began.turn,
-                message_count=attempt.messages,
-                exchange_first_message=event.typed[-1] if event.typed else 0,
-                last_user_messages=event.typed,
-                plan=plan,
-            )
-    return None
-
-
-def _moves(events: Sequence[Recorded[Event]], turn: int) -> Mapping[tuple[str, int], Moved]:
-    """The changes of objects up to and including a turn, by object and the turn from which they apply."""
-    moved = (each.envelope.event for each in events if isinstance(each.envelope.event, Moved))
-    return {(event.object, event.turn): event for event in moved if event.turn <= turn}
+def _source(made: ObjectCreated) -> str:
+    return " ".join((made.source_key or made.stub).split())
 
 
 def _blocks(
-    found: SessionContext, client: View, places: Mapping[tuple[int, int], str], known: Mapping[str, TurnObject]
+    found: SessionContext, client: View, places: Mapping[tuple[int, int], str], known: Mapping[str, Span]
 ) -> list[TurnBlock]:
     objects = context_view.objects_of(client, places)
     cached = _count_cached(found)
@@ -306,3 +250,29 @@ def _epoch(events: Sequence[Recorded[Event]], attempt: Attempt) -> str | None:
         if isinstance(event, EpochBegan) and (event.branch, event.turn) == (began.branch, began.turn):
             return event.reason
     return None
+
+
+def _account(events: Sequence[Recorded[Event]], attempt: Attempt) -> TurnAccounted | None:
+    accounts = (each.envelope.event for each in events if isinstance(each.envelope.event, TurnAccounted))
+    address = attrs.astuple(attempt.address)
+    return next((each for each in accounts if (each.branch, each.turn, each.attempt) == address), None)
+
+
+def list_quota(events: Iterable[Recorded[Event]], address: Address) -> list[QuotaUse]:
+    """The limits that the reply to an attempt stated, among the events of its session."""
+    found = []
+    before: dict[str, WindowUse] = {}
+    for each in events:
+        end = each.envelope.event
+        if not isinstance(end, TurnFinished | TurnInterrupted):
+            continue
+        for span in WINDOWS:
+            use = window_use(end.limits, span)
+            if use.used is None:
+                continue
+            if end.address == address:
+                last = before.get(span)
+                known = last.used if last is not None and last.reset == use.reset else None
+                found.append(QuotaUse(span=span, used=use.used / PARTS, before=known and known / PARTS))
+            before[span] = use
+    return found

@@ -15,10 +15,12 @@ from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, windows
+from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, usage, windows
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
+from tests.domain.session_events import finished, recorded
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
 from tests.services.answers import Answers
@@ -76,11 +78,11 @@ async def test_an_object_has_the_same_size_in_every_view(models: OpenReadModels,
         blocks: Counter[str] = Counter()
         for each in view.blocks:
             if each.object is not None and not each.replaced:
-                blocks[each.object.id] += each.block.tokens or 0
-                assert each.object.tokens == listed[each.object.id]
+                blocks[each.object.object.id] += each.block.tokens or 0
+                assert each.object.tokens == listed[each.object.object.id]
         assert blocks
         assert blocks.items() <= listed.items()
-        assert {each.id: each.tokens for each in view.absent}.items() <= listed.items()
+        assert {each.object.id: each.object.tokens for each in view.absent}.items() <= listed.items()
         assert number > COUNTED or view.tokens == HEAD + STEP * (number - 1)
     one = next(each.object for each in spans if each.object.turn == 2)
     found = await object_view.read_object_view(models.archive, str(held.stream), one.id)
@@ -106,8 +108,7 @@ async def test_the_map_at_each_turn_equals_memory_then_and_at_the_end_the_workin
     for turn in (11, 21, 31):
         view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", TurnPlace(turn, None, 1))
         at_less = {each.object.id: each.fidelity for each in found.standing_at(turn) if each.fidelity}
-        assert {each.id: each.fidelity for each in view.absent} == at_less
-        assert all(each.cause and each.since for each in view.absent)
+        assert {each.object.id: each.fidelity for each in view.absent} == at_less
 
 
 async def test_each_object_has_one_fidelity_at_a_time_without_gaps(models: OpenReadModels, held: Held) -> None:
@@ -130,6 +131,25 @@ async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenR
     assert [each.turn for each in view.turns] == list(range(1, TURNS + 2))
     assert [each.turn for each in view.turns if each.epoch] == [each.turn for each in view.rewrites]
     assert "objects left the window" in view.verdict
+
+
+async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenReadModels, held: Held) -> None:
+    places = [TurnPlace(turn, None, 1) for turn in range(1, TURNS + 2)]
+    views = [await turn_view.read_turn_view(models.archive, models, held.stream, "main", place) for place in places]
+    whole = (await usage.read_usage(models, "session", None)).groups[held.stream]
+    assert sum(view.price.nanodollars or 0 for view in views if view.price is not None) == whole.nanodollars
+    assert views[1].account is not None
+    assert views[1].account.actual.read == HEAD
+    assert [view.pause is None for view in views] == [True] + [False] * TURNS
+
+
+def test_limit_after_a_turn_is_compared_with_the_reply_before_in_the_same_window() -> None:
+    def end(turn: int, used: str, reset: str) -> TurnFinished:
+        return finished(turn, None, {}, limits={"5h-utilization": used, "5h-reset": reset})
+
+    ends = [end(1, "0.10", "1"), end(2, "0.12", "1"), end(3, "0.01", "2")]
+    found = [turn_view.list_quota(recorded(*ends), each.address)[0] for each in ends]
+    assert [(each.used, each.before) for each in found] == [(0.10, None), (0.12, 0.10), (0.01, None)]
 
 
 async def test_every_block_of_a_turn_names_its_object(models: OpenReadModels, held: Held) -> None:

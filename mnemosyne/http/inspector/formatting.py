@@ -2,7 +2,7 @@
 
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.figures import bytes_text, count_text, dollars_text, iso_time, plural, utc_text
+from mnemosyne.figures import bytes_text, count_text, dollars_text, iso_time, plural, seconds_text, utc_text
 from mnemosyne.services.map_chart import KEY
 from mnemosyne.terminal import harmless
 
@@ -73,6 +73,7 @@ FILTERS = {
     "time": time_text,
     "iso": iso_time,
     "bytes": bytes_text,
+    "seconds": seconds_text,
     "words": words,
     "plural": plural,
     "because": because,

@@ -26,7 +26,7 @@ from mnemosyne.app.object_index import fill_index, open_index
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
 from mnemosyne.app.simulations import Simulations
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, is_embedded
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.decide import Place
@@ -166,7 +166,7 @@ class OpenPageContext:
         behind = await lag(models.database)
         return {
             "version": __version__,
-            "database": "embedded" if self._config.dsn is None else "your own",
+            "database": "embedded database" if is_embedded(self._config.dsn) else "your own database",
             "events": await models.log.last_position(),
             "worker": behind,
             "disk": await models.archive.files.disk_bytes(),

@@ -7,6 +7,7 @@ from functools import cache
 import attrs
 import trio
 
+from mnemosyne.adapters.embedded.cluster import ROLE
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -39,6 +40,11 @@ def event_codec() -> EventCodec:
 def open_views(database: Database) -> PostgresEventLog:
     """Return the log in the form that projections read."""
     return PostgresEventLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
+
+
+def is_embedded(dsn: str | None) -> bool:
+    """Whether a DSN is that of an embedded server; None stands for it in the settings."""
+    return dsn is None or f"user='{ROLE}' requirepeer=" in dsn
 
 
 @asynccontextmanager

@@ -327,27 +327,28 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
     import trio
 
     from mnemosyne.app.read_models import open_read_models
-    from mnemosyne.services.savings import Savings, read_savings
+    from mnemosyne.services.savings import Savings, read_break_even, read_savings
 
-    async def read() -> Savings | None:
+    async def read() -> tuple[Savings | None, int | None]:
         with trio.move_on_after(SUMMARY_SECONDS):
             async with open_read_models(config, lambda sentence: None) as models:
-                return await read_savings(models, began)
-        return None
+                found = await read_savings(models, began)
+                return found, await read_break_even(models, found)
+        return None, None
 
     try:
-        found = trio.run(read)
+        found, break_even = trio.run(read)
     except Exception:  # the client has ended, so an error here must not matter
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is not None and found.sessions:
-        _say(render_recorded(found, config.mode))
+        _say(render_recorded(found, config.mode, break_even))
     elif found is None or not complete:
         _say("see what was recorded: mnemosyne open")
 
 
-def render_recorded(found: "Savings", mode: str) -> str:
-    """A sentence about the recorded turns. ``mode`` is the requested mode."""
+def render_recorded(found: "Savings", mode: str, break_even: int | None = None) -> str:
+    """A sentence about the recorded turns. ``mode`` is the requested mode; ``break_even`` as in ``read_break_even``."""
     total = found.total
     parts = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
@@ -357,8 +358,12 @@ def render_recorded(found: "Savings", mode: str) -> str:
         parts.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
     if total.is_priced and total.managed:
         saved = total.nanodollars_saved
-        if saved:
-            parts.append(f"saved {dollars_text(saved)}" if saved > 0 else f"{dollars_text(-saved)} more than unmanaged")
+        if saved > 0:
+            parts.append(f"saved {dollars_text(saved)}")
+        elif saved and break_even is not None:
+            parts.append(f"breaks even around turn {break_even}")
+        elif saved:
+            parts.append(f"{dollars_text(-saved)} more than unmanaged so far")
     if mode == "manage" and total.managed < total.turns:
         parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""

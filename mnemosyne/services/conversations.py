@@ -1,38 +1,57 @@
 """An exported session as conversations, in the format that `mnemosyne evaluate` reads."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import window_of
+from mnemosyne.domain.cost.prices import Terms, terms_of, window_of
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.session.events import BranchKind, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire import json_values, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.export_format import ExportCodec, Reader
+from mnemosyne.services.savings import Balance, balance_of_turn
 from mnemosyne.times import utc
 
 _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
 
 
 def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
-    """Each branch of an export that is an agent's conversation: its name, model, system prompt, tools and messages of
-    the client's last request, in the Messages API's format, and its turns. A fork begins with its parent's turns.
-    Raises DamagedFile.
+    """Each branch of an export that is an agent's conversation: its name, the cost of its own turns without Mnemosyne,
+    model, system prompt, tools and messages of the client's last request, in the Messages API's format, and its turns.
+    A fork begins with its parent's turns. Raises DamagedFile.
     """
     reader = Reader(path, codec)
     stream = reader.header.session
     events = [Recorded(stream, part.version, part.version, part.envelope) for part in reader.parts()]
     history = history_of(str(stream), events)
     name = history.started.external_id if history.started is not None else str(stream)
+    balances = _balances(events)
     for line in history.lines.values():
         if line.opened.kind in _CONVERSATIONS and line.turns:
-            yield {"name": f"{name} {line.name}", **_conversation(reader, history, line)}
+            balance = balances.get(line.name, Balance())
+            cost = balance.nanodollars_unmanaged if balance.is_priced else None
+            yield {"name": f"{name} {line.name}", "nanodollars": cost, **_conversation(reader, history, line)}
+
+
+def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
+    """The balance of each branch's own turns, as `mnemosyne savings` adds it up."""
+    terms: dict[tuple[str, int, int], Terms] = {}
+    balances: dict[str, Balance] = {}
+    for recorded in events:
+        match recorded.envelope.event:
+            case TurnFinished() | TurnInterrupted() as ended:
+                terms[ended.branch, ended.turn, ended.attempt] = terms_of(ended.usage)
+            case TurnAccounted() as turn:
+                balance = balance_of_turn(turn, terms.get((turn.branch, turn.turn, turn.attempt), Terms()))
+                balances[turn.branch] = balances.get(turn.branch, Balance()) + balance
+    return balances
 
 
 def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost.catalogue import cost, cost_without_us
 from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -20,9 +21,8 @@ from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, 
 from mnemosyne.services.usage import (
     LIMITS_SEEN,
     QuotaWindow,
-    columns_of_terms,
     name_missing_price,
-    price_tokens,
+    terms_in,
     windows_of,
 )
 
@@ -96,21 +96,50 @@ async def read_savings(models: ReadModels, since: int = 0) -> Savings:
     return Savings(add_up(rows), names_in(sessions), windows_of(seen))
 
 
+async def read_break_even(models: ReadModels, found: Savings) -> int | None:
+    """The later turn around which the last compaction of the only session pays for itself, as the planner expected;
+    None without one.
+    """
+    if len(found.sessions) != 1:
+        return None
+    about = {"stream": next(iter(found.sessions))}
+    questions = (Question("savings", name, about) for name in ("epochs_of", "saved_by_turn"))
+    epochs, turns = await models.answers(*questions)
+    expected = max((row["turn"] + row["payback"] for row in epochs if row["payback"]), default=0)
+    return expected if expected > max((row["turn"] for row in turns), default=0) else None
+
+
 def balance_of(row: Mapping[str, Any]) -> Balance:
     """The balance of one row of ``saved`` or ``saved_by_turn``."""
-    shadow, expected, actual = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
-    managed = row["mode"] != Mode.OBSERVE.value
+    sides = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
+    return _weigh(row, *sides, sizes=(row["size"], row["shadow_size"]), terms=terms_in(row))
+
+
+def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
+    """The balance of one accounted turn, on the terms of its reply."""
+    flags = {name: int(getattr(event, name)) for name in ("assumed", "compacted")}
+    row = {"mode": event.mode.value, "model": event.model, "turns": 1, "deviates": event.deviates, **flags}
+    sizes = size_class(event.counted or event.estimated), size_class(event.shadow.prompt)
+    return _weigh(row, event.shadow, event.expected, event.actual, sizes=sizes, terms=terms)
+
+
+def _weigh(
+    row: Mapping[str, Any], shadow: Tokens, expected: Tokens, actual: Tokens, *, sizes: tuple[int, int], terms: Terms
+) -> Balance:
+    """The balance of turns with these three sums of usage; ``sizes`` classify the actual and the unmanaged prompts."""
+    model, managed = row["model"], row["mode"] != Mode.OBSERVE.value
+    size, size_unmanaged = sizes if managed else (sizes[0], sizes[0])
     unmanaged = shadow if managed else actual
-    model, size = row["model"], row["size"]
-    size_unmanaged = row["shadow_size"] if managed else size
-    amount, amount_unmanaged = price_tokens(row, actual, size), price_tokens(row, unmanaged, size_unmanaged)
+    amount = cost(actual, model, prompt=size, terms=terms)
+    baseline = shadow if managed else None
+    amount_unmanaged = cost_without_us(actual, model, baseline=baseline, prompt=size_unmanaged, terms=terms)
     return Balance(
         turns=row["turns"],
         managed=row["turns"] if managed else 0,
         assumed=row["assumed"],
         compacted=row["compacted"],
         unpriced=row["turns"] if amount is None else 0,
-        unknown=frozenset({name_missing_price(row)}) if amount is None else frozenset(),
+        unknown=frozenset({name_missing_price(model, terms)}) if amount is None else frozenset(),
         deviates=row["deviates"],
         actual=actual,
         shadow=unmanaged,
@@ -120,24 +149,6 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
         nanodollars=amount or 0,
         nanodollars_unmanaged=amount_unmanaged or 0,
     )
-
-
-def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
-    """The balance of one accounted turn, on the terms of its reply."""
-    sides = zip(_SIDES, (event.shadow, event.expected, event.actual), strict=True)
-    row = {
-        "mode": event.mode.value,
-        "model": event.model,
-        "turns": 1,
-        "assumed": int(event.assumed),
-        "compacted": int(event.compacted),
-        "deviates": event.deviates,
-        "size": size_class(event.counted or event.estimated),
-        "shadow_size": size_class(event.shadow.prompt),
-        **columns_of_terms(terms),
-        **{f"{side}_{part}": getattr(tokens, part) for side, tokens in sides for part in _PARTS},
-    }
-    return balance_of(row)
 
 
 @attrs.frozen(kw_only=True)

@@ -26,8 +26,8 @@ class SimulatedTurn:
 
 @attrs.frozen(kw_only=True)
 class SimulatedBranch:
-    """One branch under one policy. Both amounts are simulated at list prices, in nanodollars: under the policy, and of
-    the client's own requests. ``verdict`` is the evaluation's sentence.
+    """One branch under one policy. Both amounts are at list prices, in nanodollars: simulated under the policy, and
+    recorded without Mnemosyne. ``verdict`` is the evaluation's sentence.
     """
 
     policy: str

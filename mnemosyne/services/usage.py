@@ -127,39 +127,23 @@ def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]]
 def consumption_of(row: Mapping[str, Any]) -> Consumption:
     """The usage and cost of one row of ``used`` or ``used_by_turn``."""
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
-    amount = price_tokens(row, tokens, row["size"])
+    model, terms = row["model"], terms_in(row)
+    amount = cost(tokens, model, prompt=row["size"], terms=terms)
     if amount is None:
-        name = name_missing_price(row)
-        return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=frozenset({name}))
+        unknown = frozenset({name_missing_price(model, terms)})
+        return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=unknown)
     return Consumption(replies=row["replies"], tokens=tokens, nanodollars=amount)
 
 
-def price_tokens(row: Mapping[str, Any], tokens: Tokens, prompt: int) -> int | None:
-    """Nanodollars for tokens and web searches, by the model and terms in a row of a read model; None without a known
-    price. For ``prompt`` see ``Price.nanodollars``.
-    """
-    return cost(tokens, row["model"], prompt=prompt, terms=_terms_in(row))
-
-
-def name_missing_price(row: Mapping[str, Any]) -> str:
-    """The model of a row without a known price, with its terms if it has a price on others."""
-    model, terms = row["model"], _terms_in(row)
+def name_missing_price(model: str | None, terms: Terms) -> str:
+    """A model without a known price, with its terms if it has a price on others."""
     if price_of(model) is None:
         return model or "(none named)"
     return f"{model} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
 
 
-def columns_of_terms(terms: Terms) -> Mapping[str, Any]:
-    """The columns of a row that hold the terms."""
-    return {
-        "service_tier": terms.tier,
-        "inference_geo": terms.geo,
-        "speed": terms.speed,
-        "web_searches": terms.searches,
-    }
-
-
-def _terms_in(row: Mapping[str, Any]) -> Terms:
+def terms_in(row: Mapping[str, Any]) -> Terms:
+    """The terms in a row of a read model."""
     tier, geo, speed = row["service_tier"], row["inference_geo"], row["speed"]
     return Terms(tier=tier, geo=geo, speed=speed, searches=row["web_searches"])
 

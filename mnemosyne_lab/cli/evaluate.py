@@ -94,57 +94,24 @@ def evaluate(
     FILE is a session written by `mnemosyne export`, or JSON Lines of sessions. The first line is the verdict. The same
     files give the same report, byte for byte. The exit code is 2 if nothing could be read. See docs/evaluation.md.
     """
+    from mnemosyne.app.storage import event_codec
+    from mnemosyne.services.conversations import conversations
+    from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
+    from mnemosyne_lab.evaluation.policy import MODEL, Settings
+    from mnemosyne_lab.evaluation.running import RunPlan
+    from mnemosyne_lab.evaluation.running import evaluate as evaluate_files
+    from mnemosyne_lab.evaluation.tariffs import api, choose_tariffs
+    from mnemosyne_lab.evaluation.verdict import OURS
+
     for path in reports:
         if path.suffix not in (".json", ".html"):
             raise click.UsageError(f"A report is OUT.json or OUT.html, not {path}.")
         if not path.parent.is_dir():  # said before the work begins
             raise click.ClickException(f"{path} cannot be written: there is no folder {path.parent}.")
-    found = _evaluate(
-        files,
-        names,
-        ttl,
-        tariffs,
-        model,
-        fixed_tokens,
-        min_turns,
-        memory_tools=memory_tools,
-        window=window,
-    )
-    if not any(policy.sessions for policy in found.policies):
-        for sentence in found.window:
-            say(sentence, err=True)
-        if not found.skipped:  # the reason was printed already
-            say("No session to evaluate.", err=True)
-        ctx.exit(2)
-    say(render_evaluation(found))
-    for path in reports:
-        _write(path, found)
-
-
-def _evaluate(
-    files: tuple[Path, ...],
-    names: tuple[str, ...],
-    ttl: "Ttl",
-    tariffs: tuple[str, ...],
-    model: str | None,
-    fixed: int | None,
-    min_turns: int,
-    *,
-    memory_tools: bool,
-    window: int | None,
-) -> "Evaluation":
-    from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.conversations import conversations
-    from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
-    from mnemosyne_lab.evaluation.policy import MODEL, Settings
-    from mnemosyne_lab.evaluation.running import RunPlan, evaluate
-    from mnemosyne_lab.evaluation.tariffs import api, choose_tariffs
-    from mnemosyne_lab.evaluation.verdict import OURS
-
     settings = Settings(
         tariff=api(ttl),
         model=model or MODEL,
-        fixed=fixed,
+        fixed=fixed_tokens,
         memory_tools=memory_tools or window is not None,
         window=window,
     )
@@ -160,13 +127,22 @@ def _evaluate(
         tariffs=compared or [settings.tariff],
     )
     with progress_bar("evaluating") as progress:
-        return evaluate(
+        found = evaluate_files(
             files,
             asked,
             exported=partial(conversations, codec=event_codec()),
             say=lambda sentence: say(printable(sentence), err=True),
             progress=progress,
         )
+    if not any(policy.sessions for policy in found.policies):
+        for sentence in found.window:
+            say(sentence, err=True)
+        if not found.skipped:  # the reason was printed already
+            say("No session to evaluate.", err=True)
+        ctx.exit(2)
+    say(render_evaluation(found))
+    for path in reports:
+        _write(path, found)
 
 
 def _split_names(given: tuple[str, ...]) -> list[str]:

@@ -120,4 +120,6 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from told["legend"].items()
     yield "wire", wire_sentence(policies)
     yield "ratios", denominator(told)
+    if told["closeness"]:
+        yield "dollars", told["closeness"]
     yield "limits", LIMITS

@@ -14,8 +14,6 @@ from mnemosyne.figures import count_text, dollars, dollars_text, plural, printab
 from mnemosyne.times import utc
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison
     from mnemosyne_lab.evaluation.what_if import WhatIf
 
@@ -50,8 +48,9 @@ def what_if(
       mnemosyne what-if --since 7d
 
     PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR. Any session
-    active in that period counts in full. Recorded costs are the provider's counts at list prices; the rest is simulated
-    as by `mnemosyne evaluate`. The exit code is 2 if there is no result.
+    active in that period counts in full, unless Mnemosyne managed it. The cost without Mnemosyne is that of the
+    provider's counts at list prices, as in `mnemosyne savings`; the rest is simulated as by `mnemosyne evaluate`. The
+    exit code is 2 if there is no result.
     """
     from mnemosyne.cli.log_access import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
@@ -67,6 +66,7 @@ def what_if(
             tariffs=choose_tariffs(names),
             say=lambda sentence: say(printable(sentence), err=True),
             progress=progress,
+            managed=_list_managed(),
         )
     if not found.replies:
         for words in found.unknown or [f"No session since {start[:10]} in {', '.join(map(str, places))}."]:
@@ -76,6 +76,19 @@ def what_if(
         print_json(_as_json(found, start))
     else:
         say(render(found, start))
+
+
+def _list_managed() -> frozenset[str]:
+    """The client's names of the sessions that Mnemosyne managed on this machine."""
+    from mnemosyne.cli.log_access import has_log, with_read_models
+    from mnemosyne.cli.settings import configuration
+    from mnemosyne.services.savings import read_savings
+
+    config = configuration({}, warns=False)
+    if not has_log(config):
+        return frozenset()
+    found = with_read_models(config, read_savings)
+    return frozenset(found.names.get(stream, "") for stream, balance in found.sessions.items() if balance.managed)
 
 
 def _default_places() -> tuple[Path, ...]:
@@ -96,8 +109,10 @@ def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
 
 
 def _words(found: "WhatIf") -> Iterator[str]:
+    from mnemosyne_lab.evaluation.verdict import closeness
+
     if found.evaluation is not None:
-        yield _closeness(found)
+        yield closeness(found.evaluation) or "The error of the simulation is unknown: no model here has a known price."
         yield WORDS
     if found.unpriced:
         yield f"Not in the money: {found.unpriced:,} replies of models without a known price, or on terms without one."
@@ -105,7 +120,8 @@ def _words(found: "WhatIf") -> Iterator[str]:
 
 
 WORDS = (
-    "Without us is the simulation of what really happened, native that of Claude Code of autumn 2026; dearest is the"
+    "In the first row, without us is the recorded cost; the other rows simulate the same sessions under another tariff."
+    " Native is the simulation of Claude Code of autumn 2026; dearest is the"
     " session that fares worst against what really happened, ends>1.02 the share of requests after which a session, had"
     " it ended there, would have cost more than 1.02 times as much. In a quota every token of a prompt counts alike,"
     " from the cache or not, and one that is produced five times: nobody publishes that. Local is what a server of one"
@@ -119,19 +135,10 @@ def sentence(found: "WhatIf", since: str) -> str:
     main = _against(found.evaluation, found.tariff.name, "unmanaged")
     if main is None or main.ratio is None:
         return f"{cost}. What they would have cost with Mnemosyne cannot be told."
-    saved = round(found.judged * (1 - main.ratio))
+    saved = main.nanodollars_against - main.nanodollars
     share = 100 * saved / found.recorded if found.recorded else 0
     change = f"{abs(share):.0f} % {'less' if saved >= 0 else 'more'}"
     return f"{cost}; with Mnemosyne, about {dollars_text(found.recorded - saved)} ({change})."
-
-
-def _closeness(found: "WhatIf") -> str:
-    main = _against(found.evaluation, found.tariff.name, "unmanaged")
-    if main is None or not found.listed:
-        return "How good the simulation is cannot be told: no model of these sessions has a known price."
-    off = 100 * (main.nanodollars_against - found.listed) / found.listed
-    way = "more" if off >= 0 else "less"
-    return f"The simulation of what really happened comes to {abs(off):.1f} % {way} than what was recorded."
 
 
 def _tariffs(evaluation: "Evaluation") -> list[str]:
@@ -149,15 +156,21 @@ def _row(evaluation: "Evaluation", tariff: str) -> list[str]:
     assert native is not None
     in_money = tariff.startswith("api")
 
-    def amount(nanodollars: int, billed: "Fraction") -> str:
-        return dollars_text(nanodollars) if in_money else count_text(round(billed))
+    def amounts(found: "PolicyComparison") -> tuple[float, float]:
+        if in_money:
+            return found.nanodollars_against, found.nanodollars
+        return float(found.billed_against), float(found.billed)
 
+    def render(amount: float) -> str:
+        return dollars_text(round(amount)) if in_money else count_text(round(amount))
+
+    without, ours = amounts(real)
     return [
         tariff,
-        amount(real.nanodollars_against, real.billed_against),
-        amount(real.nanodollars, real.billed),
-        "-" if real.ratio is None else f"{100 * float(real.ratio - 1):+.0f} %",
-        amount(native.nanodollars_against, native.billed_against),
+        render(without),
+        render(ours),
+        f"{100 * (ours / without - 1):+.0f} %" if without else "-",
+        render(amounts(native)[0]),
         "-" if real.dearest is None else f"{float(real.dearest):.3f}",
         f"{100 * real.ends_dearer / max(1, real.ends):.1f} %",
     ]
@@ -179,7 +192,6 @@ def _as_json(found: "WhatIf", since: str) -> dict[str, Any]:
         "cache_write_1h_tokens": found.used.write_1h,
         "output_tokens": found.used.output,
         "dollars": dollars(found.recorded),
-        "dollars_judged": dollars(found.judged),
         "tariff": found.tariff.name,
         "unknown": list(found.unknown),
         "skipped": list(found.skipped),

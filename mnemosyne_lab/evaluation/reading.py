@@ -4,7 +4,8 @@ FILE is JSON Lines, one session a line: ``{name, model, messages, turns, resets}
 the form of the Messages API; request k holds the first ``turns[k].msg`` of them, and the next one is its answer.
 ``turns[k].ts`` is when it was sent (ISO 8601); ``resets`` says where the client dropped its history: kind ``compact``,
 ``before_msg``, the ``summary`` that it continued with, and ``trigger`` ``auto`` or ``manual``. ``head`` has the
-session's own ``system`` and ``tools``, ``turns[k].output`` the tokens of a reply. Anything else is ignored.
+session's own ``system`` and ``tools``, ``turns[k].output`` the tokens of a reply. ``nanodollars`` is the recorded cost
+without Mnemosyne, ``developer`` a name of its user. Anything else is ignored.
 A FILE may also be one that `mnemosyne export` wrote.
 """
 
@@ -43,7 +44,9 @@ _UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, sco
 
 @attrs.frozen
 class RecordedSession:
-    """A recorded session. ``where`` names its file and line; ``notes`` list the assumptions made about it."""
+    """A recorded session. ``where`` names its file and line; ``notes`` list the assumptions made about it.
+    ``nanodollars`` is its recorded cost without Mnemosyne, None if that is not on record.
+    """
 
     where: str
     name: str
@@ -54,6 +57,8 @@ class RecordedSession:
     notes: tuple[str, ...] = ()
     found_cached: int = 0
     head: OwnHead | None = attrs.field(default=None, repr=False)
+    nanodollars: int | None = None
+    developer: str | None = None
 
 
 class Unreadable(ValueError):
@@ -147,7 +152,7 @@ def recording(where: str, session: object) -> RecordedSession:
     turns = list(_turns(session.get("turns"), len(messages), notes.append))
     times = _times([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
-    model, own = session.get("model"), session.get("head")
+    model, own, cost, developer = (session.get(name) for name in ("model", "head", "nanodollars", "developer"))
     return RecordedSession(
         where,
         session["name"],
@@ -158,6 +163,8 @@ def recording(where: str, session: object) -> RecordedSession:
         tuple(notes),
         _count_cached(turns[0].get("usage")),
         OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
+        cost if type(cost) is int and cost > 0 else None,
+        developer if isinstance(developer, str) else None,
     )
 
 

@@ -13,6 +13,7 @@ import attrs
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.verdict import closeness
 
 
 def report_json(evaluation: Evaluation) -> str:
@@ -21,8 +22,8 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
-    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "window"}``;
-    ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "window",
+    "closeness"}``; ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio with denominator zero is None. Raises ``ValueError`` if two
     policies share a name.
@@ -41,6 +42,7 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         "legend": dict(evaluation.legend),
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
         "window": list(evaluation.window),
+        "closeness": closeness(evaluation),
     }
 
 

@@ -58,7 +58,8 @@ class SessionResult:
 
     ``demands`` counts specifics and exact texts that the next reply took from earlier context: each is ``resident``,
     ``declared`` (one restore finds it) or ``silent``. ``exact_faults`` are the exact texts among those not resident.
-    ``compactions`` counts how often its client dropped its history.
+    ``compactions`` counts how often its client dropped its history. If the cost without Mnemosyne is on record,
+    ``nanodollars_unmanaged`` is this amount, and both amounts of the simulation were multiplied by ``scale``.
     """
 
     name: str
@@ -77,6 +78,7 @@ class SessionResult:
     silent: int
     wire_violations: int
     compactions: int = 0
+    scale: Fraction | None = None
     epochs: Sequence[Epoch] = ()
     points: Sequence[TurnPoint] = attrs.field(default=(), repr=False)
 
@@ -84,6 +86,15 @@ class SessionResult:
     def ratio(self) -> Fraction:
         """The bill with the policy divided by the bill without."""
         return self.billed / self.billed_unmanaged if self.billed_unmanaged else Fraction(1)
+
+    def scale_to(self, recorded: int) -> "SessionResult":
+        """Scale the dollars so that the cost without Mnemosyne is the recorded amount, in nanodollars."""
+        if not self.nanodollars_unmanaged:
+            return self
+        scale = Fraction(recorded, self.nanodollars_unmanaged)
+        return attrs.evolve(
+            self, nanodollars=round(self.nanodollars * scale), nanodollars_unmanaged=recorded, scale=scale
+        )
 
     @property
     def ends(self) -> list[Fraction]:
@@ -154,6 +165,7 @@ class Evaluation:
     unusable input. ``comparisons`` are of each policy with each alternative under each tariff; ``legend`` explains them
     by name. ``verdict`` is the result in a sentence, ``judged`` the policy that it is about (None if nothing was
     managed), ``verdicts`` one for each tariff. ``window`` describes the effect of a limited window, if there is one.
+    ``developers`` is how many developers the sessions are of, 0 if that is not known of all.
     """
 
     settings: Mapping[str, str | int | float]
@@ -165,3 +177,4 @@ class Evaluation:
     verdicts: Mapping[str, str] = attrs.field(factory=dict)
     judged: str | None = None
     window: Sequence[str] = ()
+    developers: int = 0

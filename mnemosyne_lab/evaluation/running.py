@@ -96,6 +96,7 @@ def evaluate_recordings(
         "memory tools": "counted" if asked.settings.memory_tools else "not counted",
         "min turns": asked.min_turns,
     }
+    developers = {each.developer for each in recordings}
     window = asked.settings.window
     if window is not None:
         settings["window"] = window
@@ -105,6 +106,7 @@ def evaluate_recordings(
         skipped=skipped,
         comparisons=list(_comparisons(asked, policies, results)),
         legend=_legend(asked),
+        developers=0 if None in developers else len(developers),
     )
     about = find_judged(found)
     judged = about.name if about is not None else None
@@ -224,6 +226,8 @@ def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
             # Demands matter for a judged policy and for one that restores.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
             driven = reality if policy is baseline else _drive(under, needed, policy, reality, step)
+            if is_main and recorded.nanodollars is not None and asked.model is None and window is None:
+                driven = driven.scale_to(recorded.nanodollars)
             found[tariff.name, policy.name] = driven
     return found
 

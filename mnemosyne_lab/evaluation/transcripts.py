@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.adapters.claude_transcripts import split_records
-from mnemosyne.domain.cost.catalogue import cost
+from mnemosyne.domain.cost.catalogue import cost_without_us
 from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, tokens_of
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import has_results
@@ -63,20 +63,15 @@ class TranscriptReply:
 
     @property
     def nanodollars(self) -> int | None:
-        """At list prices; None for a model, or for terms, without one."""
-        return cost(self.used, self.model, terms=self.terms)
-
-    @property
-    def listed(self) -> int:
-        """The cost at the plain list price, which the simulation uses: 0 for a model without one."""
-        return cost(self.used, self.model) or 0
+        """The cost without Mnemosyne; None for a model, or for terms, without a known price."""
+        return cost_without_us(self.used, self.model, baseline=None, terms=self.terms)
 
 
 @attrs.define
 class TranscriptConversation:
     """A conversation of a file: the session's own, or a sub-agent's. ``replies`` are all replies in its lines;
-    ``session`` is a recording for ``reading.recording`` of those that led to its current state. ``uncounted`` has the
-    times of replies without whole token counts.
+    ``session`` is a recording for ``reading.recording`` of those that led to its current state. ``client_name`` is the
+    client's name of the session. ``uncounted`` has the times of replies without whole token counts.
     """
 
     name: str
@@ -85,6 +80,7 @@ class TranscriptConversation:
     thinking_removed: int = 0
     images: int = 0
     is_sidechain: bool = False
+    client_name: str = ""
     uncounted: Sequence[str] = ()
 
     @property
@@ -126,7 +122,8 @@ def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str])
             made.take(line)
         conversation = made.result(f"{name} {part}".rstrip())
         if conversation.replies or conversation.uncounted:
-            found.append(attrs.evolve(conversation, is_sidechain=bool(part)))
+            client_name = next(filter(None, (line.text("sessionId") for line in its_lines)), name)
+            found.append(attrs.evolve(conversation, is_sidechain=bool(part), client_name=client_name))
     return found
 
 
@@ -235,6 +232,7 @@ class _Made:
             replies=replies,
             session={
                 "name": name,
+                "nanodollars": sum(each.nanodollars or 0 for each in replies),
                 "model": models.most_common(1)[0][0] if models else None,
                 "head": {},
                 "messages": self._messages,

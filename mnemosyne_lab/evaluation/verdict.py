@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from mnemosyne.figures import dollars_text
+from mnemosyne.figures import dollars_text, plural
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
@@ -32,14 +32,30 @@ def verdict(evaluation: Evaluation) -> str | None:
     ours = sum(each.nanodollars for each in sessions)
     unmanaged = sum(each.nanodollars_unmanaged for each in sessions)
     which = "This session" if len(sessions) == 1 else f"These {len(sessions)} sessions"
+    who = f" of {plural(evaluation.developers, 'developer')}" if evaluation.developers else ""
     name = "" if policy.name == OURS else f" under {policy.name}"
     bill = _render_bill(ours, unmanaged)
-    return f"{which} would have cost {bill}{name}; {_dearer(sessions)}; {_render_misses(sessions)}."
+    return f"{which}{who} would have cost {bill}{name}; {_dearer(sessions)}; {_render_misses(sessions)}."
 
 
 def _render_bill(bill: int, unmanaged: int) -> str:
-    told, without = dollars_text(bill), dollars_text(unmanaged)
-    return f"{told} either way" if told == without else f"{told} instead of {without}"
+    amount, without = dollars_text(bill), dollars_text(unmanaged)
+    if amount == without:
+        return f"{amount} either way"
+    return f"{amount} instead of {without}" + (f" ({bill / unmanaged:.3f} of it)" if unmanaged else "")
+
+
+def closeness(evaluation: Evaluation) -> str | None:
+    """How far the simulation without Mnemosyne is from the recorded cost; None if no cost is on record."""
+    sessions = [each for each in evaluation.policies[0].sessions if each.scale] if evaluation.policies else []
+    recorded = sum(each.nanodollars_unmanaged for each in sessions)
+    if not recorded:
+        return None
+    off = 100 * float(sum(each.nanodollars_unmanaged / (each.scale or 1) for each in sessions) / recorded - 1)
+    return (
+        f"The cost without Mnemosyne is the recorded one, as in `mnemosyne savings`; the simulation comes to"
+        f" {abs(off):.1f} % {'more' if off >= 0 else 'less'}, and all dollars are scaled by that."
+    )
 
 
 WITHOUT = {
@@ -87,9 +103,10 @@ def _dearer(sessions: Sequence[SessionResult]) -> str:
 
 
 def _render_misses(sessions: Sequence[SessionResult]) -> str:
-    demands, silent = (sum(getattr(each, name) for each in sessions) for name in ("demands", "silent"))
-    if not demands:
-        return "nothing was needed of what came before"
-    asked = demands - sum(each.resident for each in sessions)
+    evictions, again, silent = (
+        sum(getattr(each, name) for each in sessions) for name in ("evictions", "exact_faults", "silent")
+    )
+    if not evictions:
+        return "nothing was evicted"
     lost = f", {silent} times without a hint where it is" if silent else ""
-    return f"{100 * asked / demands:.1f} % of what was needed had to be asked for again{lost}"
+    return f"{100 * again / evictions:.2f} % of {plural(evictions, 'evicted item')} were needed again{lost}"

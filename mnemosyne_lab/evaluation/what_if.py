@@ -6,7 +6,7 @@ compared with the record to show its error.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -20,22 +20,15 @@ from mnemosyne_lab.evaluation.reading import RecordedSession, Unreadable, record
 from mnemosyne_lab.evaluation.results import Evaluation
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
-from mnemosyne_lab.evaluation.transcripts import (
-    TranscriptConversation,
-    TranscriptLine,
-    TranscriptReply,
-    conversations_of,
-    lines_of,
-)
+from mnemosyne_lab.evaluation.transcripts import TranscriptConversation, TranscriptLine, conversations_of, lines_of
 from mnemosyne_lab.evaluation.verdict import OURS
 
 
 @attrs.frozen(kw_only=True)
 class WhatIf:
-    """``recorded`` is the cost of all replies at list prices in nanodollars, ``judged`` the cost of the simulated ones,
-    and ``listed`` the latter without surcharges and rebates. ``tariff`` is the recorded one; ``evaluation`` is None if
-    there was nothing to simulate. ``unknown`` are sentences about missing information, ``skipped`` about unreadable
-    input.
+    """``recorded`` is the cost of all replies at list prices in nanodollars. ``tariff`` is the recorded one;
+    ``evaluation`` is None if there was nothing to simulate. ``unknown`` are sentences about missing information,
+    ``skipped`` about unreadable input.
     """
 
     sessions: int
@@ -43,8 +36,6 @@ class WhatIf:
     replies: int
     used: Tokens
     recorded: int
-    judged: int
-    listed: int
     unpriced: int
     tariff: JudgedTariff
     evaluation: Evaluation | None
@@ -59,9 +50,11 @@ def what_if(
     tariffs: Sequence[JudgedTariff],
     say: Callable[[str], None],
     progress: Callable[[int, int], None],
+    managed: Collection[str] = (),
     workers: int | None = None,
 ) -> WhatIf:
-    """Evaluate the conversations in transcripts that were active after ``since`` (ISO 8601, UTC), each as a whole.
+    """Evaluate the conversations in transcripts that were active after ``since`` (ISO 8601, UTC), each as a whole,
+    without those of sessions that Mnemosyne ``managed``, by the client's names.
     Default ``tariffs``: the recorded one and a quota. ``progress`` counts the files read, then the simulated requests.
     """
     skipped: list[str] = []
@@ -71,7 +64,8 @@ def what_if(
         say(f"Skipped: {sentence}")
 
     read = list(_conversations(paths, skip, progress))
-    used_since = [each for each in read if each.is_used_since(since)]
+    active = [each for each in read if each.is_used_since(since)]
+    used_since = [each for each in active if each.client_name not in managed]
     found = [each for each in used_since if each.replies]
     replies = [reply for each in found for reply in each.replies]
     used = sum((reply.used for reply in replies), Tokens())
@@ -88,22 +82,20 @@ def what_if(
         evaluation = evaluate_recordings(recordings, asked, skipped=skipped, progress=progress, workers=workers)
     names = {each.name for each in recordings}
     simulated = {turn["reply"] for each in found if each.name in names for turn in each.session["turns"]}
-    judged = [reply for reply in replies if reply.id in simulated]
+    abandoned = sum(reply.id not in simulated for reply in replies)
     return WhatIf(
         sessions=sum(not each.is_sidechain for each in found),
         agents=sum(each.is_sidechain for each in found),
         replies=len(replies),
         used=used,
         recorded=sum(reply.nanodollars or 0 for reply in replies),
-        judged=sum(reply.nanodollars or 0 for reply in judged),
-        listed=sum(reply.listed for reply in judged),
         unpriced=sum(reply.nanodollars is None for reply in replies),
         tariff=tariff,
         evaluation=evaluation,
         unknown=(
+            *_explain_omission(len({each.client_name for each in active} & set(managed))),
             *_name_omissions(read, used_since),
-            *_name_terms(judged),
-            *_unknown(found, evaluation, len(replies) - len(judged)),
+            *_unknown(found, evaluation, abandoned),
         ),
         skipped=skipped,
     )
@@ -161,14 +153,10 @@ def _name_omissions(
         yield f"{plural(uncounted, 'reply')} left out: the token counts are missing or are not whole numbers."
 
 
-def _name_terms(replies: Sequence[TranscriptReply]) -> Iterator[str]:
-    """A sentence about surcharges and rebates, which the simulation lacks."""
-    count = sum(reply.nanodollars not in (None, reply.listed) for reply in replies)
+def _explain_omission(count: int) -> Iterator[str]:
+    """A sentence about the sessions that were managed: their transcripts do not show their cost without Mnemosyne."""
     if count:
-        yield (
-            f"{plural(count, 'reply')} at more or less than the plain list price (fast mode, place, tier, web"
-            " searches); the simulation takes all at that price."
-        )
+        yield f"{plural(count, 'session')} left out: Mnemosyne managed them. `mnemosyne savings` shows what that saved."
 
 
 def _unknown(found: Sequence[TranscriptConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.services.savings import Balance, PassedBudget, find_passed, list_caveats, read_savings
+from mnemosyne.services.savings import (
+    Balance,
+    PassedBudget,
+    Savings,
+    find_passed,
+    list_caveats,
+    read_break_even,
+    read_savings,
+)
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -40,6 +48,24 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
     assert (found.sessions[ONE].turns, found.sessions[ONE].managed) == (2, 1)
     assert found.total.nanodollars_saved == 20 * 5_000
     assert found.sessions[OTHER].nanodollars_saved == 0
+
+
+@pytest.mark.parametrize(
+    ("epochs", "turns", "expected"),
+    [([(4, 9), (7, 12)], 8, 19), ([(4, 9)], 13, None), ([(4, None)], 5, None), ([], 3, None)],
+)
+async def test_break_even_is_the_planner_s_forecast_until_that_turn(
+    epochs: list[tuple[int, int | None]], turns: int, expected: int | None
+) -> None:
+    models = Answers(
+        {
+            ("savings", "epochs_of"): [{"turn": turn, "payback": payback} for turn, payback in epochs],
+            ("savings", "saved_by_turn"): [{"turn": turn} for turn in range(1, turns + 1)],
+        }
+    )
+    one = Savings({ONE: Balance()}, {})
+    assert await read_break_even(models, one) == expected
+    assert await read_break_even(models, Savings({ONE: Balance(), OTHER: Balance()}, {})) is None
 
 
 @pytest.mark.parametrize(("budget", "turn"), [(None, None), (60 * 5_000, None), (29 * 5_000, 2), (0, 1)])

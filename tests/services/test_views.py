@@ -1,8 +1,10 @@
 """The views of one recorded session agree with each other and with the log."""
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,14 +14,21 @@ import pytest
 import trio
 
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, usage, windows
+from mnemosyne.services.conversations import conversations
+from mnemosyne.services.exporting import write_session
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
+from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.running import RunPlan, evaluate
+from mnemosyne_lab.evaluation.what_if import what_if
 from tests.domain.session_events import finished, recorded
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
@@ -39,9 +48,9 @@ class Held:
     stream: UUID
 
 
-def counted(session: Mapping[str, Any]) -> Mapping[str, Any]:
+def counted(session: Mapping[str, Any], prompts: int = COUNTED) -> Mapping[str, Any]:
     """The session with a provider's counts of its first prompts: fewer tokens than an estimate would give."""
-    for number, each in enumerate(session["turns"][:COUNTED]):
+    for number, each in enumerate(session["turns"][:prompts]):
         read = HEAD + STEP * (number - 1) if number else 0
         used = {"input": 0, "cache_write": STEP if number else HEAD, "cache_read": read}
         each |= {"usage": used, "output": 50}
@@ -150,6 +159,63 @@ def test_limit_after_a_turn_is_compared_with_the_reply_before_in_the_same_window
     ends = [end(1, "0.10", "1"), end(2, "0.12", "1"), end(3, "0.01", "2")]
     found = [turn_view.list_quota(recorded(*ends), each.address)[0] for each in ends]
     assert [(each.used, each.before) for each in found] == [(0.10, None), (0.12, 0.10), (0.01, None)]
+
+
+@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
+async def test_cost_without_mnemosyne_is_one_number_in_every_command_and_page(
+    mode: Mode, postgres_server: PostgresServer, template: str, tmp_path: Path
+) -> None:
+    tape = counted(session(turns=TURNS), prompts=TURNS + 1)
+    with postgres_server.fresh_database(template) as dsn:
+        fill_mode = partial(fill, mode=mode)
+        (stream,) = await trio.to_thread.run_sync(fill_mode, dsn, tmp_path, tape)
+        async with open_read_models(settings(dsn, tmp_path), print) as models:
+            found = await savings.read_savings(models)
+            view = await session_view.read_session_view(models, stream)
+            with (tmp_path / "export").open("wb") as out:
+                await write_session(models.archive, str(stream), out, event_codec())
+    cost = found.total.nanodollars_unmanaged
+    assert (cost > 0, found.total.managed > 0) == (True, mode is Mode.MANAGE)
+    assert view.total.nanodollars_unmanaged == cost
+    plan = RunPlan(policies=["unmanaged", "mnemosyne"], settings=Settings(), model=None)
+    exported = partial(conversations, codec=event_codec())
+    evaluated = evaluate([tmp_path / "export"], plan, exported=exported, say=print, progress=lambda *_: None, workers=1)
+    for policy in evaluated.policies:
+        assert sum(each.nanodollars_unmanaged for each in policy.sessions) == cost
+    assert sum(each.nanodollars for each in evaluated.policies[0].sessions) == cost
+    transcript = write_transcript(tmp_path / "the-session.jsonl", tape)
+    names = found.names.values() if found.total.managed else ()
+    told = what_if(
+        [transcript], since="2026-01-01", tariffs=(), say=print, progress=lambda *_: None, managed=names, workers=1
+    )
+    if mode is Mode.OBSERVE:
+        assert told.recorded == cost
+        assert told.evaluation is not None
+        assert told.evaluation.comparisons[0].nanodollars_against == cost
+    else:
+        assert told.replies == 0
+        assert told.unknown[0].startswith("1 session left out: Mnemosyne managed them.")
+
+
+def write_transcript(path: Path, tape: Mapping[str, Any]) -> Path:
+    """Write what Claude Code would keep of a session."""
+    lines: list[dict[str, Any]] = []
+    turns = {turn["msg"]: turn for turn in tape["turns"]}
+    for number, message in enumerate(tape["messages"]):
+        line = {"type": message["role"], "uuid": str(number), "sessionId": tape["name"], "message": dict(message)}
+        if number in turns:
+            turn = turns[number]
+            usage = {
+                "input_tokens": turn["usage"]["input"],
+                "cache_creation_input_tokens": turn["usage"]["cache_write"],
+                "cache_read_input_tokens": turn["usage"]["cache_read"],
+                "output_tokens": 0,  # as in the replies of the replay, which has a model of its own
+            }
+            line["message"] |= {"id": f"msg_{number}", "model": "claude-opus-5-5", "usage": usage}
+        line["timestamp"] = turns[number + (message["role"] == "user")]["ts"]
+        lines.append(line)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
 
 
 async def test_every_block_of_a_turn_names_its_object(models: OpenReadModels, held: Held) -> None:

@@ -398,3 +398,19 @@ def cost(
     if speed is None or tier is None or geo is None:
         return None
     return int(price.nanodollars(tokens, prompt=prompt) * speed * tier * geo) + terms.searches * WEB_SEARCH
+
+
+def cost_without_us(
+    used: Tokens,
+    model: str | None,
+    *,
+    baseline: Tokens | None,
+    prompt: int | None = None,
+    terms: Terms = Terms(),  # noqa: B008  # frozen
+) -> int | None:
+    """Return the cost of a turn without Mnemosyne, in nanodollars as ``cost`` does: of the ``baseline`` that the ledger
+    recorded for a managed turn, and of what the turn ``used`` if it was observed (None).
+
+    Savings, pages, `evaluate` and `what-if` all state this amount as the cost without Mnemosyne.
+    """
+    return cost(used if baseline is None else baseline, model, prompt=prompt, terms=terms)

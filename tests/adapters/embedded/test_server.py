@@ -24,6 +24,7 @@ from mnemosyne.adapters.embedded.programs import (
     find_programs,
 )
 from mnemosyne.adapters.embedded.server import open_embedded
+from mnemosyne.app.storage import is_embedded
 from mnemosyne.errors import LogUnavailable, NotFound
 from tests.waiting import DEADLINE, until
 
@@ -174,6 +175,8 @@ async def test_a_database_is_made_in_an_empty_directory_with_a_long_path(data_di
             assert await select(server.dsn, "SELECT lower('ÄÖÜ')") == "äöü"
             assert await select(server.dsn, "SHOW server_encoding") == "UTF8"
             assert await select(server.dsn, "SELECT current_database()") == "mnemosyne"
+            assert is_embedded(server.dsn)
+            assert not is_embedded("host=db.example dbname=mnemosyne user=mnemosyne")
     assert not is_running(data_dir)
     assert sorted(os.listdir(data_dir)) == ["postgres", "postgres.lock", "postgres.log", "postgres.users"]
 

@@ -95,13 +95,13 @@ class Kept(PlainLog):
         return super().submit(append)
 
 
-def fill(dsn: str, folder: Path, *sessions: Mapping[str, Any]) -> list[UUID]:
-    """Replay sessions through a managing server into a database; return their ids."""
+def fill(dsn: str, folder: Path, *sessions: Mapping[str, Any], mode: Mode = Mode.MANAGE) -> list[UUID]:
+    """Replay sessions through a server into a database; return their ids."""
     log, clock = Kept(), RecordedClock()
 
     async def record() -> None:
         for each in sessions:
-            await play(log, tape_of(dict(each)), clock, Mode.MANAGE)
+            await play(log, tape_of(dict(each)), clock, mode)
 
     trio.run(record, clock=clock)
 

@@ -62,6 +62,7 @@ def test_evaluation_of_nothing_is_an_empty_report() -> None:
         "legend": {},
         "policies": {},
         "window": [],
+        "closeness": None,
     }
     without = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[])))["policies"]["p"]["totals"]
     assert without["sessions"] == without["billed"] == 0

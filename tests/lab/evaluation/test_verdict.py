@@ -21,9 +21,8 @@ def of(*ratios: str, silent: int = 0) -> Evaluation:
             billed_unmanaged=Fraction(2_000_000),
             nanodollars=int(Fraction(ratio) * 10**10),
             nanodollars_unmanaged=10**10,
-            demands=1000,
-            resident=965,
-            declared=35 - silent,
+            evictions=400,
+            exact_faults=1,
             silent=silent,
         )
         for number, ratio in enumerate(ratios)
@@ -36,13 +35,13 @@ def of(*ratios: str, silent: int = 0) -> Evaluation:
     [
         (
             of("0.5", "0.75"),
-            "These 2 sessions would have cost $12.50 instead of $20.00; none dearer;"
-            " 3.5 % of what was needed had to be asked for again.",
+            "These 2 sessions would have cost $12.50 instead of $20.00 (0.625 of it); none dearer;"
+            " 0.25 % of 800 evicted items were needed again.",
         ),
         (of("1.01", "0.75"), "none more than 2 % dearer"),
         (of("1.5", "1.1", "0.2"), "2 more than 2 % dearer, the worst by 50 %"),
         (of("0.5"), "This session would have cost $5.00 instead of $10.00"),
-        (of("0.5", silent=3), "asked for again, 3 times without a hint where it is."),
+        (of("0.5", silent=3), "were needed again, 3 times without a hint where it is."),
     ],
 )
 def test_sentence_states_the_result(found: Evaluation, said: str) -> None:

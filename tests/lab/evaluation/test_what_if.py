@@ -41,12 +41,11 @@ def test_recorded_cost_is_the_sum_of_all_replies_and_the_simulation_is_close(tmp
     Transcript(prefix="x", sidechain="a7").work(4).write(tmp_path / "a" / "one" / "subagents" / "agent-a7.jsonl")
     found = review(tmp_path)
     assert (found.sessions, found.agents, found.replies) == (1, 1, 36)
-    assert found.recorded == found.judged > 0
     assert found.evaluation is not None
     (unmanaged, ours) = found.evaluation.policies
-    simulated = sum(each.nanodollars for each in unmanaged.sessions)
-    assert simulated == pytest.approx(found.recorded, rel=0.02)
-    assert sum(each.nanodollars for each in ours.sessions) <= simulated
+    assert sum(each.nanodollars for each in unmanaged.sessions) == found.recorded > 0
+    assert all(each.scale == pytest.approx(1, rel=0.02) for each in unmanaged.sessions)
+    assert sum(each.nanodollars for each in ours.sessions) <= found.recorded
     assert any("14," in each or "15," in each for each in found.unknown if each.startswith("System prompt"))
     assert any("1 conversations of sub-agents" in each for each in found.unknown)
 
@@ -92,7 +91,7 @@ def test_two_files_of_one_name_are_two_sessions(tmp_path: Path) -> None:
     found = review(tmp_path)
     assert found.evaluation is not None
     assert [each.name for each in found.evaluation.policies[0].sessions] == ["t", "t (2)"]
-    assert found.judged == found.recorded
+    assert sum(each.nanodollars for each in found.evaluation.policies[0].sessions) == found.recorded
 
 
 def test_any_transcript_is_evaluated_or_skipped(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.services.read_models import Question, ReadModels, Row
-from mnemosyne.services.usage import Consumption, consumption_of, price_tokens
+from mnemosyne.services.usage import Consumption, consumption_of, terms_in
 
 KINDS = tuple(field.name for field in attrs.fields(Tokens))
 
@@ -59,6 +60,6 @@ def prices_of(rows: Iterable[Row]) -> Prices:
 
 def _price_parts(row: Row) -> Mapping[str, int]:
     """The price of each kind of token, without web searches."""
-    plain = {**row, "web_searches": 0}
-    parts = {kind: price_tokens(plain, Tokens(**{kind: row[kind]}), row["size"]) for kind in KINDS}
+    terms = attrs.evolve(terms_in(row), searches=0)
+    parts = {kind: cost(Tokens(**{kind: row[kind]}), row["model"], prompt=row["size"], terms=terms) for kind in KINDS}
     return {kind: amount for kind, amount in parts.items() if amount is not None}

@@ -56,7 +56,7 @@ def find_repetitions(calls: Iterable[AnsweredCall]) -> tuple[Repetition, ...]:
     """All repetitions, in the order in which they began."""
     runs: dict[object, list[list[tuple[int, AnsweredCall]]]] = {}
     for number, call in enumerate(calls):
-        if _is_waiting(call):
+        if call.tool.lower() in _WAITING:
             continue
         same = runs.setdefault(_key(call), [])
         if not same or number - same[-1][-1][0] > BETWEEN + 1:
@@ -115,21 +115,16 @@ def _follows(one: tuple[int, AnsweredCall], other: tuple[int, AnsweredCall]) -> 
 _ASIDE = frozenset({"description", "timeout"})
 """Input fields that do not affect the result of a call."""
 
-_TIMES = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b|\b\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\b")
-"""Times and durations, which may differ between results that count as equal."""
+_MEASURED = re.compile(r"\b\d+\.\d+|\b\d{1,2}(?::\d{2}){1,2}\b")
+"""Fractions and times of day, which may differ between results that count as equal: how long a run took, and when."""
 
 _WAITING = frozenset({"bashoutput", "taskoutput", "agentoutput", "wait", "wait_agent", "write_stdin"})
-_WAITS = re.compile(r"\b(?:sleep|wait|watch)\b")
-
-
-def _is_waiting(call: AnsweredCall) -> bool:
-    """Whether a call polls a running task, which is expected to repeat."""
-    return call.tool.lower() in _WAITING or _WAITS.search(str(call.given.get("command", ""))) is not None
+"""The clients' tools that poll a running task, in lower case: their calls are expected to repeat."""
 
 
 def _key(call: AnsweredCall) -> object:
     asked = json.dumps({key: call.given[key] for key in call.given if key not in _ASIDE}, sort_keys=True, default=str)
-    return call.exchange, call.tool, asked, _TIMES.sub("", call.said)
+    return call.exchange, call.tool, asked, _MEASURED.sub("", call.said)
 
 
 def _line_of(call: AnsweredCall) -> str:

@@ -32,15 +32,8 @@ _SAYS_ERROR = re.compile(
 _NAMED = re.compile(
     r"^(?:\w+\.)*\w*(?:Error|Exception): .{1,200}|^(?:error|fatal|panic)\b.{0,40}: .{1,200}", re.MULTILINE
 )
-_PLACED = re.compile(
-    r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?: (?=.{0,200}?\b(?:[Ee]xpected|should|Should|want|got|undefined|"
-    r"cannot|error|[Ff]ailed|invalid|not)\b).{1,200}",
-    re.MULTILINE,
-)
-"""A line that says what is wrong at a position in a file."""
-
-_LINTED = re.compile(r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}:\d{1,7}: .{1,200}", re.MULTILINE)
-"""A line about a position in a file, as linters write them."""
+_PLACED = re.compile(r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?: .{1,200}", re.MULTILINE)
+"""A line about a position in a file, as compilers, linters and test runners print it."""
 
 _FOLDERS = re.compile(r"\A[^\s:]*/(?=[^\s:/]+:\d)")
 
@@ -88,7 +81,7 @@ def find_failure(text: str) -> str:
     named = _NAMED.findall(both_ends)
     if named:
         return str(named[-1])
-    placed = _PLACED.search(both_ends) or _LINTED.search(both_ends)
+    placed = _PLACED.search(both_ends)
     if placed:
         return _FOLDERS.sub("", placed[0].strip())
     lines = (_WRAPPER.sub("", line).strip() for line in both_ends.splitlines())

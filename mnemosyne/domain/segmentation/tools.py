@@ -64,12 +64,10 @@ Reader = Callable[[ToolExchange], Description]
 
 
 def _reader(exchange: ToolExchange) -> Reader:
-    known = _BY_NAME.get(exchange.name.lower())
+    known = _BY_NAME.get(exchange.name.lower().rpartition("__")[2])
     if known is not None:
         return known
     given = exchange.input
-    if exchange.name.startswith("mcp__") and _is_external(exchange.name):
-        return _describe_external
     if exchange.string("command", "cmd") and not path_of(exchange):
         return describe_command
     if path_of(exchange):
@@ -77,20 +75,11 @@ def _reader(exchange: ToolExchange) -> Reader:
             return describe_edit
         if isinstance(given.get("content") or given.get("file_text"), str):
             return describe_write
-        if re.search(r"read|view|open|cat", exchange.name, re.IGNORECASE):
-            return read_file
     if isinstance(given.get("url"), str):
         return _describe_external
     if isinstance(given.get("todos"), list):
         return _describe_todos
     return any_answer
-
-
-def _is_external(name: str) -> bool:
-    return (
-        re.search(r"docs?(?![a-z])|fetch|search|web|browse|wiki|library|context7|url|page", name, re.IGNORECASE)
-        is not None
-    )
 
 
 def _describe_search(exchange: ToolExchange) -> Description:
@@ -224,7 +213,7 @@ def _render_answers(text: str) -> str:
 
 
 _READERS: Mapping[Reader, str] = {
-    read_file: "read view_file read_file open_file",
+    read_file: "read view_file read_file read_text_file open_file",
     describe_edit: "edit multiedit notebookedit patch apply_patch str_replace edit_file",
     describe_write: "write write_file create_file",
     text_editor: "str_replace_based_edit_tool str_replace_editor text_editor",
@@ -237,6 +226,8 @@ _READERS: Mapping[Reader, str] = {
     _describe_plan: "exitplanmode enterplanmode",
     _describe_question: "askuserquestion question",
 }
-"""The tools of Claude Code and opencode, and common names of equivalent tools, in lower case."""
+"""The tools of Claude Code and opencode, and common names of equivalent tools, in lower case; of a tool of an MCP
+server, its name there.
+"""
 
 _BY_NAME = {name: reader for reader, names in _READERS.items() for name in names.split()}

@@ -59,11 +59,6 @@ _EXTENSIONS = (
     "php|pl|plist|png|po|pot|properties|proto|ps1|py|pyi|pyx|r|rb|rs|rst|sass|scala|scss|sh|snap|sol|sql|sqlite|sum|svelte|"
     "svg|swift|tar|tcl|tex|tf|toml|ts|tsv|tsx|txt|vue|wasm|webp|xml|yaml|yml|zig|zip|zsh|gz"
 )
-_UNITS = (
-    r"%|°C|[nµum]?s(?:ec)?|secs?|seconds?|mins?|minutes?|hours?|hrs?|h|days?|weeks?|[kKMGT]i?[Bb]|[kKMGT]?Hz|bytes|bits|"
-    r"B|k|K|M|px|em|rem|pt|x|MB/s|[kK]?tokens?|lines?|files?|tests?|passed|failed|errors?|warnings?|skipped|rows?|times"
-)
-
 # "   12→code" of a Read, "12\tcode" of cat -n: line numbers added by the reader, not part of the text.
 _LINE_NUMBERS = re.compile(r"^ {0,8}\d{1,7}[→\t]", re.MULTILINE)
 _TOKEN = re.compile(r"""[^\s"'`()\[\]{}<>,;=|*!?&^→⋯…“”「」]+\(?""")
@@ -75,9 +70,9 @@ _COLOURS = re.compile(r"\x1b\[[\d;?]{0,16}[A-Za-z]")
 _STATUS = re.compile(
     r"\b(?:exit|Exit|exited with|status|Status|HTTP|errno|signal)(?:/\d\.\d)?(?: code| status)?[ :=]{1,3}-?\d{1,4}\b"
 )
-_QUANTITY = re.compile(rf"(?<![\w.])\d[\d.,_]{{0,30}}+ (?:{_UNITS})(?!\w)")
 
-_NUMBER = re.compile(rf"[-+$~<>]{{0,2}}\d[\d.,_:]*+(?:[eE][-+]?\d+)?({_UNITS})?\Z")
+_NUMBER = re.compile(r"[-+$~<>]{0,2}\d++(?:[.,_:]++\d++)*+(?:[eE][-+]?\d+)?(?:%|°?[^\W\d_]{1,7})?\Z")
+"""A number, and its unit if there is no space between."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[-+][\d:]+)?)?\Z")
 _VERSION = re.compile(
     r"(?:v\d+(?:\.\d+)*|\d+\.\d+\.\d+(?:\.\d+)*)(?:[-+.]?(?:alpha|beta|rc|dev|post|[a-z])[\w.+-]*|-[\w.+-]+)?\Z"
@@ -146,7 +141,6 @@ def occurrences(text: str) -> Counter[Specific]:
     for kind, texts in (
         (SpecificKind.URL, _urls(text)),
         (SpecificKind.ERROR, _STATUS.findall(text)),
-        (SpecificKind.NUMBER, _QUANTITY.findall(text)),
         (SpecificKind.QUOTED, find_quoted(text)),
     ):
         for name, number in Counter(texts).items():
@@ -240,10 +234,10 @@ def _numeric(token: str) -> SpecificKind | None:
         return SpecificKind.URL
     if _VERSION.match(token):
         return SpecificKind.VERSION
-    if _NUMBER.match(token) or _DATE.match(token):
-        return SpecificKind.NUMBER
     if _HEX.match(token) or _UUID.match(token):
         return SpecificKind.HASH
+    if _NUMBER.match(token) or _DATE.match(token):
+        return SpecificKind.NUMBER
     return None
 
 

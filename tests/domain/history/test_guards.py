@@ -55,9 +55,8 @@ def test_a_call_with_the_same_result_again_is_reported(made: list[Called], expec
         different("{} errors"),
         [("Bash", {"command": f"make {each}"}, "no rule") for each in range(3)],
         [("BashOutput", {"bash_id": "1"}, "running")] * 4,
-        [("Bash", {"command": "sleep 30 && gh run view"}, "in progress")] * 4,
     ],
-    ids=["nothing", "after a change", "seldom", "another answer", "another question", "waiting", "with sleep"],
+    ids=["nothing", "after a change", "seldom", "another answer", "another question", "waiting"],
 )
 def test_normal_work_is_not_reported(made: list[Called]) -> None:
     """Such as a check after each change, or polling a running task."""

@@ -54,7 +54,7 @@ URL, VERSION, HASH, QUOTED, NUMBER = (
         ('say "hello there" twice', QUOTED, "hello there"),
         ("in 1154 places", NUMBER, "1154"),
         ("took 4.38s", NUMBER, "4.38s"),
-        ("took 12 ms", NUMBER, "12 ms"),
+        ("took 12ms", NUMBER, "12ms"),
         ("at 48.9%", NUMBER, "48.9%"),
         ("on 2026-03-13", NUMBER, "2026-03-13"),
         ("函数 parse_config 返回 src/配置.json", PATH, "src/配置.json"),

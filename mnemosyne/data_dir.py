@@ -13,9 +13,6 @@ TOKEN_FILE = "token"
 MEMORY_KEY_FILE = "memory-key"
 LOG_FILE = "server.log"
 
-BYPASS_FILE = "bypass"
-"""The file in which earlier versions listed unmanaged sessions, one per line; ``*`` means all."""
-
 LARGEST_LOG = 1024 * 1024
 """Bytes after which a server's log is renamed when the next server starts."""
 
@@ -87,19 +84,6 @@ def open_server_log(data_dir: Path) -> BinaryIO:
             f"The server's log {path} cannot be written: {error.strerror or error}. Choose another --data-dir."
         ) from None
     return os.fdopen(handle, "ab", buffering=0)
-
-
-def read_bypass_file(data_dir: Path) -> frozenset[str]:
-    """The sessions that an earlier version listed as no longer managed; ``*`` for all."""
-    try:
-        return frozenset((data_dir / BYPASS_FILE).read_text(encoding="ascii").split())
-    except (OSError, UnicodeDecodeError):
-        return frozenset()
-
-
-def remove_bypass_file(data_dir: Path) -> None:
-    """Remove the file, once its content is recorded."""
-    (data_dir / BYPASS_FILE).unlink(missing_ok=True)
 
 
 def _write_once(path: Path, text: str) -> None:

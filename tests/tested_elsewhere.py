@@ -156,8 +156,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
     "cli/test_backup.py": (
-        "a backup is what comes back, and an upgrade is both in one",
-        "adapters/postgres/backup app/upgrading cli/upgrade_database",
+        "a backup is what comes back",
+        "adapters/postgres/backup",
     ),
     # The laboratory
     "lab/test_demo.py": (

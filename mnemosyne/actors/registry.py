@@ -88,8 +88,6 @@ class SessionRegistry:
         """The summaries that sessions want from a helper model; None if there is no helper."""
         self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
-        self.retired = 0
-        """Number of idle actors that were retired."""
         self._awake: dict[UUID, _LoadedActor] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.turns_lost = 0
@@ -232,7 +230,6 @@ class SessionRegistry:
         # In a function of its own: the loop above would hold a reference to the last one while it sleeps.
         for stream, awake in self._find_idle(now):
             self.discard(stream, awake.actor)
-            self.retired += 1
 
     def _find_idle(self, now: float) -> Iterator[tuple[UUID, _LoadedActor]]:
         """Idle actors, and while the cached bodies exceed the limit, the least recently used ones."""

@@ -1,22 +1,16 @@
-"""Tune how the allocator handles freed memory: keep it while turns arrive, return it to the system when the server is
-idle. A worker, for which no client waits, returns it regularly.
+"""Tune how the allocator handles freed memory: keep it while turns arrive, and return it to the system between them.
 
 All functions need glibc and do nothing with another allocator.
 """
 
 import ctypes
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any, Never
 
 import trio
 
-from mnemosyne.http.client_reply import RelayProgress
-
-QUIET_SECONDS = 5.0
-"""Idle time before freed memory is returned to the system, and the interval of returns in a worker."""
-
-WORKED_SECONDS = 0.25
-"""CPU time after which returning memory may be worthwhile."""
+RETURN_SECONDS = 30.0
+"""The interval of returns. One takes some milliseconds, in which other threads run until they allocate."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENAS = -1, -3, -8
 """Parameters of mallopt(3)."""
@@ -29,57 +23,24 @@ def keep_freed_memory() -> None:
     new pages: a third of its CPU time, measured with bodies of ten megabytes. Each thread that reads a body would also
     fill a separate arena of 64 MB.
     """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
+    mallopt = _find("mallopt")
     mallopt(_MMAP_THRESHOLD, 32 * 1024 * 1024)
     mallopt(_TRIM_THRESHOLD, 128 * 1024 * 1024)
     mallopt(_ARENAS, 1)
 
 
-async def return_freed_memory() -> None:
-    """Return free memory to the system. Takes some milliseconds; other threads run until they allocate."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return
-    await trio.to_thread.run_sync(trim, 0)
-
-
-async def return_when_quiet(
-    progress: RelayProgress,
-    count_let_go: Callable[[], int],
-    return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
-    worked: Callable[[], float] = time.process_time,
-) -> None:
-    """Return freed memory while clients are idle, after enough CPU time or when ``count_let_go`` has increased.
-
-    Work caused by a long body continues after its reply, so one return per idle period is not enough.
-    """
-    before = progress.delivered
-
-    def is_quiet() -> bool:
-        nonlocal before
-        last, before = before, progress.delivered
-        return before == last and not progress.running
-
-    await return_as_it_works(is_quiet, return_memory, worked, count_let_go)
-
-
-async def return_as_it_works(
-    may: Callable[[], bool] = lambda: True,
-    return_memory: Callable[[], Awaitable[None]] = return_freed_memory,
-    worked: Callable[[], float] = time.process_time,
-    count_let_go: Callable[[], int] = lambda: 0,
-) -> None:
-    """Return freed memory after enough CPU time, whenever ``may`` allows it. Freeing much memory takes little CPU time,
-    so also return it when ``count_let_go`` has increased.
-    """
-    returned_at, let_go = worked(), count_let_go()
+async def return_freed_memory(is_busy: Callable[[], bool] = lambda: False, seconds: float = RETURN_SECONDS) -> Never:
+    """Return free memory to the system at intervals, unless a client waits: ``is_busy``."""
+    trim = _find("malloc_trim")
     while True:
-        await trio.sleep(QUIET_SECONDS)
-        if may() and (worked() - returned_at >= WORKED_SECONDS or count_let_go() > let_go):
-            let_go = count_let_go()
-            await return_memory()
-            returned_at = worked()
+        await trio.sleep(seconds)
+        if not is_busy():
+            await trio.to_thread.run_sync(trim, 0)
+
+
+def _find(name: str) -> Callable[..., Any]:
+    """A function of the C library; one that does nothing if there is none."""
+    try:
+        return getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return lambda *arguments: None

@@ -7,9 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache, partial
-from uuid import UUID
 
-import attrs
 import trio
 
 from mnemosyne import credentials
@@ -26,7 +24,7 @@ from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
-from mnemosyne.app.freed_memory import return_when_quiet
+from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
@@ -41,21 +39,12 @@ from mnemosyne.app.tracing import SpanSender
 from mnemosyne.app.turns import open_registry
 from mnemosyne.backoff import backoff
 from mnemosyne.config import Config, upstreams_of
-from mnemosyne.data_dir import (
-    BYPASS_FILE,
-    local_token,
-    memory_key,
-    prepare_data_dir,
-    read_bypass_file,
-    remove_bypass_file,
-)
-from mnemosyne.domain.ports import Append, ContentStore, EventLog, Journal
-from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.data_dir import local_token, memory_key, prepare_data_dir
+from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.directory import Directory
-from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.exchange import Reachability
-from mnemosyne.errors import BadConfiguration, LogFailed, NotFound
+from mnemosyne.errors import BadConfiguration, LogFailed
 from mnemosyne.http.app import create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
@@ -63,8 +52,6 @@ from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, serve, url_of
 from mnemosyne.http.unfinished import Unfinished
-from mnemosyne.services import switching
-from mnemosyne.services.sessions import Archive
 from mnemosyne.services.tally import RecordTally
 from mnemosyne.upstreams import list_takers
 
@@ -135,7 +122,6 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
             await event_log.tried.wait()
-        await _adopt_bypass_file(config, _Archive(event_log, event_log, journal, event_log))
         await _warn_if_off(config, event_log)
         async with trio.open_nursery() as sessions:
             registry = open_registry(
@@ -147,7 +133,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             supervisor = Supervisor(event_log, LoadedSessions(registry), environ)
             sessions.start_soon(supervisor.run)
             unfinished = Unfinished()
-            sessions.start_soon(return_when_quiet, progress, lambda: registry.retired + unfinished.let_go)
+            sessions.start_soon(return_freed_memory, lambda: progress.running > 0)
             async with (
                 open_commands(config.data_dir, environ, sessions),
                 open_pages(environ, event_log.dsn, token, sessions) as pages,
@@ -242,39 +228,12 @@ def describe_recording(
     }
 
 
-async def _adopt_bypass_file(config: Config, archive: Archive) -> None:
-    """Move the entries of an earlier version's bypass file to the log; if that takes too long, at the next start."""
-    names = read_bypass_file(config.data_dir)
-    command = SwitchManaging(at=now(), on=False, why="mnemosyne off")
-    with trio.move_on_after(OPENING_SECONDS if names else 0):
-        try:
-            for name in names:
-                if name == "*":
-                    await switching.switch_all(archive, config.tenant, command, new_id())
-                    continue
-                with suppress(NotFound):  # the session has no turns
-                    await switching.switch_session(archive, UUID(name), command, new_id())
-            remove_bypass_file(config.data_dir)
-        except (LogFailed, ValueError) as error:
-            log.warning("%s could not be recorded: %s", BYPASS_FILE, error)
-
-
 async def _warn_if_off(config: Config, directory: Directory) -> None:
     """Warn that managing is switched off."""
     with trio.move_on_after(OPENING_SECONDS), suppress(LogFailed):
         since = await directory.off_since(config.tenant)
         if since is not None:
             log.warning("%s", off_sentence(since))
-
-
-@attrs.frozen
-class _Archive:
-    """Implements services.sessions.Archive."""
-
-    events: EventLog[Event]
-    contents: ContentStore
-    journal: Journal
-    directory: Directory
 
 
 class _Opening:

@@ -16,7 +16,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.nodes import WORKER, name_of
 from mnemosyne.app.deriving import follow, help_sessions
-from mnemosyne.app.freed_memory import return_as_it_works
+from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
 from mnemosyne.app.retaining import limits_of, retain_daily
@@ -38,7 +38,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
         os.nice(NICENESS)  # otherwise this process may start the embedded database, which would inherit the niceness
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
         nursery.start_soon(_wait_for_stop, nursery.cancel_scope)
-        nursery.start_soon(return_as_it_works)
+        nursery.start_soon(return_freed_memory)
         listener = Database(database.dsn, connections=1, name=database.name)
         leader = Leader(listener)
         if line is not None:

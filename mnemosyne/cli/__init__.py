@@ -58,9 +58,6 @@ _PLACES = {
     "projections": CommandPlace(OPERATE, ".projections:projections", "Show the read models.", is_rare=True),
     "rebuild": CommandPlace(OPERATE, ".projections:rebuild", "Rebuild read models.", is_rare=True),
     "sql-reader": CommandPlace(OPERATE, ".sql:sql_reader", "Let a database role read a tenant.", is_rare=True),
-    "upgrade-database": CommandPlace(
-        OPERATE, ".upgrade_database:upgrade_database", "Migrate to a newer version of PostgreSQL.", is_rare=True
-    ),
 }
 """Every command of the product, in the order of the help."""
 

@@ -23,8 +23,6 @@ class Unfinished:
 
     most: int = MOST_BYTES
     held: int = 0
-    let_go: int = 0
-    """Number of bodies that were never completed."""
 
     @property
     def is_full(self) -> bool:
@@ -37,9 +35,6 @@ class Unfinished:
         part = Part(self)
         try:
             yield part
-        except BaseException:
-            self.let_go += 1
-            raise
         finally:
             self.held -= part.held
 

@@ -11,7 +11,6 @@ import trio
 
 from mnemosyne.adapters.embedded import cluster
 from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST
-from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.backup import FORMAT
 from mnemosyne.domain.session.events import TurnFinished
 from tests.adapters.log_support import query
@@ -133,51 +132,23 @@ async def test_backup_during_a_turn_is_a_log_that_verifies(tmp_path: Path) -> No
     assert (tmp_path / "restored/postgres").is_dir()
 
 
-def test_upgrade_migrates_the_log_with_its_identity_into_an_empty_database(filled: str, target: str) -> None:
-    upgrade = ("upgrade-database", "--dsn", filled, "--to-dsn", target)
-    with psycopg.connect(filled, application_name="mnemosyne server 4711 one"):
-        assert "server 4711 on one" in run(*upgrade, code=1).output
-    assert query(target, "select count(*) from pg_tables where schemaname = 'mnemosyne'") == [(0,)]
-    done = run_json(*upgrade)
-    assert (done["sessions"], done["kept"]) == (2, None)
-    for rows in (LOG, CONTENT, IDENTITY):
-        assert query(target, rows) == query(filled, rows)
-    assert "holds a log already" in run(*upgrade, code=1).output
-
-
 @pytest.mark.release
-def test_log_of_an_older_postgresql_is_migrated_to_a_newer_one_by_dsn_and_in_place(
-    filled: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_log_of_an_older_postgresql_is_restored_into_a_newer_one(
+    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = ("--data-dir", str(tmp_path / "data"))
-    held = run_json("backup", str(tmp_path / "b"), "--dsn", filled)
+    first, where = tmp_path / "first", ("--data-dir", str(tmp_path / "data"))
+    held = run_json("backup", str(first), "--dsn", filled)
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "NEWEST", min(FOLDERS))
         patched.setattr(cluster, "INITDB_OPTIONS", ("--encoding=UTF8", "--locale=C", "--auth=peer"))
-        run("restore", str(tmp_path / "b"), *where)
-
-    async def migrate_by_dsn() -> None:
-        async with open_embedded(tmp_path / "data") as older:
-            before, after = (int(query(dsn, "show server_version_num")[0][0]) // 10_000 for dsn in (older.dsn, target))
-            assert min(FOLDERS) == before < after
-            command = ("upgrade-database", "--dsn", older.dsn, "--to-dsn", target)
-            assert (await trio.to_thread.run_sync(run_json, *command))["sessions"] == 2
-
-    trio.run(migrate_by_dsn)
-    for rows in (LOG, CONTENT):
-        assert query(target, rows) == query(filled, rows)
-    done = run_json("upgrade-database", *where)
-    assert (done["before"], done["after"], done["sessions"]) == (min(FOLDERS), NEWEST, 2)
+        run("restore", str(first), *where)
     again = run_json("backup", str(tmp_path / "again"), *where)
+    (tmp_path / "data/postgres").rename(tmp_path / "data/postgres.old")
+    assert "all as they were recorded." in run("restore", str(tmp_path / "again"), *where).output
+    assert (tmp_path / "data/postgres/PG_VERSION").read_text().strip() == str(NEWEST)
+    last = run_json("backup", str(tmp_path / "last"), *where)
     for name in ("events", "contents"):
-        assert again[name] == done[name] == held[name]
-    assert "nothing was changed" in run("upgrade-database", *where).stdout
-
-
-@pytest.mark.parametrize("options", [["--to-dsn", "postgresql://h/new"], ["--dsn", "postgresql://h/old"]])
-def test_upgrade_takes_to_dsn_only_with_a_database_of_one_s_own(options: list[str], tmp_path: Path) -> None:
-    (tmp_path / "postgres").mkdir()
-    assert "--to-dsn" in run("upgrade-database", "--data-dir", str(tmp_path), *options, code=1).output
+        assert last[name] == again[name] == held[name]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ OF_ALL = [
 OF_NONE = {
     "serve", "run", "open", "statusline", "worker", "demo", "import", "projections", "rebuild", "evaluate", "what-if",
     "model", "index", "doctor", "config", "completion", "remember", "memory", "hook", "mcp", "backup", "restore",
-    "sql-reader", "trial", "nodes", "upgrade-database",
+    "sql-reader", "trial", "nodes",
 }  # fmt: skip
 """Commands that show no session, or are about the whole database. `import` is tested below, saved facts in
 ``tests/services/test_knowledge.py``, the pages in ``tests/http/inspector``.

@@ -5,8 +5,6 @@ The data directory belongs to the user of Mnemosyne, who may be root:
 =====================  ================================================================================================
 ``postgres/``          the cluster and its socket, 0700, owned by the account that runs the server
 ``postgres.new-*/``    an incomplete cluster; renamed to ``postgres`` when complete, otherwise removed later
-``postgres.upgrade/``  the data directory of an upgrade's new cluster; ``postgres.upgraded`` when complete
-``postgres.old-*/``    the cluster that an upgrade replaced, by its major version; unused
 ``postgres.log``       the server's log; above 1 MiB it is renamed to ``postgres.log.1`` at a start
 ``postgres.lock``      locked (flock) by the process that starts or stops the server
 ``postgres.users``     locked shared (flock) by each process that uses the server
@@ -112,13 +110,9 @@ class Cluster:
         return self.data_dir / "postgres"
 
     @property
-    def upgraded(self) -> Path:
-        return self.data_dir / "postgres.upgraded"
-
-    @property
     def is_made(self) -> bool:
         """Whether the files of a database exist."""
-        return self.folder.exists() or self.upgraded.exists()
+        return self.folder.exists()
 
     @property
     def log(self) -> Path:
@@ -193,12 +187,6 @@ class Cluster:
             "Use the Mnemosyne that made it, or set dsn to a PostgreSQL that holds its data."
         )
 
-    def finish_upgrade(self) -> None:
-        """Complete an upgrade that was interrupted between its last two steps. Call it under the lock."""
-        if not self.folder.exists() and self.upgraded.exists():
-            self.upgraded.rename(self.folder)
-            flush(self.data_dir)
-
     def initialise(self, programs: Programs, account: ServerUser) -> None:
         """Create the cluster with its database in another folder, then rename it. Call it under the lock."""
         for leftover in self.data_dir.glob("postgres.new-*"):
@@ -220,7 +208,7 @@ class Cluster:
                 words=f"CREATE DATABASE {DATABASE} TEMPLATE template0\n",
             )
             side.rename(self.folder)
-            flush(self.data_dir)
+            _flush(self.data_dir)
         finally:
             shutil.rmtree(side, ignore_errors=True)
 
@@ -404,7 +392,7 @@ def _user_name(uid: int) -> str:
         return f"the user {uid}"
 
 
-def flush(folder: Path) -> None:
+def _flush(folder: Path) -> None:
     """Make renames in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

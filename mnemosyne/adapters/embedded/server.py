@@ -135,7 +135,6 @@ class EmbeddedServer:
 
     async def _start(self) -> None:
         await self._refuse_if_it_lives_elsewhere()
-        await _in_thread(self._cluster.finish_upgrade)
         programs = await _in_thread(lambda: self._cluster.programs(self._account))
         if not await _in_thread(self._cluster.folder.exists):
             await _in_thread(lambda: self._cluster.initialise(programs, self._account))
@@ -229,7 +228,7 @@ class EmbeddedServer:
             return False
         return True
 
-    async def _disconnect(self, mark: "UserMark") -> None:
+    async def _disconnect(self, mark: "_UserMark") -> None:
         try:
             async with exclusive(self._cluster):
                 if mark.is_last():
@@ -242,7 +241,7 @@ class EmbeddedServer:
             _shared_servers.append(self._child)
 
 
-class UserMark:
+class _UserMark:
     """The shared lock of a process that uses the server. The kernel releases it if the process dies."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -268,7 +267,7 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     """
     _shared_servers[:] = [child for child in _shared_servers if child.poll() is None]
     cluster = await _in_thread(lambda: Cluster.at(data_dir))
-    with explain_disk_errors(cluster):
+    with _explain_disk_errors(cluster):
         await _in_thread(cluster.make_data_dir)
         account = await _in_thread(cluster.account)
     with client_address(cluster.folder) as host:
@@ -289,11 +288,11 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
 
 @asynccontextmanager
 async def _in_use(server: EmbeddedServer, cluster: Cluster) -> AsyncIterator[None]:
-    mark: UserMark | None = None
+    mark: _UserMark | None = None
     try:
-        with explain_disk_errors(cluster):
+        with _explain_disk_errors(cluster):
             async with exclusive(cluster):
-                mark = UserMark(cluster)
+                mark = _UserMark(cluster)
                 await server.ensure_running()
         yield
     finally:
@@ -339,7 +338,7 @@ def _release(handle: int) -> None:
 
 
 @contextmanager
-def explain_disk_errors(cluster: Cluster) -> Iterator[None]:
+def _explain_disk_errors(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -14,7 +14,6 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO
-from uuid import UUID
 
 import attrs
 
@@ -71,14 +70,13 @@ async def write_backup(database: Database, file: IO[bytes], at: int, progress: P
     return await database.run(_write, file, at, progress, deadline=SECONDS)
 
 
-async def read_backup(database: Database, file: IO[bytes], progress: Progress, identity: UUID | None = None) -> None:
+async def read_backup(database: Database, file: IO[bytes], progress: Progress) -> None:
     """Restore a file, after ``check_backup``, into an empty log in one transaction.
 
-    The log gets a new identity, so that it deletes no archive of the original, unless it replaces that and takes its
-    ``identity``. Raises BadConfiguration if the log is not empty or the file refers to a foreign file, and errors of
-    ``Database.run``.
+    The log gets a new identity, so that it deletes no archive of the original. Raises BadConfiguration if the log is
+    not empty or the file refers to a foreign file, and errors of ``Database.run``.
     """
-    await database.run(_read, file, progress, identity, deadline=SECONDS)
+    await database.run(_read, file, progress, deadline=SECONDS)
 
 
 def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
@@ -136,7 +134,7 @@ class _Writer:
         self._progress(self.size)
 
 
-def _read(connection: Connection, file: IO[bytes], progress: Progress, identity: UUID | None) -> None:
+def _read(connection: Connection, file: IO[bytes], progress: Progress) -> None:
     _allow_time(connection)
     connection.execute("lock table mnemosyne.stored_events, mnemosyne.content in exclusive mode")
     _refuse_rows(connection)
@@ -158,7 +156,7 @@ def _read(connection: Connection, file: IO[bytes], progress: Progress, identity:
                 progress(size)
                 kind, data = next(pieces)
     refuse_foreign_references(connection)
-    connection.execute("update mnemosyne.log_identity set id = coalesce(%s::uuid, gen_random_uuid())", (identity,))
+    connection.execute("update mnemosyne.log_identity set id = gen_random_uuid()")
     connection.execute(
         "select setval(pg_get_serial_sequence('mnemosyne.stored_events', 'notification_id'), max(notification_id)) "
         "from mnemosyne.stored_events having count(*) > 0"

@@ -33,9 +33,6 @@ WATCH_SECONDS = 30.0
 LOOK_SECONDS = 0.25
 """The interval of polls. A notification by appends would be a lock that all of them share."""
 
-SOON_SECONDS, SOON_LOOKS = 0.05, 20
-"""The interval and number of faster polls for open pages after the log has moved."""
-
 PAUSE_SECONDS = 1.0
 """The interval of attempts to lead."""
 
@@ -105,41 +102,18 @@ def _watch_as_leader(connection: Connection, advance: Callable[[int], None]) -> 
 
 async def publish_progress(database: Database, progress: LogProgress) -> Never:
     """Report the position of the log, without leading. ``database`` is as in ``Leader``. Raises LogFailed."""
-    pace = LivelyPace()
     while True:
-        await database.run(_watch, progress.advance, pace.pause_at, deadline=2 * WATCH_SECONDS)
+        await database.run(_watch, progress.advance, deadline=2 * WATCH_SECONDS)
 
 
-@attrs.define
-class LivelyPace:
-    """The interval of polls: shorter while the log moves."""
-
-    _position: int | None = None
-    _soon: int = 0
-
-    def pause_at(self, position: int) -> float:
-        """The seconds to wait after a poll with this position."""
-        moved = self._position is not None and position > self._position
-        self._position = position
-        self._soon = SOON_LOOKS if moved else max(0, self._soon - 1)
-        return SOON_SECONDS if self._soon else LOOK_SECONDS
-
-
-def _pause_always(position: int) -> float:  # for the leader, which processes many events at once
-    return LOOK_SECONDS
-
-
-def _watch(
-    connection: Connection, advance: Callable[[int], None], pause_at: Callable[[int], float] = _pause_always
-) -> None:
+def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
     """Report the position of the log for a while, without a transaction, which would delay a rewrite of the tables."""
     if not is_shared(connection):
         connection.commit()
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
-        position = _look(connection)
-        trio.from_thread.run_sync(advance, position)
-        time.sleep(pause_at(position))  # in this thread: the connection holds the lock
+        trio.from_thread.run_sync(advance, _look(connection))
+        time.sleep(LOOK_SECONDS)  # in this thread: the connection holds the lock
 
 
 def _look(connection: Connection) -> int:

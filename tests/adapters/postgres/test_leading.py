@@ -82,15 +82,6 @@ async def test_a_poll_costs_one_statement(dsn: str, monkeypatch: pytest.MonkeyPa
     assert set(asked.statements) == {"select max(notification_id) from mnemosyne.stored_events"}
 
 
-def test_pages_poll_faster_while_the_log_moves() -> None:
-    pace = leading.LivelyPace()
-    at_rest = [pace.pause_at(5) for _ in range(3)]
-    moving = [pace.pause_at(6), *(pace.pause_at(6) for _ in range(leading.SOON_LOOKS - 1))]
-    again = [pace.pause_at(6) for _ in range(3)]
-    assert set(at_rest + again) == {leading.LOOK_SECONDS}
-    assert set(moving) == {leading.SOON_SECONDS}
-
-
 async def test_another_process_leads_after_the_leader_ends(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
         await until(lambda: other.leader.leads)

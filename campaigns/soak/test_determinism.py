@@ -22,7 +22,7 @@ from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
-from tests.replay.recordings import played, session, write_captures, write_lines
+from tests.replay.recordings import played, session, write_lines
 from tests.waiting import DEADLINE
 
 
@@ -30,8 +30,7 @@ def recordings(tmp_path: Path) -> list[Path]:
     """Recordings of our own."""
     summary = "This session is being continued from a previous conversation that ran out of context. We listed files."
     reset = {"before_msg": 5, "kind": "compact", "summary": summary}
-    lines = write_lines(tmp_path / "sessions.jsonl", session("one"), session("two", turns=5, resets=[reset]))
-    return [lines, write_captures(tmp_path / "captured", ["One", "Two", "Three"])]
+    return [write_lines(tmp_path / "sessions.jsonl", session("one"), session("two", turns=5, resets=[reset]))]
 
 
 def logged(

@@ -35,7 +35,7 @@ class FoundServer:
     upstream: str
     tenant: str
     settings: Mapping[str, str] = attrs.field(factory=dict)
-    """Its settings as text; empty from an older version."""
+    """Its settings as text."""
     off_since: int | None = None
     """Since when managing is switched off, in µs of UTC; None if it is on or unknown."""
     unrecorded: Mapping[str, int] = attrs.field(factory=dict)
@@ -43,11 +43,11 @@ class FoundServer:
     untold: Mapping[str, int] = attrs.field(factory=dict)
     """As in ``http.client_reply.HiddenUsage``: paid usage that clients' replies do not report."""
     worker: Mapping[str, Any] = attrs.field(factory=dict)
-    """Its worker's state (``supervising.Supervisor.describe``); empty from an older version."""
+    """Its worker's state (``supervising.Supervisor.describe``)."""
     ignored_variables: Sequence[str] = ()
     """A message for each unusable environment variable (``adapters.outbound``)."""
     database: Mapping[str, Any] = attrs.field(factory=dict)
-    """Its recording state (``server.describe_recording``); empty from an older version."""
+    """Its recording state (``server.describe_recording``)."""
 
     @property
     def has_all_on_record(self) -> bool:
@@ -87,13 +87,21 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
     """Fetch an endpoint's JSON from a trusted server on this machine; None if it does not reply in time. With ``post``,
     send a POST request with these headers.
     """
-    token = existing_token(config.data_dir)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return None
-    if token is None or not is_loopback(host) or not port or not _may_be_trusted(port):
+    if not is_loopback(host) or not port or not _may_be_trusted(port):
+        return None
+    return _ask(host, port, path, config, seconds, post)
+
+
+def _ask(
+    host: str, port: int | None, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None
+) -> Any:
+    token = existing_token(config.data_dir)
+    if token is None:
         return None
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
@@ -108,36 +116,18 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
 
 
 def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[str, str]]:
-    """Ask a server whether it reaches the providers of a dialect (``exchange.Reachability``); empty from an older
-    version.
-    """
+    """Ask a server whether it reaches the providers of a dialect (``exchange.Reachability``)."""
     answer = ask_page(url, f"/-/upstream/{dialect}", config, PROBE_SECONDS)
     return answer["upstreams"] if isinstance(answer, dict) else ()
 
 
 def server_at(url: str, config: Config) -> FoundServer | None:
     """Return this data directory's server at a URL; None if another server listens there."""
-    token = existing_token(config.data_dir)
-    status = _status(url, token) if token is not None else {}
-    if not {"version", "upstream", "tenant"} <= status.keys():
-        return None
-    names = ("settings", "off_since", "unrecorded", "untold", "worker", "ignored_variables", "database")
-    given = {name: status[name] for name in names if name in status}
-    return FoundServer(url, str(status["version"]), str(status["upstream"]), str(status["tenant"]), **given)
-
-
-def _status(url: str, token: str) -> dict[str, Any]:
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_SECONDS)
-    try:
-        connection.request("GET", "/-/status", headers={"Authorization": f"Bearer {token}"})
-        response = connection.getresponse()
-        status = json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else {}
-    except (OSError, http.client.HTTPException, ValueError):
-        return {}
-    finally:
-        connection.close()
-    return status if isinstance(status, dict) else {}
+    status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS)
+    if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():
+        return None
+    return FoundServer(url, **{name: status[name] for name in attrs.fields_dict(FoundServer) if name in status})
 
 
 def _may_be_trusted(port: int, tables: Sequence[Path] = SOCKET_TABLES) -> bool:

@@ -41,6 +41,7 @@ async def return_freed_memory(is_busy: Callable[[], bool] = lambda: False, secon
 def _find(name: str) -> Callable[..., Any]:
     """A function of the C library; one that does nothing if there is none."""
     try:
-        return getattr(ctypes.CDLL(None), name)
+        function: Callable[..., Any] = getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError):
         return lambda *arguments: None
+    return function

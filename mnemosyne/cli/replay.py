@@ -46,7 +46,7 @@ def replay(
     **options: object,
 ) -> None:
     """Replay recorded sessions as a server would process them, into a log in memory. FILE is a JSON Lines file of
-    sessions, a captured request, an export, or a folder of these.
+    sessions, an export, or a folder of these.
 
     \b
       mnemosyne replay session.jsonl --manage

@@ -3,11 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from mnemosyne.replay import capture_tapes, export_tapes, session_tapes
+from mnemosyne.replay import export_tapes, session_tapes
 from mnemosyne.replay.tapes import NotATape, Tape, Unplayable
 from mnemosyne.services.export_format import FORMAT, DamagedFile, ExportCodec, Reader
 
@@ -15,43 +14,18 @@ Found = Tape | NotATape
 
 
 def read_tapes(paths: Sequence[Path], codec: ExportCodec) -> Iterator[Found]:
-    """The tapes in files and folders, in the given order; an error for each input that is no tape. Consecutive captures
-    in one folder are one tape.
-    """
-    files = [file for path in paths for file in _files_of(path)]
-    for folder, group in groupby(files, key=_folder_of_capture):
-        if folder is not None:
-            yield from _captures(list(group))
-        else:
-            for file in group:
-                yield from _of_file(file, codec)
+    """The tapes in files and folders, in the given order; an error for each input that is no tape."""
+    for path in paths:
+        for file in _files_of(path):
+            yield from _of_file(file, codec)
 
 
 def _files_of(path: Path) -> list[Path]:
-    """Expand a folder to the captures in it, or else to its files and folders."""
+    """Expand a folder to its files and folders."""
     if not path.is_dir():
         return [path]
-    captures = capture_tapes.captures_in(path)
-    if captures:
-        return captures
     inside = [each for each in sorted(path.iterdir()) if each.is_dir() or each.suffix == ".jsonl"]
     return [file for each in inside for file in _files_of(each)] or [path]
-
-
-def _folder_of_capture(path: Path) -> Path | None:
-    return path.parent if path.suffix == ".json" and path.match(capture_tapes.PATTERN) else None
-
-
-def _captures(paths: list[Path]) -> Iterator[Found]:
-    good = []
-    for path in paths:
-        try:
-            capture_tapes.check(path)
-            good.append(path)
-        except Unplayable as error:
-            yield NotATape(path, 1, str(error))
-    if good:
-        yield capture_tapes.tape_of(good)
 
 
 def _of_file(path: Path, codec: ExportCodec) -> Iterator[Found]:

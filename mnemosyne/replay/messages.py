@@ -16,15 +16,6 @@ def dumps(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def head_of(payload: bytes) -> ReplyHead:
-    """Reconstruct the response head for a recording that kept only the body."""
-    if payload.lstrip().startswith((b"event:", b"data:", b":")):
-        return STREAM
-    start = payload[:40].replace(b" ", b"")
-    status = 400 if b'"type":"error"' in start or start.startswith(b'{"error":{') else 200
-    return ReplyHead(status, ((b"content-type", b"application/json"),))
-
-
 def stream_of_message(message: Json) -> bytes:
     """The event stream of a message: one delta for each block."""
     return b"".join(b"event: %s\ndata: %s\n\n" % (event["type"].encode(), dumps(event)) for event in _events(message))

@@ -112,7 +112,7 @@ def test_completion_prints_a_script(shell: str) -> None:
     ("words", "completion"),
     [
         ("mnemosyne r", "plain,run"),
-        ("mnemosyne upg", "plain,upgrade-database"),
+        ("mnemosyne sql-", "plain,sql-reader"),
         ("mnemosyne serve --po", "plain,--port"),
         ("mnemosyne run --dat", "plain,--data-dir"),
         ("mnemosyne run cla", "plain,claude"),
@@ -161,8 +161,8 @@ def test_help_groups_the_commands_and_omits_rare_ones_which_help_all_lists() -> 
         assert [line for line in text.splitlines() if line.endswith(":")] == [
             *("Options:", "Use:", "Look:", "Memory:", "Evaluate:", "Operate:")
         ]
-    assert "\n  upgrade-database " in full
-    assert "upgrade-database" not in short
+    assert "\n  sql-reader " in full
+    assert "sql-reader" not in short
     assert {name for name in main.commands if f"\n  {name} " not in full} == set()
 
 

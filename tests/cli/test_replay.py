@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import run
-from tests.replay.recordings import session, write_captures, write_lines
+from tests.replay.recordings import session, write_lines
 
 
 def test_two_replays_write_the_same_log_and_invalid_input_is_reported(tmp_path: Path) -> None:
     lines = write_lines(tmp_path / "sessions.jsonl", session("one"), session("two", turns=5))
-    captures = write_captures(tmp_path / "captured", ["One", "Two", "Three"])
     logs = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for log in logs:
-        run("replay", str(lines), str(captures), "--log", str(log))
+        run("replay", str(lines), "--log", str(log))
     assert logs[0].read_bytes() == logs[1].read_bytes() != b""
     (tmp_path / "bad.jsonl").write_text("{}\n")
     found = json.loads(run("replay", str(lines), str(tmp_path / "bad.jsonl"), "--json", code=1).stdout)

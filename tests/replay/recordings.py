@@ -49,23 +49,6 @@ def write_lines(path: Path, *sessions: object) -> Path:
     return path
 
 
-def write_captures(folder: Path, texts: Sequence[str], **members: Any) -> Path:
-    """A folder of captured requests, each with one more message, and their replies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    messages: list[dict[str, Any]] = []
-    for number, text in enumerate(texts, 2):
-        messages.append({"role": "user", "content": text})
-        headers = [["User-Agent", "claude-cli/2.1.329"], ["X-Claude-Code-Session-Id", folder.name]]
-        body = {"model": "m", "tools": [{"name": "n"}], "messages": list(messages), "stream": False}
-        capture = {"method": "POST", "path": "/v1/messages?beta=true", "headers": headers, "body": body, **members}
-        path = folder / f"{number:04}-POST-v1_messages.json"
-        path.write_text(json.dumps(capture), encoding="utf-8")
-        said = {"id": f"msg_{number}", "type": "message", "content": [{"type": "text", "text": f"Said {number}"}]}
-        path.with_name(path.stem + ".reply.txt").write_text(json.dumps(said), encoding="utf-8")
-        messages.append({"role": "assistant", "content": said["content"]})
-    return folder
-
-
 async def write_export(archive: Plain, stream: UUID, path: Path) -> Path:
     """Our own export."""
     await trio.Path(path).write_bytes(b"".join([line async for line in export(archive, stream, event_codec())]))

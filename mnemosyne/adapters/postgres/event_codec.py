@@ -1,7 +1,7 @@
 """Stored events: a permanent name with a version, and JSON.
 
-Names such as ``session.started.v1`` and tags of union members are data, so a class can be renamed. A changed field
-needs a new name and an upcast from the old one::
+Names such as ``session.started.v1`` are data, so a class can be renamed. A changed field needs a new name and an upcast
+from the old one::
 
     codec = EventCodec(
         names={"session.started.v2": SessionStarted},
@@ -9,8 +9,8 @@ needs a new name and an upcast from the old one::
     )
 
 The stored JSON is ``{"data": {...}, "correlation": ..., "causation": ...}``. Bytes are base64url without padding, UUIDs
-and enums their usual text; a member of a union of classes has its tag under ``kind``. Decoding runs the validators of
-the classes, coerces no types, and **refuses unknown fields**: they mean damage, or a changed shape under an old name.
+and enums their usual text; a union of classes cannot be stored. Decoding runs the validators of the classes, coerces no
+types, and **refuses unknown fields**: they mean damage, or a changed shape under an old name.
 """
 
 import base64
@@ -38,29 +38,22 @@ Upcast = tuple[str, Callable[[Data], Data]]
 """The name that an old event becomes, and the function that turns the old fields into the new ones."""
 
 _NAME = re.compile(r"(?P<kind>[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)\.v(?P<version>[1-9][0-9]*)")
-_TAG_KEY = "kind"
 
 
 class EventCodec:
     """Converts envelopes to (stored name, JSON bytes) and back. Threads may share one."""
 
-    def __init__(
-        self,
-        names: Mapping[str, type],
-        upcasts: Mapping[str, Upcast] | None = None,
-        tags: Mapping[str, type] | None = None,
-    ) -> None:
+    def __init__(self, names: Mapping[str, type], upcasts: Mapping[str, Upcast] | None = None) -> None:
         """Check the registry; converters of classes are built on first use, or by ``prepare``.
 
-        ``names`` maps each current stored name to its class, ``upcasts`` each old name to its successor, ``tags`` a
-        stable tag to each class in a union. Raises ValueError if they are inconsistent.
+        ``names`` maps each current stored name to its class, ``upcasts`` each old name to its successor.
+        Raises ValueError if they are inconsistent.
         """
         self._classes = dict(names)
         self._upcasts = dict(upcasts or {})
         _check_registry(self._classes, self._upcasts)
         self._names = {cls: name for name, cls in self._classes.items()}
-        self._tags = dict(tags or {})
-        self._converter = _make_converter(self._tags, explain=False)
+        self._converter = _make_converter(explain=False)
 
     def prepare(self) -> None:
         """Build all converters at start. Raises ValueError for a class that cannot be stored."""
@@ -138,7 +131,7 @@ class EventCodec:
     def _reason(self, data: Data, cls: type) -> str:
         try:
             # This slow converter reports the field.
-            _make_converter(self._tags, explain=True).structure(data, cls)
+            _make_converter(explain=True).structure(data, cls)
         except Exception as error:
             reasons = transform_error(error, format_exception=lambda inner, _type: type(inner).__name__)
             return re.sub(r"\['.*?'\]", "[…]", "; ".join(reasons))
@@ -198,7 +191,7 @@ def _check_chain(old: str, classes: Mapping[str, type], upcasts: Mapping[str, Up
         raise ValueError(f"the upcasts from {old} end at {step}, which is not a current name")
 
 
-def _make_converter(tags: Mapping[str, type], *, explain: bool) -> Converter:
+def _make_converter(*, explain: bool) -> Converter:
     converter = make_converter(detailed_validation=explain, forbid_extra_keys=True)
     for primitive in (str, int, bool):
         converter.register_structure_hook(primitive, _exactly(primitive))
@@ -211,8 +204,7 @@ def _make_converter(tags: Mapping[str, type], *, explain: bool) -> Converter:
     converter.register_structure_hook(UUID, lambda value, _: UUID(_text(value)))
     converter.register_unstructure_hook(UUID, str)
     converter.register_unstructure_hook_factory(_is_set, lambda cls: _unstructure_set(converter, cls))
-    converter.register_unstructure_hook_factory(_is_union_of_classes, lambda t: _tagging_hook(converter, t, tags))
-    converter.register_structure_hook_factory(_is_union_of_classes, lambda t: _untagging_hook(converter, t, tags))
+    converter.register_unstructure_hook_factory(_is_union_of_classes, _refuse_union)
     return converter
 
 
@@ -267,53 +259,12 @@ def _unstructure_set(converter: Converter, cls: Any) -> Callable[[Any], list[Any
     return lambda values: sorted((hook(value) for value in values), key=sort_key)
 
 
-def _classes_of_union(union: Any) -> list[type]:
-    return [member for member in typing.get_args(union) if member is not types.NoneType]
-
-
 def _is_union_of_classes(cls: Any) -> bool:
     if typing.get_origin(cls) not in (Union, types.UnionType):
         return False
-    members = _classes_of_union(cls)
-    return len(members) > 1 and any(attrs.has(member) for member in members)
+    members = [member for member in typing.get_args(cls) if member is not types.NoneType]
+    return len(members) > 1 and any(map(attrs.has, members))
 
 
-def _classes_by_tag(union: Any, tags: Mapping[str, type]) -> dict[str, type]:
-    """The members of ``union`` by tag. Raises ValueError for a member without a tag."""
-    by_class = {cls: tag for tag, cls in tags.items()}
-    members: dict[str, type] = {}
-    for member in _classes_of_union(union):
-        if not attrs.has(member) or member not in by_class:
-            raise ValueError(f"{member!r} is in a union and needs a tag: EventCodec(tags={{'its tag': the class}})")
-        if _TAG_KEY in attrs.fields_dict(member):
-            raise ValueError(f"{member!r} is in a union, where the field {_TAG_KEY!r} is taken by the tag")
-        members[by_class[member]] = member
-    return members
-
-
-def _tagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any], Any]:
-    members = _classes_by_tag(union, tags)
-    hooks = {cls: (tag, converter.get_unstructure_hook(cls)) for tag, cls in members.items()}
-
-    def tag_value(value: Any) -> Any:
-        if value is None:
-            return None
-        tag, hook = hooks[type(value)]
-        return {_TAG_KEY: tag, **hook(value)}
-
-    return tag_value
-
-
-def _untagging_hook(converter: Converter, union: Any, tags: Mapping[str, type]) -> Callable[[Any, Any], Any]:
-    members = _classes_by_tag(union, tags)
-    hooks = {tag: (cls, converter.get_structure_hook(cls)) for tag, cls in members.items()}
-    optional = types.NoneType in typing.get_args(union)
-
-    def untag_value(value: Any, _: Any) -> Any:
-        if value is None and optional:
-            return None
-        fields = dict(value)
-        cls, hook = hooks[fields.pop(_TAG_KEY)]
-        return hook(fields, cls)
-
-    return untag_value
+def _refuse_union(union: Any) -> Callable[[Any], Any]:
+    raise ValueError(f"{union!r} is a union of classes, whose members the stored JSON would not tell apart")

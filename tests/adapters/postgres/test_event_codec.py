@@ -43,14 +43,19 @@ class Drawn:
 
     id: UUID
     digest: bytes
-    shapes: tuple[Circle | Square, ...]
-    last: Circle | Square | None
+    shapes: tuple[Circle, ...]
+    last: Square | None
     note: str | None
     colours: frozenset[Colour]
     level: Level
     marks: tuple[tuple[int, str], ...]
     count: int = attrs.field(validator=_not_negative)
     done: bool = False
+
+
+@attrs.frozen
+class OneOfTwo:
+    shape: Circle | Square
 
 
 @attrs.frozen
@@ -64,13 +69,12 @@ UPCASTS = {
     "shape.renamed.v1": ("shape.renamed.v2", lambda data: {"title": data["name"]}),
     "shape.renamed.v2": ("shape.renamed.v3", lambda data: {**data, "by": "nobody"}),
 }
-TAGS: dict[str, type] = {"circle": Circle, "square": Square}
-CODEC = EventCodec(NAMES, UPCASTS, TAGS)
+CODEC = EventCodec(NAMES, UPCASTS)
 
 DRAWN = Drawn(
     id=UUID(int=7),
     digest=b"\x00\xff\xfe?>",
-    shapes=(Circle(1.5), Square(2)),
+    shapes=(Circle(1.5), Circle(2)),
     last=Square(3),
     note=None,
     colours=frozenset(Colour),
@@ -91,7 +95,7 @@ def store_drawn(**changes: object) -> bytes:
 
 class TestRoundTrip:
     def test_every_kind_of_field_is_decoded_unchanged(self) -> None:
-        for last in (None, Circle(0.5), Square(1)):
+        for last in (None, Square(1)):
             envelope = Envelope(attrs.evolve(DRAWN, last=last), "request 1", "command 2")
             assert CODEC.decode(*CODEC.encode(envelope)) == envelope
 
@@ -103,13 +107,13 @@ class TestRoundTrip:
         with pytest.raises(UnknownEvent):
             CODEC.decode("shape.drawn.v1", store_drawn(level=7))
 
-    def test_bytes_are_base64url_and_union_members_are_tagged(self) -> None:
+    def test_bytes_are_base64url_and_sets_are_sorted(self) -> None:
         name, state = CODEC.encode(Envelope(DRAWN, "request 1", "command 2"))
         read = orjson.loads(state)
         assert name == "shape.drawn.v1"
         assert (read["correlation"], read["causation"]) == ("request 1", "command 2")
         assert read["data"]["digest"] == "AP_-Pz4"
-        assert read["data"]["shapes"] == [{"kind": "circle", "radius": 1.5}, {"kind": "square", "side": 2}]
+        assert read["data"]["shapes"] == [{"radius": 1.5}, {"radius": 2.0}]
         assert read["data"]["colours"] == ["blue", "red"]
 
     def test_the_same_event_is_always_the_same_bytes(self) -> None:
@@ -139,7 +143,7 @@ class TestReading:
             pytest.param(store_drawn(count="4"), id="text for a number"),
             pytest.param(store_drawn(count=True), id="a truth for a number"),
             pytest.param(store_drawn(digest="AP_-Pz5"), id="base64 that nobody wrote"),
-            pytest.param(store_drawn(last={"kind": "hush"}), id="an unknown tag"),
+            pytest.param(store_drawn(last={"hush": 1}), id="an unknown member"),
             pytest.param(store_drawn(colours=["hush"]), id="an unknown enum value"),
             pytest.param(store({"id": "hush"}), id="fields missing"),
             pytest.param(b"[]", id="no envelope"),
@@ -171,7 +175,7 @@ class TestWriting:
         [
             pytest.param(Renamed("\ud800", "half a character"), id="half a surrogate pair"),
             pytest.param(attrs.evolve(DRAWN, count=2**70), id="an integer above 64 bits"),
-            pytest.param(attrs.evolve(DRAWN, last=Circle(float("nan"))), id="not a number"),
+            pytest.param(attrs.evolve(DRAWN, shapes=(Circle(float("nan")),)), id="not a number"),
         ],
     )
     def test_values_that_json_cannot_hold_are_refused(self, event: object) -> None:
@@ -189,7 +193,7 @@ class TestRegistry:
             ({"a.v1": Square}, {"a.v1": ("a.v1", dict)}, "both"),
             ({"a.v3": Square}, {"a.v1": ("a.v2", dict)}, "not a current name"),
             ({"a.v3": Square}, {"a.v1": ("a.v2", dict), "a.v2": ("a.v1", dict)}, "circle"),
-            ({"a.v1": Drawn}, {}, "needs a tag"),
+            ({"a.v1": OneOfTwo}, {}, "union of classes"),
         ],
     )
     def test_an_inconsistent_registry_is_refused(

@@ -125,6 +125,8 @@ class AgentTools:
         try:
             listing = await self._list_objects(given)
         except NotFound:
+            if "session" in given:
+                raise
             return stats | {"session": None}
         window = listing.window
         placed = [each for each in listing.standings if each.object.places]

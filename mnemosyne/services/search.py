@@ -94,7 +94,7 @@ async def search_sessions(
     """
     streams = await archive.events.streams() if folder is None else await overviews.sessions_in(archive, folder)
     if folder is not None and not streams:
-        raise NotFound(f"No session worked in {folder}; --all-sessions searches every session.")
+        raise NotFound(f"No recorded session worked in {folder}.")
     result = await index.search_across(question, chosen, streams, limit)
     found_in = {stream for stream, _ in result.hits}
     remembered = {stream: chosen.fitting((await memories.read_objects(archive, stream))[0]) for stream in found_in}

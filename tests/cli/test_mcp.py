@@ -76,6 +76,11 @@ async def test_agent_reads_recorded_sessions_by_tools_and_by_resources(conversat
         stats = await call(agent, "memory_stats", session=conversation)
         listed = await call(agent, "memory_objects", session=conversation)
         assert stats["objects"] == len(listed["objects"]) > 0
+        for tool, given, error in (
+            ("memory_stats", {"session": "nobody"}, "There is no session 'nobody'"),
+            ("memory_search", {"query": "x", "all_sessions": True}, f"No recorded session worked in {tmp_path}."),
+        ):
+            assert str(await call(agent, tool, **given)).startswith(error)
         first = listed["objects"][0]
         assert (await call(agent, "memory_restore", session=conversation, object=first["object"]))["text"]
         assert (await call(agent, "memory_search", session=conversation, query=first["name"]))["results"]

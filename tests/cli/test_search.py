@@ -141,7 +141,7 @@ def test_question_alone_searches_all_sessions_or_those_of_a_project() -> None:
     ((session, _),) = {(session, "") for session, _ in sources("--project", "/home/ada/app", "max_connections")}
     assert {session} == {session for session, _ in sources("mine", "max_connections")}
     assert line.endswith(f"session {session[:8]}")
-    assert "No session worked in /home/ada/ap;" in run("search", "--project", "/home/ada/ap", "x", code=1).stderr
+    assert "No recorded session worked in /home/ada/ap." in run("search", "--project", "/home/ada/ap", "x", code=1).stderr
 
 
 @pytest.mark.usefixtures("read_files")

@@ -170,8 +170,8 @@ def test_raw_context_is_exactly_the_upstream_request(
     options: tuple[str, ...], messages: list[dict[str, Any]], world: World
 ) -> None:
     assert world.raw("context", "parser-talk", *options, "--raw") == body(messages)
-    said = world.run("context", "parser-talk", *options, "--verify").stdout
-    assert said == f"ok {hashlib.sha256(body(messages)).hexdigest()}\n"
+    shown = world.json("context", "parser-talk", *options)
+    assert (shown["ok"], shown["sha256"]) == (True, hashlib.sha256(body(messages)).hexdigest())
 
 
 def test_manifest_of_a_turn_is_json_with_the_request_hash(world: World) -> None:
@@ -205,9 +205,9 @@ def test_credential_is_withheld_and_the_proof_says_so(world: World) -> None:
     world.post(raw, "secret-talk")
     shown = world.raw("context", "secret-talk", "--raw")
     assert shown == raw.replace(b"hunter2-hunter2", b"*" * 15)
-    text = world.run("context", "secret-talk", "--verify").stdout
-    assert text.startswith(f"ok {hashlib.sha256(shown).hexdigest()} ")
-    assert hashlib.sha256(raw).hexdigest() in text
+    proof = world.json("context", "secret-talk")
+    hashes = [hashlib.sha256(sent).hexdigest() for sent in (raw, shown)]
+    assert (proof["ok"], proof["sha256"], proof["stored_sha256"]) == (True, *hashes)
 
 
 def test_difference_between_two_turns_is_shown(world: World) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines, read_text
+from mnemosyne.regular_files import LineTooLong, open_regular, read_lines, read_text
 
 
 def test_regular_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
@@ -36,15 +36,3 @@ def test_lines_keep_their_ends_and_a_longer_one_is_refused_with_its_number() -> 
     assert next(lines) == b"ab\n"
     with pytest.raises(LineTooLong, match="line 2 has more than 3 bytes"):
         next(lines)
-
-
-def test_only_existing_regular_files_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_bytes(b"caf\xc3\xa9 \xff")
-    (tmp_path / "secret").write_text("a key")
-    (tmp_path / "Makefile").symlink_to(tmp_path / "secret")
-    (tmp_path / "go.mod").mkdir()
-    os.mkfifo(tmp_path / "Cargo.toml")
-    found = read_files(tmp_path, ["README.md", "Makefile", "go.mod", "package.json", "Cargo.toml"], 100)
-    assert found == {"README.md": "caf\u00e9 \ufffd"}
-    assert read_files(tmp_path / "gone", ["README.md"], 100) == {}
-    assert read_files(tmp_path, ["README.md"], 3) == {"README.md": "caf"}

@@ -87,10 +87,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "tools are tested with the official client, on a real log",
         "adapters/mcp_sdk app/agent_tools app/mcp",
     ),
-    "cli/test_memory.py": (
-        "facts are written by one command and shown by another",
-        "cli/knowing",
-    ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (
         "servers restart with a directory, and with new ids and salts",
@@ -146,7 +142,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "test_log_commands.py": (
         "commands that read one stored session",
-        "cli/checkpoint cli/context cli/diff cli/du cli/forget cli/log_access cli/transfer cli/verify app/storage",
+        "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/transfer cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",

@@ -1,16 +1,165 @@
-"""Sentences and JSON for the entries of the ledger."""
+"""``mnemosyne usage`` and ``savings``: tokens and cost. Sentences and JSON for the entries of the ledger."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC
 from typing import Any
+from uuid import UUID
 
+import click
+
+from mnemosyne.cli.log_access import log_of, prints, start_of, with_read_models
+from mnemosyne.cli.printing import price_sentence, print_table, say
+from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable
-from mnemosyne.services.savings import Balance
+from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
-from mnemosyne.services.usage import QuotaWindow
+from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, Usage, read_usage
+
+
+def print_groups(
+    headers: Sequence[str], rows: Sequence[tuple[str, ...]], total: tuple[str, ...], **columns: Any
+) -> None:
+    """Print a table with a row for the total, unless it is the only row."""
+    several = [("total", *total)] if len(rows) > 1 else []
+    print_table(headers, [*rows, *several], styles=[""] * len(rows) + ["bold"] * len(several), **columns)
+
+
+def name_session(stream: Hashable, names: Mapping[Any, str]) -> str:
+    """The beginning of a session's id, and the client's id."""
+    return f"{str(stream)[:8]} {printable(names.get(stream, ''))}".rstrip()
+
+
+# Usage
+
+_COUNTS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
+
+
+def _usage_as_json(found: Usage) -> list[dict[str, Any]]:
+    return [_group_as_json(found, group, use) for group, use in found.groups.items()]
+
+
+def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str, Any]:
+    named: dict[str, Any] = {found.by: group}
+    if found.by == "session":
+        taken = {window.span: window.taken.get(group, 0.0) for window in found.quota if isinstance(group, UUID)}
+        named = {"session": str(group), "external_id": found.names.get(group), "quota": taken}
+    return {
+        **named,
+        **members(use, "replies", unpriced_replies="unpriced"),
+        **members(use.tokens, input_tokens="input", cache_read_tokens="read", output_tokens="output"),
+        **members(use.tokens, cache_write_5m_tokens="write_5m", cache_write_1h_tokens="write_1h"),
+        "dollars": dollars(use.price),
+        "unpriced_models": sorted(use.unknown),
+    }
+
+
+def _print_usage(found: Usage) -> None:
+    if not found.groups:
+        say("No reply has reported its usage yet.", err=True)
+        return
+    rows = [(_name(found, group), *_use_cells(use)) for group, use in found.groups.items()]
+    print_groups((found.by.upper(), *_COUNTS), rows, _use_cells(found.total), right=_COUNTS)
+    if found.total.unpriced:
+        replies = "1 reply is" if found.total.unpriced == 1 else f"{found.total.unpriced} replies are"
+        say(price_sentence(found.total.unknown, replies), fg="yellow")
+    for line in quota_lines(found.quota, found.names):
+        say(line)
+
+
+def _name(found: Usage, group: Hashable) -> str:
+    if found.by == "session":
+        return name_session(group, found.names)
+    return "(none named)" if group is None else printable(group)
+
+
+def _use_cells(use: Consumption) -> tuple[str, ...]:
+    tokens = use.tokens
+    counts = (tokens.input, tokens.read, tokens.write_5m + tokens.write_1h, tokens.output)
+    mark = "+" if use.unpriced and use.unpriced < use.replies else ""
+    return (str(use.replies), *map(count_text, counts), dollars_text(use.price) + mark)
+
+
+@click.command()
+@click.option(
+    "--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Grouping."
+)
+@log_options()
+@prints(_usage_as_json, _print_usage, empty=[])
+def usage(by: Grouping, **options: Any) -> Usage:
+    """Show the tokens counted by the provider and their cost at list prices; with a subscription, also the used share
+    of its limits.
+
+    \b
+      mnemosyne usage --by model
+
+    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
+    zone; in JSON, in UTC.
+    """
+    zone = UTC if click.get_current_context().params["as_json"] else None
+    return with_read_models(log_of(options), lambda models: read_usage(models, by, zone))
+
+
+# Savings
+
+_HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
+_NUMBERS = "TURNS MANAGED SENT UNMANAGED COST"
+
+
+def _savings_as_json(found: Savings) -> dict[str, Any]:
+    rows = [
+        {"session": str(stream), "external_id": found.names.get(stream), **balance_as_json(balance)}
+        for stream, balance in found.sessions.items()
+    ]
+    return {"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)}
+
+
+def _print_savings(found: Savings) -> None:
+    if not found.sessions:
+        since = click.get_current_context().params["since"]
+        say(f"The ledger has no turns {'yet' if since is None else f'since {since}'}.", err=True)
+        return
+    rows = [(name_session(stream, found.names), *_balance_cells(balance)) for stream, balance in found.sessions.items()]
+    whole = ("UNMANAGED $", "SAVED")
+    print_groups(_HEADERS, rows, _balance_cells(found.total), right=_NUMBERS, whole=whole, spare="MANAGED")
+    for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):
+        say(sentence)
+
+
+def _balance_cells(balance: Balance) -> tuple[str, ...]:
+    return (
+        str(balance.turns),
+        str(balance.managed),
+        count_text(balance.actual.prompt),
+        count_text(balance.shadow.prompt),
+        dollars_text(balance.nanodollars if balance.is_priced else None),
+        dollars_text(balance.nanodollars_unmanaged if balance.is_priced else None),
+        render_saving(balance),
+    )
+
+
+@click.command()
+@click.option("--since", metavar="WHEN", help="Only turns since this time: a date such as 2026-11-21, or 12h, 7d, 2w.")
+@log_options()
+@prints(_savings_as_json, _print_savings, empty={"sessions": [], "total": None, "quota": []})
+def savings(since: str | None, **options: Any) -> Savings:
+    """Show how much managing saved or cost, compared with the same session without Mnemosyne, including the client's
+    own compactions and cache hits.
+
+    \b
+      mnemosyne savings --since 7d
+
+    The unmanaged session is simulated turn by turn. Sessions that are only observed save and lose nothing. Side calls,
+    such as for a title, are in neither column.
+    """
+    start = start_of(since)
+    return with_read_models(log_of(options), lambda models: read_savings(models, start))
+
+
+# The ledger
 
 
 def render_saving(balance: Balance) -> str:
@@ -46,8 +195,7 @@ def quota_lines(windows: Sequence[QuotaWindow], names: Mapping[Any, str]) -> lis
         state = f" ({printable(window.status)})" if window.status else ""
         lines.append(f"{_SPANS[window.span]}: {window.used:.1%} used{state}{resets}")
         for stream, share in sorted(window.taken.items(), key=lambda item: -item[1])[:QUOTA_SHOWN]:
-            name = f"{str(stream)[:8]} {printable(names.get(stream, ''))}".rstrip()
-            lines.append(f"  {share:.1%} by {name}")
+            lines.append(f"  {share:.1%} by {name_session(stream, names)}")
     return lines
 
 

@@ -1,19 +1,38 @@
 """``mnemosyne checkpoint``: a name for a turn."""
 
 import secrets
+from typing import Any
 
 import click
 
-from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.figures import local_time
 from mnemosyne.services import checkpoints
+from mnemosyne.services.checkpoints import Naming
 from mnemosyne.services.unstructuring import members
 
 MEMBERS = "name branch turn at"
 """The JSON keys of a checkpoint."""
+
+
+def _as_json(found: Any) -> object:
+    if isinstance(found, Naming):
+        return {"id": str(found.stream), **members(found.checkpoint, MEMBERS), "recorded": found.recorded}
+    return [members(point, MEMBERS) for point in found]
+
+
+def _print(found: Any) -> None:
+    if isinstance(found, Naming):
+        point = found.checkpoint
+        say(f"{point.name} is turn {point.turn} of {point.branch}{'' if found.recorded else ' already'}.")
+        return
+    if not found:
+        say("The session has no checkpoints.", err=True)
+    for point in found:
+        say(f"{point.name}  turn {point.turn} of {point.branch}, named {local_time(point.at)}")
 
 
 @click.command()
@@ -22,8 +41,8 @@ MEMBERS = "name branch turn at"
 @branch_option
 @click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
 @log_options()
-@json_option
-def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
+@prints(_as_json, _print)
+def checkpoint(session: str, name: str | None, branch: str, turn: int | None, **options: Any) -> object:
     """Name a turn of a session, so that you can refer to it; without a NAME, list the names.
 
     \b
@@ -37,23 +56,10 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, as
     if name is None:
         if turn is not None:
             raise click.UsageError("--turn needs a NAME; without a NAME, the names are listed.")
-        _, named = with_log(config, lambda storage: checkpoints.read_all(storage, session))
-        if as_json:
-            print_json([members(point, MEMBERS) for point in named])
-            return
-        if not named:
-            say("The session has no checkpoints.", err=True)
-        for point in named:
-            say(f"{point.name}  turn {point.turn} of {point.branch}, named {local_time(point.at)}")
-        return
-    done = with_log(
+        return with_log(config, lambda storage: checkpoints.read_all(storage, session))[1]
+    return with_log(
         config,
         lambda storage: checkpoints.name(
             storage, session, name, branch=branch, turn=turn, at=now_us(), correlation_id=secrets.token_hex(8)
         ),
     )
-    if as_json:
-        print_json({"id": str(done.stream), **members(done.checkpoint, MEMBERS), "recorded": done.recorded})
-    else:
-        place = f"turn {done.checkpoint.turn} of {done.checkpoint.branch}"
-        say(f"{name} is {place}{'' if done.recorded else ' already'}.")

@@ -1,4 +1,4 @@
-"""``mnemosyne context``: the content of a context window at a turn."""
+"""``mnemosyne context`` and ``diff``: the content of a context window at a turn, and the changes between two turns."""
 
 import json
 import sys
@@ -8,17 +8,17 @@ from typing import Any
 import click
 
 from mnemosyne.cli.branches import address_of
-from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.group import removal_option
+from mnemosyne.cli.log_access import branch_option, json_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import excess_as_json, excess_text
-from mnemosyne.config import Config
-from mnemosyne.domain.history.context_view import ContextBlock
+from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 from mnemosyne.domain.history.excess import Excess, excess_of
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
 from mnemosyne.figures import bytes_text, iso_time, local_time, plural
-from mnemosyne.services.contexts import Rebuilt, SessionContext, read_context, rebuild_turn
+from mnemosyne.services.contexts import Rebuilt, SessionContext, compare_turns, read_context, rebuild_turn
 from mnemosyne.services.unstructuring import members
 
 
@@ -29,21 +29,17 @@ from mnemosyne.services.unstructuring import members
     "--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn, or checkpoint.  [default: the last; its last attempt]"
 )
 @click.option("--raw", is_flag=True, help="Write only the body, byte for byte.")
-@click.option("--verify", "check", is_flag=True, help="Only check the rebuilt body against the recorded hash.")
+@removal_option("--verify", "`mnemosyne verify SESSION` checks every turn")
 @click.option(
     "--manifest", is_flag=True, help="Print what the model could see as JSON: each object with its fidelity and place."
 )
 @log_options()
 @json_option
-@click.pass_context
 def context(
-    ctx: click.Context,
-    /,
     session: str,
     branch: str,
     turn: str | None,
     raw: bool,
-    check: bool,
     manifest: bool,
     as_json: bool,
     **options: object,
@@ -59,32 +55,23 @@ def context(
     The body is rebuilt from the log and proven by its SHA-256. Credentials are never stored: each of their bytes is
     shown as `*`, or as `1` in a number.
     """
-    if manifest and (raw or check):
-        raise click.UsageError("--manifest cannot be combined with --raw or --verify.")
+    if manifest and raw:
+        raise click.UsageError("--manifest cannot be combined with --raw.")
     config = log_of(options)
     if manifest:
-        _print_manifest(config, session, branch, turn)
+        from mnemosyne.services.manifests import manifest_as_json, read_manifest
+
+        print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
         return
-    if raw or check:
-        rebuilt = with_log(config, lambda storage: rebuild_turn(storage, session, branch, turn))
-        if raw:
-            _write(rebuilt)
-        if check:
-            _print_verdict(rebuilt, as_json=as_json, to_stderr=raw)
-            ctx.exit(0 if rebuilt.proven else 1)
+    if raw:
+        _write(with_log(config, lambda storage: rebuild_turn(storage, session, branch, turn)))
         return
     found = with_log(config, lambda storage: read_context(storage, session, branch, turn))
-    excess = _excess(found, config.manage_window)
+    excess = excess_of(found.rebuilt.attempt, found.decision, config.manage_window)
     if as_json:
         print_json(_as_json(found) | {"excess": None if excess is None else excess_as_json(excess)})
     else:
         _print(found, excess)
-
-
-def _print_manifest(config: Config, session: str, branch: str, turn: str | None) -> None:
-    from mnemosyne.services.manifests import manifest_as_json, read_manifest
-
-    print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
 
 
 def _write(rebuilt: Rebuilt) -> None:
@@ -95,23 +82,6 @@ def _write(rebuilt: Rebuilt) -> None:
     stdout = sys.stdout.buffer
     stdout.write(rebuilt.body)
     stdout.flush()
-
-
-def _print_verdict(rebuilt: Rebuilt, *, as_json: bool, to_stderr: bool) -> None:
-    """Print to stderr if the body goes to stdout."""
-    sent = rebuilt.attempt.sent.sha256.hex()
-    if as_json:
-        verdict = members(rebuilt, "sha256", ok="proven", recorded="attempt.proof", sent="attempt.sent.sha256")
-        say(json.dumps(verdict), err=to_stderr)
-        return
-    text = rebuilt.difference or f"ok {rebuilt.sha256.hex()}"
-    if rebuilt.proven and rebuilt.withheld:
-        text += f" (a credential is masked; the hash of the sent body is {sent})"
-    say(text, err=to_stderr)
-
-
-def _excess(found: SessionContext, wanted: int | None) -> Excess | None:
-    return excess_of(found.rebuilt.attempt, found.decision, wanted)
 
 
 def _print(found: SessionContext, excess: Excess | None) -> None:
@@ -228,3 +198,71 @@ def _reply_as_json(found: SessionContext) -> dict[str, Any] | None:
         "usage": dict(ended.usage),
         "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.reply)],
     }
+
+
+# Changes between two turns
+
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+def _print_changes(found: Comparison) -> None:
+    for change in found.changes:
+        sign, colour = _SIGNS[change.what]
+        say(f"{sign} {_change_text(change)}", fg=colour)
+    for key, (before, after) in found.settings.items():
+        say(f"~ {key}: {_value_text(before)} -> {_value_text(after)}", fg="yellow")
+    counts = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
+    say(f"{plural(found.same, 'block')} the same, " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+
+
+def _change_text(change: ContextChange) -> str:
+    block = change.after or change.before
+    assert block is not None
+    size = f"{block.size} bytes"
+    if change.before is not None and change.after is not None:
+        size = f"{change.before.size} -> {change.after.size} bytes"
+    return f"{_where(block)}, {size}: {block.preview}".rstrip(": ")
+
+
+def _where(block: ContextBlock) -> str:
+    place = block.section if block.message is None else f"message {block.message}"
+    return " ".join(filter(None, (place, block.role, block.kind, block.name)))
+
+
+def _value_text(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _changes_as_json(found: Comparison) -> dict[str, Any]:
+    return {
+        "same": found.same,
+        "changes": [
+            {
+                "what": change.what,
+                "before": block_as_json(change.before) if change.before is not None else None,
+                "after": block_as_json(change.after) if change.after is not None else None,
+            }
+            for change in found.changes
+        ],
+        "settings": {key: {"before": before, "after": after} for key, (before, after) in found.settings.items()},
+    }
+
+
+@click.command()
+@session_argument
+@branch_option
+@click.option(
+    "--turn", "turns", nargs=2, required=True, metavar="A B", help="Two turns or checkpoints, as for `context`."
+)
+@log_options()
+@prints(_changes_as_json, _print_changes)
+def diff(session: str, branch: str, turns: tuple[str, str], **options: Any) -> Comparison:
+    """Show which blocks and settings were added, removed or changed from turn A to turn B.
+
+    \b
+      mnemosyne diff 319a --turn 12 14
+
+    Blocks are compared by their meaning to the model: moving a cache marker is not a change.
+    """
+    return with_log(log_of(options), lambda storage: compare_turns(storage, session, branch, turns))

@@ -7,10 +7,10 @@ import click
 
 from mnemosyne.app.settings import settings_of
 from mnemosyne.cli.accounts import account_of
-from mnemosyne.cli.ask import helper_as_json, render_helper
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
 from mnemosyne.cli.objects import object_as_json
 from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.search import helper_as_json, render_helper
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     decision_as_json,

@@ -97,11 +97,38 @@ class Places(MutableMapping[str, click.Command]):
         return len(self._places)
 
 
+REMOVED = {
+    "mnemosyne memory init": "save facts with `mnemosyne remember`",
+    "mnemosyne upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
+}
+"""Removed commands, and what to use instead."""
+
+
+def removal_option(name: str, instead: str) -> Callable[[F], F]:
+    """Accept a removed flag with a warning."""
+
+    def warn(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value:
+            from mnemosyne.cli.printing import say
+
+            say(f"Warning: {name} was removed: {instead}.", err=True)
+
+    return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=warn)
+
+
 class Commands(click.Group):
     """A group that lists its commands in definition order and turns MnemosyneError into a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        removed = REMOVED.get(f"{ctx.command_path} {args[0]}")
+        if removed is not None:
+            ctx.fail(f"`{ctx.command_path} {args[0]}` was removed: {removed}.")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
         # Garbage collection during imports takes a fifth of the time of a short command, and as much again at exit,

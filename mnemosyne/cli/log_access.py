@@ -4,15 +4,16 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import trio
 
 from mnemosyne.adapters.embedded.cluster import Cluster
 from mnemosyne.app.storage import Storage, open_storage
-from mnemosyne.cli.printing import progress_bar, say
+from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration, NotFound, alone
@@ -26,19 +27,63 @@ Result = TypeVar("Result")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 session_argument = click.argument("session", metavar="SESSION")
 branch_option = click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="The branch.")
+project_option = click.option(
+    "--project",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="DIR",
+    help="A folder of the project.  [default: this one]",
+)
 
 
-def log_of(options: dict[str, object]) -> Config:
-    """The settings of a command that needs an existing log. Raises NotFound if nothing was ever recorded."""
+class NothingRecorded(NotFound):
+    """There is no log."""
+
+
+def prints(
+    data: Callable[[Any], object],
+    show: Callable[[Any], None],
+    *,
+    empty: object = None,
+    fails: Callable[[Any], bool] = lambda value: False,
+) -> Callable[[Callable[..., object]], Callable[..., None]]:
+    """Add --json to a command, and print what the command returns: as JSON made by ``data``, or by ``show``. The exit
+    code is 1 if ``fails``. A command with ``empty`` works without a log: that is its JSON, or a sentence on stderr.
+    """
+
+    def decorate(command: Callable[..., object]) -> Callable[..., None]:
+        @json_option
+        @wraps(command)
+        def run(as_json: bool, **options: object) -> None:
+            try:
+                value = command(**options)
+            except NothingRecorded as error:
+                if empty is None:
+                    raise
+                if as_json:
+                    print_json(empty)
+                else:
+                    say(str(error), err=True)
+                return
+            if as_json:
+                print_json(data(value))
+            else:
+                show(value)
+            if fails(value):
+                click.get_current_context().exit(1)
+
+        return run
+
+    return decorate
+
+
+def log_of(options: dict[str, Any]) -> Config:
+    """The settings of a command that needs an existing log. Raises NothingRecorded if there is none."""
     config = configuration(options)
-    require_log(config)
-    return config
-
-
-def require_log(config: Config) -> None:
-    """Raises NotFound if nothing was ever recorded."""
     if not has_log(config):
-        raise NotFound(render_emptiness(config))
+        raise NothingRecorded(render_emptiness(config))
+    return config
 
 
 def render_emptiness(config: Config) -> str:

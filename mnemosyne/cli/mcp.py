@@ -9,7 +9,7 @@ import trio
 
 from mnemosyne.app import mcp as serving
 from mnemosyne.app.logs import start_logging
-from mnemosyne.cli.knowing import project_option
+from mnemosyne.cli.log_access import project_option
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import check_reach

@@ -80,7 +80,7 @@ def status(ctx: click.Context, /, **options: object) -> None:
 
 @click.group()
 def index() -> None:
-    """An index for approximate semantic search (HNSW), used only by `mnemosyne search --all-sessions` without filters.
+    """An index for approximate semantic search (HNSW), used only by `mnemosyne search QUESTION` without filters.
 
     \b
       mnemosyne index build

@@ -15,7 +15,7 @@ from mnemosyne.app.pages import IDLE_SECONDS, run_pages
 from mnemosyne.app.process import end_with_server, new_id, now
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.worker import NICENESS
-from mnemosyne.cli.log_access import require_log, with_read_models
+from mnemosyne.cli.log_access import log_of, with_read_models
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import Config
@@ -45,12 +45,11 @@ def open_pages(
     The link works once, within a day; the browser stays signed in for 30 days. If no server is running, this command
     serves the pages until Ctrl-C.
     """
-    config = configuration(options)
+    config = configuration(options) if session is None else log_of(options)
     if at_socket is not None:
         _make_pages(config, at_socket)
         return
     if session is not None:
-        require_log(config)
         with_read_models(config, lambda models: find(models.archive, session))
 
     prepare_data_dir(config.data_dir)

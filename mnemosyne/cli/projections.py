@@ -1,19 +1,21 @@
-"""``mnemosyne projections`` and ``mnemosyne rebuild``: the state of the read models, and rebuilding them."""
+"""``mnemosyne projections`` and ``rebuild``: the read models; and ``nodes``: the processes that share the database."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import click
 
+from mnemosyne.adapters.postgres.nodes import Node, list_nodes
 from mnemosyne.adapters.postgres.projection_store import Report
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.log_access import json_option, log_of, with_read_models
+from mnemosyne.cli.log_access import json_option, log_of, prints, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.figures import plural
+from mnemosyne.figures import local_time, plural
 from mnemosyne.projections.catalog import ALL, find
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
@@ -120,3 +122,43 @@ async def _rebuild_all(models: OpenReadModels, chosen: list[Projection]) -> None
             say(f"{name} is rebuilt, up to position {mark.position}.")
     if OBJECT_INDEX in chosen:
         await fill_index(models, anew=True)
+
+
+# Processes
+
+
+def _print_nodes(connected: Sequence[Node]) -> None:
+    if not connected:
+        say("No servers or workers are connected to this database.", err=True)
+        return
+    rows = [
+        (
+            node.what,
+            node.host,
+            str(node.pid),
+            node.address or "this machine",
+            local_time(int(node.since.timestamp() * 1e6)),
+            str(node.connections),
+            "yes" if node.leads else "-",
+        )
+        for node in connected
+    ]
+    print_table(("WHAT", "HOST", "PID", "ADDRESS", "SINCE", "CONNECTIONS", "LEADS"), rows, right="PID CONNECTIONS")
+
+
+def _nodes_as_json(connected: Sequence[Node]) -> list[dict[str, Any]]:
+    return [{**attrs.asdict(node), "since": node.since.isoformat()} for node in connected]
+
+
+@click.command()
+@log_options()
+@prints(_nodes_as_json, _print_nodes)
+def nodes(**options: Any) -> Sequence[Node]:
+    """Show the servers and workers that are connected to the database, oldest first.
+
+    \b
+      mnemosyne nodes
+
+    One worker leads: it maintains the data derived from the log. If it stops, another one takes over.
+    """
+    return with_read_models(log_of(options), lambda models: list_nodes(models.database))

@@ -1,4 +1,4 @@
-"""``mnemosyne search``: search sessions, or the messages of a conversation file, by words and by meaning."""
+"""``mnemosyne search`` and ``ask``: find objects of sessions, or messages of a conversation file; answer a question."""
 
 import os
 import re
@@ -13,14 +13,18 @@ import trio
 
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.log_access import log_of, with_read_models
+from mnemosyne.cli.group import removal_option
+from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
-from mnemosyne.figures import plural, printable
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.figures import dollars, dollars_text, plural, printable
 from mnemosyne.services import search as searching
 from mnemosyne.services import sessions
 from mnemosyne.services.asking import Cited, MemoryAnswer
@@ -61,7 +65,7 @@ class Turns(click.ParamType[tuple[int, int]]):
 @click.command()
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
-@click.option("--all-sessions", is_flag=True, help="Search all sessions; the default without SESSION.")
+@removal_option("--all-sessions", "a QUESTION without SESSION searches all sessions")
 @click.option(
     "--project",
     type=click.Path(path_type=Path),
@@ -86,7 +90,6 @@ class Turns(click.ParamType[tuple[int, int]]):
 def search(
     session: str | None,
     question: str | None,
-    all_sessions: bool,
     project: Path | None,
     branch: str | None,
     kind: str | None,
@@ -114,21 +117,16 @@ def search(
     "role", "text", "time"} (role and time are optional), a query {"id", "text"}. With --json, each query gets a line
     {"id", "results": [{"id", "score"}]}, best first; scores range from 0 to 1.
     """
-    if session is not None and question is None and branch is None:
-        all_sessions = all_sessions or project is None  # a question alone
-    several = all_sessions or project is not None
-    if file is not None and queries is not None and session is None and not several:
+    if file is not None and queries is not None and session is None and project is None:
         search_file(file, queries, limit, as_json, configuration(options).data_dir)
         return
+    several = question is None
     if several:
-        given = session is not None and question is None and branch is None and not (all_sessions and project)
         session, question = None, session
-    else:
-        given = session is not None and question is not None
-    if not given or question is None or file is not None or queries is not None:
+    if question is None or file or queries or (branch if several else project):
         raise click.UsageError(
             "Give QUESTION, or SESSION and QUESTION (in quotation marks if it has several words); --branch needs"
-            " SESSION, --project and --all-sessions take QUESTION alone. Or give --file and --queries."
+            " SESSION, --project takes QUESTION alone. Or give --file and --queries."
         )
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
@@ -137,9 +135,9 @@ def search(
     findings = with_read_models(log_of(options), partial(_search, session, project, question, chosen, limit))
     print_notes(findings)
     if as_json:
-        print_json(_as_json(findings, question))
+        print_json(_findings_as_json(findings, question))
     else:
-        _print(findings, several=several)
+        _print_findings(findings, several=several)
 
 
 async def _search(
@@ -172,7 +170,7 @@ def print_notes(findings: Findings | MemoryAnswer) -> None:
         say(f"{plural(findings.skipped, 'object')} cannot be read and were not searched.", err=True)
 
 
-def _print(findings: Findings, *, several: bool) -> None:
+def _print_findings(findings: Findings, *, several: bool) -> None:
     if not findings.found:
         say("No relevant objects.")
     for found in findings.found:
@@ -189,7 +187,7 @@ def _print(findings: Findings, *, several: bool) -> None:
             say(f"    … {plural(len(lines) - QUOTED_LINES, 'line')} more")
 
 
-def _as_json(findings: Findings, question: str) -> dict[str, Any]:
+def _findings_as_json(findings: Findings, question: str) -> dict[str, Any]:
     return {
         "question": question,
         "relevant": bool(findings.found),
@@ -240,3 +238,104 @@ def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: 
             for hit in hits:
                 shown = " ".join(texts[hit.key].split())[:SHOWN]
                 say(f"  {hit.score:.2f}  {hit.key}  {shown}")
+
+
+# Answers
+
+
+SHORTEST = 50
+"""The smallest useful answer, in tokens."""
+
+
+def _print_answer(answer: MemoryAnswer) -> None:
+    if not answer.cited:
+        say(NOT_IN_MEMORY)
+    for cited in answer.cited:
+        if cited.sentence is not None:
+            say(printable(cited.sentence), bold=True)
+        for line in cited.quote.text.splitlines():
+            say(printable(line.expandtabs(4)))
+        source = cited.object
+        stale = ", out of date" if source.stale else ""
+        say(f"  — {source.id}, {source.kind.value}: {source_text(source)}, turn {turns_text(source)}{stale}")
+
+
+def render_helper(helped: HelperAnswer | HelperAsked) -> str:
+    """A sentence about the answer of a helper model."""
+    cost = f"; {dollars_text(helped.nanodollars)}"
+    dropped = f", {helped.dropped} more dropped" if helped.dropped else ""
+    if helped.why is not None:
+        return f"The helper {helped.helper} was asked, but the answer has quotes only: {helped.why}{dropped}{cost}."
+    sentences = plural(len(helped.sentences), "sentence")
+    return f"The helper {helped.helper} answered in {sentences}, each verified against its object{dropped}{cost}."
+
+
+def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
+    """The answer of a helper model as JSON."""
+    return {
+        **members(helped, "helper dropped why"),
+        "sentences": [members(sentence, "text object start end") for sentence in helped.sentences],
+        "dollars": dollars(helped.nanodollars),
+    }
+
+
+def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
+    return {
+        "question": click.get_current_context().params["question"],
+        "answered": bool(answer.cited),
+        **members(answer, "embedder missing skipped", not_indexed="outside"),
+        "helper": None if answer.helped is None else helper_as_json(answer.helped),
+        "quotes": [
+            {**members(cited, "sentence"), **origin_as_json(cited), **members(cited.quote, "start end text")}
+            for cited in answer.cited
+        ],
+    }
+
+
+@click.command()
+@session_argument
+@click.argument("question")
+@click.option("--branch", metavar="BRANCH", help="Search only this branch.")
+@click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
+@click.option(
+    "--tokens",
+    default=400,
+    show_default=True,
+    type=click.IntRange(SHORTEST),
+    help="Maximum length of the answer. The model's own questions get 200 unless it asks for more.",
+)
+@click.option("--quotes", is_flag=True, help="Only quotes: do not use a helper model, even if one is configured.")
+@log_options()
+@prints(_answer_as_json, _print_answer)
+def ask(
+    session: str,
+    question: str,
+    branch: str | None,
+    turns: tuple[int, int] | None,
+    tokens: int,
+    quotes: bool,
+    **options: Any,
+) -> MemoryAnswer:
+    """Answer a question with quotes from the content of a session. The model gets the same answer when it asks for
+    evicted content.
+
+    \b
+      mnemosyne ask 319a "why is the pool limited to 20?"
+      mnemosyne ask 319a "which tests failed?" --turns 10-20
+
+    Each line is a quote and names its object. A configured helper model answers in sentences, each shown with the quote
+    that supports it; a sentence without support is dropped.
+    """
+    from mnemosyne.app import asking
+
+    if not question.strip():
+        raise click.UsageError("QUESTION is empty.")
+    chosen, report = Filter(branch=branch, turns=turns), partial(say, err=True)
+    answer = with_read_models(
+        log_of(options),
+        lambda models: asking.ask(models, session, question, chosen, tokens, helper=not quotes, say=report),
+    )
+    print_notes(answer)
+    if answer.helped is not None:
+        say(render_helper(answer.helped), err=True)
+    return answer

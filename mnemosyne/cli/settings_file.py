@@ -4,6 +4,8 @@ import json
 import re
 import textwrap
 import tomllib
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +59,50 @@ def parse_value(key: str, typed: str) -> object:
 
 def set_value(text: str, file: Path, key: str, value: object) -> str:
     """The text of ``file`` with this value and no other change. Raises BadConfiguration if the file is invalid, or if
-    the value shares a line with others.
+    the value does not have a line of its own.
     """
     before = parse_file(text, file)
-    line = f"{key} = {_literal(value)}"
-    lines = text.removesuffix("\n").split("\n") if text else []  # splitlines splits at more characters than TOML
-    span = _find_lines(lines, key)
-    if span is None:
-        place = _place_for(lines, key)
-        lines[place:place] = [line]
-    else:
-        begin, end = span
-        lines[begin:end] = [line + _comment_after(lines[begin:end])]
-    changed = "\n".join(lines) + "\n"
+    changed = _set_line(_split(text), key, f"{key} = {_literal(value)}", _place_for)
     if _table(changed) != {**before, key: value}:
         raise BadConfiguration(f"{key} cannot be changed in {file} without changing other lines: edit the file.")
     return changed
+
+
+def set_price(text: str, file: Path, model: str, *, given: str, output: str, read: str) -> str:
+    """The text of ``file`` with these prices of a model, in dollars per million tokens. Raises BadConfiguration if the
+    file is invalid, or if a price is not a number.
+    """
+    before = read_tables(text, str(file))
+    key = json.dumps(model, ensure_ascii=False)
+    line = f"{key} = {{ input = {given}, output = {output}, read = {read} }}"
+    wanted = read_tables(f"[prices]\n{line}\n", "of this command")
+    catalogue_of(overlay(load_shipped(), wanted), "of this command")
+    lines = _split(text)
+    if not any(map(_PRICES.fullmatch, lines)):
+        lines.append("[prices]")
+    changed = _set_line(lines, model, line, _place_in_prices)
+    if _table(changed, parse_float=Decimal) != {**before, "prices": {**before.get("prices", {}), **wanted["prices"]}}:
+        raise BadConfiguration(
+            f"The price of {model} cannot be set in {file} without changing other lines: edit the file."
+        )
+    return changed
+
+
+def _split(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []  # splitlines splits at more characters than TOML
+
+
+def _set_line(lines: list[str], key: str, line: str, place: Callable[[list[str], str], int]) -> str:
+    """Replace the value of a key and keep the comment after it, or insert a new line at its place."""
+    named = re.compile(rf"""\s*(["']?){re.escape(key)}\1\s*=""")
+    begin = next((number for number, old in enumerate(lines) if named.match(old)), None)
+    if begin is None:
+        lines.insert(place(lines, key), line)
+    else:
+        spans = ("\n".join(lines[begin:end]) for end in range(begin + 1, len(lines) + 1))
+        old = next((span for span in spans if _table(span) is not None), lines[begin])
+        lines[begin : begin + old.count("\n") + 1] = [line + _comment_after(old)]
+    return "\n".join(lines) + "\n"
 
 
 def _literal(value: object) -> str:
@@ -82,22 +112,11 @@ def _literal(value: object) -> str:
     return json.dumps(render(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _table(text: str) -> dict[str, Any] | None:
+def _table(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=parse_float)
     except (ValueError, RecursionError):
         return None
-
-
-def _find_lines(lines: list[str], key: str) -> tuple[int, int] | None:
-    """The first line of a value and the line after its last; None if it is not set."""
-    begins = re.compile(rf"""\s*(?:{key}|"{key}"|'{key}')\s*=""")
-    for begin, line in enumerate(lines):
-        if begins.match(line):
-            for end in range(begin + 1, len(lines) + 1):
-                if key in (_table("\n".join(lines[begin:end])) or {}):
-                    return begin, end
-    return None
 
 
 def _place_for(lines: list[str], key: str) -> int:
@@ -108,44 +127,14 @@ def _place_for(lines: list[str], key: str) -> int:
     return next((number + 1 for number, line in enumerate(lines[:first_table]) if named.match(line)), first_table)
 
 
-def _comment_after(lines: list[str]) -> str:
+def _comment_after(old: str) -> str:
     """The comment after a value, with two blanks before it."""
-    *_, last = lines
-    for hash_ in (match.start() for match in re.finditer("#", last)):
-        whole = "\n".join([*lines[:-1], last[:hash_]])
-        if _table(whole) is not None:
-            return f"  {last[hash_:]}"
-    return ""
+    hashes = (match.start() for match in re.finditer("#", old))
+    return next((f"  {old[start:]}" for start in hashes if _table(old[:start]) is not None), "")
 
 
 _PRICES = re.compile(r"\s*\[\s*prices\s*\]\s*(?:#.*)?")
 
 
-def set_price(text: str, file: Path, model: str, *, given: str, output: str, read: str) -> str:
-    """The text of ``file`` with these prices of a model, in dollars per million tokens. Raises BadConfiguration if the
-    file is invalid, or if a price is not a number.
-    """
-    before = read_tables(text, str(file))
-    values = f"{{ input = {given}, output = {output}, read = {read} }}"
-    key = json.dumps(model, ensure_ascii=False)
-    wanted = read_tables(f"[prices]\n{key} = {values}\n", "of this command")
-    catalogue_of(overlay(load_shipped(), wanted), "of this command")
-    lines = text.splitlines()
-    if model in before.get("prices", {}):
-        row = re.compile(rf"\s*(?:{re.escape(key)}|{re.escape(model)})\s*=")
-        lines = [line for line in lines if not row.match(line)]
-    place = next((number for number, line in enumerate(lines) if _PRICES.fullmatch(line)), None)
-    if place is None:
-        lines += ["[prices]"]
-        place = len(lines) - 1
-    changed = "\n".join([*lines[: place + 1], f"{key} = {values}", *lines[place + 1 :]]) + "\n"
-    expected = {**before, "prices": {**before.get("prices", {}), **wanted["prices"]}}
-    try:
-        is_right = read_tables(changed, str(file)) == expected
-    except BadConfiguration:
-        is_right = False
-    if not is_right:
-        raise BadConfiguration(
-            f"The price of {model} cannot be set in {file} without changing other lines: edit the file."
-        )
-    return changed
+def _place_in_prices(lines: list[str], key: str) -> int:
+    return 1 + next(number for number, line in enumerate(lines) if _PRICES.fullmatch(line))

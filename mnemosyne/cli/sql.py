@@ -11,51 +11,12 @@ import click
 
 from mnemosyne.adapters.postgres.sql_views import QueryAnswer, admit_reader, ask_views
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.log_access import json_option, log_of, with_read_models
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import log_of, prints, with_read_models
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.figures import plural
 from mnemosyne.projections.catalog import ALL
-
-
-@click.command(no_args_is_help=True)
-@click.argument("query", metavar="QUERY")
-@click.option(
-    "--seconds",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(0.1, 3600),
-    metavar="SECONDS",
-    help="Time limit of the query.",
-)
-@log_options()
-@json_option
-def sql(query: str, seconds: float, as_json: bool, **options: object) -> None:
-    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin.
-
-    \b
-      mnemosyne sql "select branch, count(*) from turns group by 1"
-      mnemosyne sql "select * from turns where duration_ms > 60000" --json
-
-    docs/sql.md documents the views. The query can read only the views of one tenant. Times are UTC.
-    """
-    text = sys.stdin.read() if query == "-" else query
-    if not text.strip():
-        raise click.UsageError("QUERY is empty.")
-    config = log_of(options)
-
-    async def ask(models: OpenReadModels) -> QueryAnswer:
-        await models.refresh(ALL)
-        ours_alone = config.dsn is None
-        return await ask_views(models.database, text, tenant=config.tenant, seconds=seconds, ours_alone=ours_alone)
-
-    answer = with_read_models(config, ask)
-    if as_json:
-        print_json(answer_as_json(answer))
-        return
-    print_answer(answer)
-    say(plural(len(answer.rows), "row"), err=True)
 
 
 @click.command("sql-reader")
@@ -81,13 +42,14 @@ def sql_reader(role: str, **options: object) -> None:
 
 
 def print_answer(found: QueryAnswer) -> None:
-    """Print the result of a query as a table, with numbers aligned right."""
+    """Print the result of a query as a table, with numbers aligned right; the number of rows on stderr."""
     numbers = [
         name
         for number, name in enumerate(found.columns)
         if all(isinstance(row[number], int | float | Decimal | None) for row in found.rows)
     ]
     print_table(found.columns, [tuple(map(_cell_text, row)) for row in found.rows], right=numbers)
+    say(plural(len(found.rows), "row"), err=True)
 
 
 def answer_as_json(found: QueryAnswer) -> list[dict[str, Any]]:
@@ -121,3 +83,37 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, dict | str | int | None):
         return value
     return str(value)
+
+
+@click.command(no_args_is_help=True)
+@click.argument("query", metavar="QUERY")
+@click.option(
+    "--seconds",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 3600),
+    metavar="SECONDS",
+    help="Time limit of the query.",
+)
+@log_options()
+@prints(answer_as_json, print_answer)
+def sql(query: str, seconds: float, **options: Any) -> QueryAnswer:
+    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin.
+
+    \b
+      mnemosyne sql "select branch, count(*) from turns group by 1"
+      mnemosyne sql "select * from turns where duration_ms > 60000" --json
+
+    docs/sql.md documents the views. The query can read only the views of one tenant. Times are UTC.
+    """
+    text = sys.stdin.read() if query == "-" else query
+    if not text.strip():
+        raise click.UsageError("QUERY is empty.")
+    config = log_of(options)
+
+    async def ask(models: OpenReadModels) -> QueryAnswer:
+        await models.refresh(ALL)
+        ours_alone = config.dsn is None
+        return await ask_views(models.database, text, tenant=config.tenant, seconds=seconds, ours_alone=ours_alone)
+
+    return with_read_models(config, ask)

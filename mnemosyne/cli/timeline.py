@@ -6,39 +6,14 @@ from typing import Any
 
 import click
 
-from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable, seconds_text
 from mnemosyne.services.timeline import Timeline, read_timeline, total
 
 Row = Mapping[str, Any]
-
-
-@click.command()
-@session_argument
-@click.option("--branch", metavar="BRANCH", help="Only this branch.")
-@log_options()
-@json_option
-def timeline(session: str, branch: str | None, as_json: bool, **options: object) -> None:
-    """Show a session turn by turn: every attempt with its tokens, cost, duration and result, and where managing started
-    or stopped.
-
-    \b
-      mnemosyne timeline 319a --branch main
-
-    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
-    under their parent.
-    """
-    found = with_read_models(log_of(options), lambda models: read_timeline(models, session, branch))
-    if as_json:
-        print_json(_as_json(found))
-    else:
-        _print(found)
-
-
-# For programs
 
 
 def _as_json(found: Timeline) -> dict[str, Any]:
@@ -62,9 +37,6 @@ def _plain(row: Row) -> dict[str, Any]:
         else:
             shown[name] = str(value) if name == "stream" else value
     return shown
-
-
-# For people
 
 
 def _print(found: Timeline) -> None:
@@ -169,3 +141,21 @@ def _mode(row: Row, depths: Mapping[str, int], clock: Callable[[int], str]) -> t
 def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
     """A row that is not a turn."""
     return (name, when, *[""] * (len(HEADERS) - 3), text)
+
+
+@click.command()
+@session_argument
+@click.option("--branch", metavar="BRANCH", help="Only this branch.")
+@log_options()
+@prints(_as_json, _print)
+def timeline(session: str, branch: str | None, **options: Any) -> Timeline:
+    """Show a session turn by turn: every attempt with its tokens, cost, duration and result, and where managing started
+    or stopped.
+
+    \b
+      mnemosyne timeline 319a --branch main
+
+    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
+    under their parent.
+    """
+    return with_read_models(log_of(options), lambda models: read_timeline(models, session, branch))

@@ -4,41 +4,12 @@ from typing import Any
 
 import click
 
-from mnemosyne.cli.log_access import has_log, json_option, log_of, render_emptiness, with_log
-from mnemosyne.cli.printing import print_json, progress_bar, say
-from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.cli.log_access import log_of, prints, with_log
+from mnemosyne.cli.printing import progress_bar, say
+from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.verifying import Verification, verify_sessions
-
-
-@click.command()
-@click.argument("session", required=False, metavar="[SESSION]")
-@log_options()
-@json_option
-@click.pass_context
-def verify(ctx: click.Context, /, session: str | None, as_json: bool, **options: object) -> None:
-    """Rebuild the request of every turn, check it against its recorded SHA-256, and reassemble every reply; without
-    SESSION, for all sessions.
-
-    \b
-      mnemosyne verify 319a
-
-    For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. The exit code is 1 if
-    anything differs or cannot be read.
-    """
-    config = configuration(options) if session is None else log_of(options)
-    found: list[Verification] = []
-    if has_log(config):
-        found = with_log(config, lambda storage: verify_sessions(storage, session, progress_bar))
-    if as_json:
-        print_json([_as_json(result) for result in found])
-    elif not found:
-        say(render_emptiness(config), err=True)
-    else:
-        for result in found:
-            say(_text(result) if session is not None else f"{result.session}  {_text(result)}")
-    ctx.exit(0 if all(result.is_sound for result in found) else 1)
 
 
 def _text(found: Verification) -> str:
@@ -64,3 +35,31 @@ def _as_json(found: Verification) -> dict[str, Any]:
         **members(found, f"external_id {counted}", id="session"),
         "differences": [members(difference, "what", **place) for difference in found.differences],
     }
+
+
+def _print(found: list[Verification]) -> None:
+    is_one = click.get_current_context().params["session"] is not None
+    for result in found:
+        say(_text(result) if is_one else f"{result.session}  {_text(result)}")
+
+
+@click.command()
+@click.argument("session", required=False, metavar="[SESSION]")
+@log_options()
+@prints(
+    lambda found: list(map(_as_json, found)),
+    _print,
+    empty=[],
+    fails=lambda found: not all(result.is_sound for result in found),
+)
+def verify(session: str | None, **options: Any) -> list[Verification]:
+    """Rebuild the request of every turn, check it against its recorded SHA-256, and reassemble every reply; without
+    SESSION, for all sessions.
+
+    \b
+      mnemosyne verify 319a
+
+    For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. The exit code is 1 if
+    anything differs or cannot be read.
+    """
+    return with_log(log_of(options), lambda storage: verify_sessions(storage, session, progress_bar))

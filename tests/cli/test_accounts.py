@@ -1,16 +1,21 @@
-"""Sentences and JSON about the tokens and the cost of a turn, and about a subscription's limits."""
+"""``mnemosyne usage`` and ``savings``; sentences about the cost of a turn and about a subscription's limits."""
 
 import time
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import attrs
+import click
 import pytest
 
 from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
+from mnemosyne.cli.log_access import start_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.usage import QuotaWindow
+from tests.cli.running import SESSION, run, run_json, words
 from tests.domain.session_events import accounted
 
 
@@ -47,3 +52,92 @@ def test_limit_of_a_subscription_is_shown_with_the_sessions_that_used_it(monkeyp
     ]
     (row,) = quota_as_json([window])
     assert (row["window"], row["used"], row["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})
+
+
+@pytest.mark.usefixtures("golden")
+def test_usage_is_grouped_by_local_day_in_the_table_and_by_utc_day_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = run("usage").stdout
+    assert words(output)[0] == ["DAY", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"]
+    assert words(output)[1] == ["1970-01-01", "13", "91", "0", "0", "26", "$0.00082+"]
+    assert output.splitlines()[-1] == (
+        "No price is known for gpt: 1 reply is counted but not priced. Set it, in dollars: mnemosyne config price gpt "
+        "INPUT OUTPUT CACHE-READ"
+    )
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert words(run("usage").stdout)[1][0] == "1969-12-31"
+        assert run_json("usage")[0]["day"] == "1970-01-01"
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+
+
+@pytest.mark.usefixtures("golden")
+def test_usage_by_model_names_those_without_a_price() -> None:
+    assert words(run("usage", "--by", "model").stdout)[1:4] == [
+        ["claude-opus-5-5", "12", "84", "0", "0", "24", "$0.00082"],
+        ["gpt", "1", "7", "0", "0", "2", "?"],
+        ["total", "13", "91", "0", "0", "26", "$0.00082+"],
+    ]
+    priced, unpriced = run_json("usage", "--by", "model")
+    assert (priced["model"], priced["unpriced_replies"]) == ("claude-opus-5-5", 0)
+    assert priced["dollars"] == pytest.approx(12 * (7 * 4 + 2 * 20) / 1e6)
+    assert (unpriced["model"], unpriced["dollars"], unpriced["unpriced_models"]) == ("gpt", None, ["gpt"])
+
+
+@pytest.mark.usefixtures("golden")
+def test_usage_by_session_names_the_client_s_session() -> None:
+    assert "2510e41f a client's session" in run("usage", "--by", "session").stdout
+    (row,) = run_json("usage", "--by", "session")
+    assert (row["session"], row["external_id"], row["output_tokens"]) == (SESSION, "a client's session", 26)
+
+
+@pytest.mark.parametrize(("arguments", "output"), [([], ""), (["--json"], "[]\n")])
+def test_missing_log_has_no_usage(arguments: list[str], output: str, tmp_path: Path) -> None:
+    assert run("usage", "--data-dir", str(tmp_path / "none"), *arguments).stdout == output
+
+
+@pytest.mark.usefixtures("managed")
+def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumptions() -> None:
+    lines = run("savings").stdout.splitlines()
+    assert lines[0].split() == ["SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED", "$", "SAVED"]
+    assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
+    assert lines[1].endswith("$0.44  $0.97        $0.53 (55%) saved")
+    assert "It would have compacted 1 time; to what size is assumed, from recorded sessions." in lines
+    sentence = "Of 1 turn the provider did not report what was used, or what of it came from its cache, or nothing "
+    assert f"{sentence}credible: that is assumed, too." in lines
+
+
+@pytest.mark.usefixtures("managed")
+def test_json_total_is_the_sum_of_the_sessions() -> None:
+    savings = run_json("savings")
+    (row,) = savings["sessions"]
+    assert {name: row[name] for name in savings["total"]} == savings["total"]
+    assert row["dollars_saved"] == pytest.approx(row["dollars_unmanaged"] - row["dollars"])
+    assert (row["turns"], row["managed_turns"], row["tokens_sent"]) == (3, 3, 70_000)
+    assert run_json("savings", "--since", "1h")["sessions"] == []
+    assert run("savings", "--since", "2030-01-01").stderr == "The ledger has no turns since 2030-01-01.\n"
+    assert "is not a time" in run("savings", "--since", "7", code=2).stderr
+
+
+def test_missing_log_has_no_savings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEMOSYNE_DATA_DIR", str(tmp_path))
+    assert f"Nothing has been recorded in {tmp_path} yet." in run("savings").stderr
+    assert run_json("savings") == {"sessions": [], "total": None, "quota": []}
+
+
+DAY = 24 * 3600 * 10**6
+
+
+def test_start_is_a_date_a_duration_or_the_beginning() -> None:
+    assert start_of(None) == 0
+    assert start_of("2026-11-21T00:00:00+00:00") == int(datetime(2026, 11, 21, tzinfo=UTC).timestamp()) * 10**6
+    for text, ago in (("12h", DAY // 2), ("7d", 7 * DAY), ("2w", 14 * DAY)):
+        assert abs(time.time_ns() // 1000 - ago - start_of(text)) < DAY // 24
+
+
+@pytest.mark.parametrize("text", ["yesterday", "7", "7y", "2026-13-01"])
+def test_invalid_time_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w"):
+        start_of(text)

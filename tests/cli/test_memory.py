@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.cli.knowing import print_sources
+from mnemosyne.cli.memory import print_sources
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.services.knowledge import describe
@@ -132,19 +132,6 @@ def test_invalid_file_of_entries_is_refused_whole(tmp_path: Path) -> None:
 )
 def test_an_invalid_request_is_refused_with_one_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
     assert why in run(*arguments, "--project", str(tmp_path), code=1).stderr
-
-
-def test_entries_proposed_from_a_project_s_files_are_saved_only_with_yes(tmp_path: Path) -> None:
-    here = ("--project", str(tmp_path))
-    assert "No entries can be proposed" in run("memory", "init", *here, code=1).stderr
-    (tmp_path / "README.md").write_text("# App\n\nApp is a proxy that manages memory.\n")
-    (tmp_path / "go.mod").write_text("module example.org/app\n")
-    shown = run("memory", "init", *here).stdout
-    assert shown.startswith("project-brief: App is a proxy that manages memory.\ntech-context: go.mod: the module")
-    assert contents(*here) == []
-    run("memory", "init", "--yes", *here)
-    assert contents(*here) == ["App is a proxy that manages memory.", "go.mod: the module example.org/app"]
-    assert "skipped" in run("memory", "init", "--yes", *here).stdout
 
 
 def test_credential_is_admitted_listed_and_removed_and_never_shown() -> None:

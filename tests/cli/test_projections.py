@@ -1,9 +1,11 @@
-"""``mnemosyne projections`` and ``rebuild`` on a real database."""
+"""``mnemosyne projections``, ``rebuild`` and ``nodes`` on a real database."""
 
 from pathlib import Path
 
 import trio
 
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query, until
 from tests.cli.logs import GOLDEN, put_golden
@@ -67,3 +69,15 @@ def test_running_server_keeps_the_read_models_current(dsn: str, tmp_path: Path) 
         process.terminate()
         process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
+
+
+def test_connected_server_is_listed(dsn: str, use_log: UseLog) -> None:
+    use_log(dsn)
+    none = run("nodes")
+    assert (none.stdout, none.stderr) == ("", "No servers or workers are connected to this database.\n")
+    server = Database(dsn, name=name_of(SERVER))
+    trio.run(server.prepare)
+    (row,) = run_json("nodes")
+    assert (row["what"], row["connections"], row["leads"]) == ("server", 1, False)
+    assert run("nodes").stdout.splitlines()[1].split()[:3] == ["server", row["host"], str(row["pid"])]
+    server.close()

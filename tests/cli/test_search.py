@@ -135,13 +135,15 @@ def test_filters_and_the_limit_restrict_the_results() -> None:
 def test_question_alone_searches_all_sessions_or_those_of_a_project() -> None:
     both = sources("max_connections of the ConnectionPool")
     assert len({session for session, source in both if source == "src/pool.py"}) == 2
-    assert sources("--all-sessions", "max_connections of the ConnectionPool") == both
-    assert sources("--all-sessions", "max_connections", "--turns", "7") == []
-    line = run("search", "--all-sessions", "ERR_HEADER_2041").stdout.splitlines()[0]
+    assert "--all-sessions was removed" in run("search", "--all-sessions", "max_connections").stderr
+    assert sources("max_connections", "--turns", "7") == []
+    line = run("search", "ERR_HEADER_2041").stdout.splitlines()[0]
     ((session, _),) = {(session, "") for session, _ in sources("--project", "/home/ada/app", "max_connections")}
     assert {session} == {session for session, _ in sources("mine", "max_connections")}
     assert line.endswith(f"session {session[:8]}")
-    assert "No recorded session worked in /home/ada/ap." in run("search", "--project", "/home/ada/ap", "x", code=1).stderr
+    assert (
+        "No recorded session worked in /home/ada/ap." in run("search", "--project", "/home/ada/ap", "x", code=1).stderr
+    )
 
 
 @pytest.mark.usefixtures("read_files")
@@ -151,9 +153,6 @@ def test_question_alone_searches_all_sessions_or_those_of_a_project() -> None:
         (["mine", "--branch", "main"], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--file", "y"], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--turns", "3-"], "nor a range of turns"),
-        (["mine", "x", "--all-sessions"], "Give QUESTION, or SESSION and QUESTION"),
-        (["x", "--all-sessions", "--project", "."], "Give QUESTION, or SESSION and QUESTION"),
-        (["x", "--all-sessions", "--branch", "main"], "--branch needs SESSION"),
         (["--project", "."], "Give QUESTION, or SESSION and QUESTION"),
         (["mine", "x", "--turns", "5-2"], "'5-2' ends before it begins."),
         (["mine", " "], "QUESTION is empty."),
@@ -177,10 +176,10 @@ def test_unreadable_objects_are_counted_by_search_and_doctor(own_readings: str) 
 
 @pytest.mark.usefixtures("own_readings")
 def test_approximate_and_rebuilt_index_give_the_same_results() -> None:
-    before = sources("--all-sessions", "ERR_HEADER_2041")
+    before = sources("ERR_HEADER_2041")
     assert "The index was built" in run("index", "build").stdout
-    assert sources("--all-sessions", "ERR_HEADER_2041") == before
+    assert sources("ERR_HEADER_2041") == before
     assert run("index", "drop").stdout == "The index was dropped.\n"
     assert run("index", "drop").stdout == "There was no index.\n"
     assert run("rebuild", "object_index").stdout.startswith("object_index is rebuilt")
-    assert sources("--all-sessions", "ERR_HEADER_2041") == before
+    assert sources("ERR_HEADER_2041") == before

@@ -57,7 +57,7 @@ OF_ALL = [
     "usage --by session --json",
     "savings",
     "savings --json",
-    "search --all-sessions parser --json",
+    "search parser --json",
     'sql select*from"turns"',
     "retain --retain-days 1 --dry-run",
 ]
@@ -126,7 +126,7 @@ def test_tenant_finds_its_own_session() -> None:
     for command in (f"branches {NAME}", f"objects {SESSION[:8]}", f"object {OBJECT}"):
         run(*command.split(), "--tenant", "t")
     assert SESSION[:8] in run("sessions", "--tenant", "t").stdout
-    assert SESSION in run("search", "--all-sessions", "parser", "--json", "--tenant", "t").stdout
+    assert SESSION in run("search", "parser", "--json", "--tenant", "t").stdout
     assert run("sessions", "--json", "--tenant", "nobody").stdout.strip() == "[]"
 
 

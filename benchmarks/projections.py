@@ -30,7 +30,7 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import event_codec, open_views
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -101,7 +101,7 @@ async def _opened(quick: bool) -> AsyncIterator[Bench]:
             events = PostgresEventLog(database, CODEC)
             journal = GroupJournal(events, CODEC)
             await nursery.start(journal.run)
-            yield Bench(database, open_views(database), events, journal, session)
+            yield Bench(database, events, events, journal, session)
             await journal.close(10)
             database.close()
 

@@ -101,7 +101,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "adapters/postgres/object_index_rows adapters/postgres/object_index_search adapters/postgres/object_indexer"
         " projections/object_index",
     ),
-    "projections/test_event_views.py": ("it is how projections see the log", "adapters/postgres/event_views"),
     "projections/test_postgres.py": (
         "the store of projections in PostgreSQL",
         "adapters/postgres/projection_store adapters/postgres/projection_tables projections/store",

@@ -17,14 +17,11 @@ import attrs
 import trio
 
 from mnemosyne import config
-from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.adapters.postgres.event_views import EventViews
-from mnemosyne.app.storage import ALL_NAMES, event_codec
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.segment import SeenMessage, segment
-from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.domain.tools import cleanup_tags, memory_tools
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
@@ -195,16 +192,9 @@ def _import_session(data: bytes) -> None:
         return
     parts = [*reader.parts()]
     events = [Recorded(reader.header.session, part.version, part.version, part.envelope) for part in parts]
-    stored = [(codec.encode(each.envelope), each) for each in events]
-    views = [attrs.evolve(each, envelope=_views().decode(*encoded)) for encoded, each in stored]
     for projection in ALL:
-        assert not fold(projection, views).set_aside
+        assert not fold(projection, events).set_aside
     [*conversations(path, codec)]
-
-
-@cache
-def _views() -> EventCodec:
-    return EventViews(ALL_NAMES, EVENT_UPCASTS)
 
 
 @cache
@@ -266,10 +256,9 @@ _SETTINGS = ('port = 8080\nupstream = "http://127.0.0.1:1"\nmanage = true\nretai
 def _take_event(data: bytes) -> None:
     """A row is an event or not; each read model accepts it or sets it aside."""
     name, _, state = data.partition(b"\n")
-    for codec in (event_codec(), _views()):
-        envelope = codec.decode_anyway(name.decode("utf-8", "replace"), state)
-        for projection in ALL:
-            fold(projection, [Recorded(UUID(int=1), 1, 1, envelope)])
+    envelope = event_codec().decode_anyway(name.decode("utf-8", "replace"), state)
+    for projection in ALL:
+        fold(projection, [Recorded(UUID(int=1), 1, 1, envelope)])
 
 
 def _event_seeds() -> list[bytes]:

@@ -11,11 +11,12 @@ from mnemosyne.actors.summarizing import Summarizer
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections, PostgresSpending
 from mnemosyne.app.object_index import indexer_of
 from mnemosyne.app.settings import helper_limits
-from mnemosyne.app.storage import open_views
+from mnemosyne.app.storage import event_codec
 from mnemosyne.app.worker_link import ServedSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
@@ -26,7 +27,9 @@ from mnemosyne.projections.maintenance import Keeping
 async def follow(index: PostgresObjectIndex, database: Database, progress: Progress) -> None:
     """Keep all read models and the index up to date with the log."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Keeping(ALL, open_views(database), PostgresProjections(database)).run, progress)
+        nursery.start_soon(
+            Keeping(ALL, PostgresEventLog(database, event_codec()), PostgresProjections(database)).run, progress
+        )
         nursery.start_soon(indexer_of(index, database).run, progress)
 
 
@@ -38,7 +41,9 @@ async def help_sessions(
     new_id: Callable[[], str],
 ) -> None:
     """Let the helper model, if configured, write requested summaries and answer questions of turns."""
-    budget = HelperBudget(PostgresSpending(database, open_views(database)), helper_limits(config), now)
+    budget = HelperBudget(
+        PostgresSpending(database, PostgresEventLog(database, event_codec())), helper_limits(config), now
+    )
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
         if helper is not None:
             summarizer = Summarizer(helper, budget, PostgresContentStore(database), now, new_id)

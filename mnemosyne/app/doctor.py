@@ -350,15 +350,14 @@ def _ask_database(config: Config, ask: "Callable[[Database], Awaitable[T]]") -> 
 
 @needs_config
 def _database(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
-    from mnemosyne.adapters.postgres.directory import PostgresDirectory
     from mnemosyne.adapters.postgres.object_index_rows import list_skipped
     from mnemosyne.adapters.postgres.object_index_search import near_index
-    from mnemosyne.app.storage import open_views
+    from mnemosyne.app.storage import storage_of
 
     async def look(database: "Database") -> tuple[str, bool, list[tuple[str, str]], int | None]:
         row = await database.run(lambda connection: connection.execute("show server_version").fetchone())
         version = str(row[0]) if row else "of an unknown version"
-        since = await PostgresDirectory(database, open_views(database)).off_since(config.tenant)
+        since = await storage_of(database).directory.off_since(config.tenant)
         return version, await database.run(near_index), await database.run(list_skipped), since
 
     kind = "the database of the DSN" if config.dsn else f"the embedded database in {config.data_dir}"

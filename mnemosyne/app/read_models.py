@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, c
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import Storage, open_database, open_views, storage_of
+from mnemosyne.app.storage import Storage, open_database, storage_of
 from mnemosyne.config import Config
 from mnemosyne.projections.catalog import find
 from mnemosyne.projections.projection import Projection
@@ -35,7 +35,7 @@ class OpenReadModels:
     ) -> None:
         self.archive: Storage = storage_of(database, config.tenant, event_log=event_log)
         """The log in the same database; read-only except for recording helper answers."""
-        self.log = open_views(database)
+        self.log = self.archive.events
         self.store = PostgresProjections(database)
         self.config = config
         self.database = database

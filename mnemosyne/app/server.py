@@ -33,7 +33,7 @@ from mnemosyne.app.on_demand import open_commands, open_pages
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database, open_views
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
 from mnemosyne.app.turns import open_registry
@@ -302,7 +302,7 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
             async with open_database(config, name_of(SERVER)) as database:
                 index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
-                directory = PostgresDirectory(database, open_views(database))
+                directory = PostgresDirectory(database, events)
                 opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
                 with event_log.holding(opened):
                     log.info("the log is open")

@@ -14,7 +14,6 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.config import Config
 from mnemosyne.data_dir import prepare_data_dir
@@ -35,11 +34,6 @@ LAST_COMMIT_SECONDS = 10.0
 def event_codec() -> EventCodec:
     """Return the codec of all stored events; cached, because creating it takes 20 ms."""
     return EventCodec(ALL_NAMES, EVENT_UPCASTS)
-
-
-def open_views(database: Database) -> PostgresEventLog:
-    """Return the log in the form that projections read."""
-    return PostgresEventLog(database, EventViews(ALL_NAMES, EVENT_UPCASTS))
 
 
 def is_embedded(dsn: str | None) -> bool:
@@ -132,6 +126,6 @@ def storage_of(
     codec = event_codec()
     events = event_log(database, codec, tenant=tenant)
     journal = GroupJournal(events, codec, limits)
-    directory = PostgresDirectory(database, open_views(database))
+    directory = PostgresDirectory(database, events)
     files = DatabaseFiles(database, ours_alone)
     return Storage(events, PostgresContentStore(database), journal, directory, files)

@@ -12,7 +12,6 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_indexer import ObjectIndexer
@@ -23,7 +22,6 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services import memories
@@ -44,8 +42,7 @@ class Indexed:
 
     async def project(self) -> None:
         """Update the projection, but not the index."""
-        log = PostgresEventLog(self.database, EventViews(EVENT_NAMES, EVENT_UPCASTS))
-        standing = await Projector(OBJECT_INDEX, log, PostgresProjections(self.database)).catch_up()
+        standing = await Projector(OBJECT_INDEX, self.events, PostgresProjections(self.database)).catch_up()
         assert standing.error is None
 
     async def catch_up(self) -> None:

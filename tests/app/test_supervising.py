@@ -16,7 +16,6 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app import supervising
-from mnemosyne.app.storage import open_views
 from mnemosyne.app.supervising import Supervisor
 from tests.actors.support import StoppableLog, open_process
 from tests.adapters.log_support import CODEC, open_database, until
@@ -40,7 +39,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
             PostgresObjectIndex(database, [HashedLexical()]),
-            PostgresDirectory(database, open_views(database)),
+            PostgresDirectory(database, PostgresEventLog(database, CODEC)),
         )
         command = (sys.executable, "-I", str(program))
         supervisor = Supervisor(reconnecting, LoadedSessions(process.registry), {}, command)

@@ -13,8 +13,9 @@ from typing import cast
 import pytest
 import trio
 
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import open_database, open_views
+from mnemosyne.app.storage import event_codec, open_database
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.endpoint import open_endpoint
@@ -46,7 +47,7 @@ async def caught_up(served: Served) -> None:
 async def assert_as_rebuilt(home: Home) -> None:
     """The tables equal those that a rebuild makes from the log."""
     async with open_database(home.config) as database:
-        store, log = PostgresProjections(database), open_views(database)
+        store, log = PostgresProjections(database), PostgresEventLog(database, event_codec())
         for each in ALL:
             assert await dump_of(store, each) == await rebuilt_dump(log, each), each.name
         assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]

@@ -12,7 +12,6 @@ from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.event_views import EventViews
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Recorded
@@ -131,7 +130,7 @@ class World:
         if isinstance(self.log, PlainLog):
             return PickyLog(self.log, self.codec, codec)
         assert self.database is not None
-        return PostgresEventLog(self.database, EventViews(codec._classes))
+        return PostgresEventLog(self.database, codec)
 
     def drop_table(self, table: str) -> None:
         """Drop a table manually."""

@@ -8,10 +8,11 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.postgres.event_views import EventViews
+from mnemosyne.adapters.postgres.event_codec import EventCodec
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.app.storage import event_codec, open_views
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.maintenance import Keeping
@@ -112,7 +113,7 @@ async def keeping_all(dsn: str) -> AsyncIterator[tuple[World, Callable[[int], Aw
     async with open_world(POSTGRES, dsn, event_codec()) as world, trio.open_nursery() as nursery:
         assert world.database is not None
         progress = LogProgress()
-        keeping = Keeping(ALL, open_views(world.database), PostgresProjections(world.database))
+        keeping = Keeping(ALL, PostgresEventLog(world.database, event_codec()), PostgresProjections(world.database))
 
         async def apply(last: int) -> None:
             progress.advance(last)
@@ -151,14 +152,14 @@ MERGES = 15
 
 async def test_no_event_is_parsed_twice(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = 0
-    decode = EventViews.decode
+    decode = EventCodec.decode
 
-    def counting(views: EventViews, name: str, state: bytes) -> Envelope[Any]:
+    def counting(codec: EventCodec, name: str, state: bytes) -> Envelope[Any]:
         nonlocal decoded
         decoded += 1
-        return decode(views, name, state)
+        return decode(codec, name, state)
 
-    monkeypatch.setattr(EventViews, "decode", counting)
+    monkeypatch.setattr(EventCodec, "decode", counting)
     async with keeping_all(dsn) as (world, apply):
         await world.journal.append(Append(stream(1), 0, EVENTS))
         await apply(len(EVENTS))

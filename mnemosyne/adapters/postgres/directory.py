@@ -20,11 +20,10 @@ class PostgresDirectory:
     impossible.
     """
 
-    def __init__(self, database: Database, views: PostgresEventLog) -> None:
-        """Read the log ``views``, whose codec is ``EventViews``."""
+    def __init__(self, database: Database, event_log: PostgresEventLog) -> None:
         self._database = database
-        self._views = views
-        self._projector = Projector(DIRECTORY, views, PostgresProjections(database))
+        self._log = event_log
+        self._projector = Projector(DIRECTORY, event_log, PostgresProjections(database))
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return modes_by_branch(await self._select(stream, BranchOpened, BranchModeSet))
@@ -53,7 +52,7 @@ class PostgresDirectory:
             return ()  # the projection does not exist yet
 
     async def _select(self, stream: UUID, *classes: type) -> list[object]:
-        return [recorded.envelope.event for recorded in await self._views.select(stream, classes)]
+        return [recorded.envelope.event for recorded in await self._log.select(stream, classes)]
 
 
 def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:

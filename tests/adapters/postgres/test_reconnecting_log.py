@@ -18,7 +18,6 @@ from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import SILENT_SECONDS, OpenLog, ReconnectingLog
 from mnemosyne.app.server import keep_open
-from mnemosyne.app.storage import open_views
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.log_support import (
@@ -134,7 +133,7 @@ def _open_log(database: Database) -> OpenLog:
         PostgresEventLog(database, CODEC),
         PostgresContentStore(database),
         PostgresObjectIndex(database, [HashedLexical()]),
-        PostgresDirectory(database, open_views(database)),
+        PostgresDirectory(database, PostgresEventLog(database, CODEC)),
     )
 
 

@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.threads import LARGE, make_in_slices, run_in_thread
+from mnemosyne.actors.threads import LARGE, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import API, Tariff
 from mnemosyne.domain.cost.tokens import Features
-from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_pending, remember_in_steps, remember_of
+from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_pending, remember, remember_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decision_inputs import ServerSettings, in_force
 from mnemosyne.domain.session.events import Event
@@ -29,7 +29,6 @@ from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Ses
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogUnavailable, MnemosyneError
-from mnemosyne.steps import Steps, finish
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ episode among them takes 20 ms there, and 90 ms with 8,000. Other turns take 3 m
 """
 
 MUCH = 1 << 15
-"""Number of new bytes in a request above which the objects of an observed turn are made in slices: that takes 10 ms,
+"""Number of new bytes in a request above which the objects of an observed turn are made in a thread: that takes 10 ms,
 and no caller waits. A managed turn needs them at once.
 """
 
@@ -137,19 +136,16 @@ class DeferredWork:
         """The events that make objects of a branch's last turn."""
         read = await self._loaded.bodies.last(branch)
 
-        def decide() -> Steps[tuple[Event, ...]]:
+        def decide() -> tuple[Event, ...]:
             command = self._command(branch, read)
-            yield
-            return () if command is None else (yield from remember_in_steps(command, self._state))
+            return () if command is None else remember(command, self._state)
 
         new = len(read.raw) - self._seen.get(branch.name, 0)
         self._seen[branch.name] = len(read.raw)
         many = len(self._state.memory.view_of(branch.name).objects) >= MANY
         # A long history that is new to us takes seconds; a thread keeps other sessions running.
-        in_thread = many or new >= LARGE
-        if new >= MUCH and not in_thread and branch.mode is Mode.OBSERVE:
-            return await make_in_slices(decide())
-        return await run_in_thread(lambda: finish(decide()), in_thread=in_thread)
+        much = MUCH if branch.mode is Mode.OBSERVE else LARGE
+        return await run_in_thread(decide, in_thread=many or new >= much)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None

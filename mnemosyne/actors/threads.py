@@ -7,12 +7,10 @@ from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
 
 import trio
-from trio.lowlevel import RunVar
 
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.json_spans import MOST_VALUES
 from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, TranscriptReading
-from mnemosyne.steps import Steps
 
 LARGE = 1 << 16
 """Size in bytes above which content is processed in a thread. A message may have a block for every 30 bytes, and each
@@ -22,40 +20,12 @@ takes 20 µs.
 HUGE = 1 << 20
 """Size in bytes above which even work that is fast for most bodies is done in a thread."""
 
-SLICE_SECONDS = 0.002
-"""Length of a slice, unless a single step takes longer."""
-
 Made = TypeVar("Made")
-
-_slices: RunVar[trio.Lock] = RunVar("slices")
 
 
 async def run_in_thread(work: Callable[[], Made], *, in_thread: bool) -> Made:
     """The result of the work. Without a thread, no other task runs in between."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
-
-
-async def make_in_slices(steps: Steps[Made]) -> Made:
-    """The result of the steps. Other tasks run between slices, and one slice runs at a time in this process: sixteen
-    sessions that begin at once delay the loop no longer than one.
-    """
-    while True:
-        async with _one_slice():
-            until = trio.current_time() + SLICE_SECONDS
-            while trio.current_time() < until:
-                try:
-                    next(steps)
-                except StopIteration as done:
-                    result: Made = done.value
-                    return result
-
-
-def _one_slice() -> trio.Lock:
-    try:
-        return _slices.get()
-    except LookupError:
-        _slices.set(trio.Lock())
-        return _slices.get()
 
 
 async def read_in_thread(

@@ -14,11 +14,10 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_o
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.segmentation.ingest import Remember, remember_in_steps
+from mnemosyne.domain.segmentation.ingest import Remember, remember
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
-from mnemosyne.steps import Steps
 from tests.actors.support import CODEC, STREAM, StoppableLog, open_actor
 from tests.domain.recorded import requests
 from tests.domain.talks import on_topics
@@ -91,11 +90,11 @@ async def test_other_sessions_do_not_wait_while_many_objects_are_made(
 ) -> None:
     ran: list[int] = []
 
-    def counted(command: Remember, state: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
+    def counted(command: Remember, state: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
         ran.append(threading.get_ident())
-        return (yield from remember_in_steps(command, state))
+        return remember(command, state)
 
-    monkeypatch.setattr(deferred_work, "remember_in_steps", counted)
+    monkeypatch.setattr(deferred_work, "remember", counted)
     monkeypatch.setattr(deferred_work, "MANY", 5)
     async with open_actor(PlainLog(CODEC)) as teller:
         for body in BODIES[:12]:

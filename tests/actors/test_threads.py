@@ -7,19 +7,16 @@ import threading
 from typing import Any
 
 import pytest
-import trio
-import trio.testing
 
 from mnemosyne.actors.loaded import MANY_PLACES
 from mnemosyne.actors.managed_turn import ManagedTurn
-from mnemosyne.actors.threads import HUGE, LARGE, SLICE_SECONDS, is_much, make_in_slices, read_in_thread
+from mnemosyne.actors.threads import HUGE, LARGE, is_much, read_in_thread
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import body_layout, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import TranscriptReading
-from mnemosyne.steps import Steps
 from tests.actors.support import OK, Process, StoppableLog, headers, open_process, reply, request
 from tests.domain.recorded import dumps
 
@@ -122,35 +119,6 @@ async def test_only_new_bytes_decide_about_the_thread(on_the_loop: list[int]) ->
     assert not is_much(b"{}")
     assert (await read_in_thread(more, before)).transcript == (await read_in_thread(more)).transcript
     assert len(on_the_loop) == 1
-
-
-async def test_sliced_work_yields_to_other_tasks_and_sliced_work(
-    mock_clock: trio.testing.MockClock,
-) -> None:
-    done: list[str] = []
-
-    def work(name: str) -> Steps[str]:
-        for _ in range(3):
-            mock_clock.jump(SLICE_SECONDS)  # each step is a slice
-            done.append(name)
-            yield
-        return name
-
-    async def make(name: str) -> None:
-        assert await make_in_slices(work(name)) == name
-
-    async def pass_on() -> None:
-        for _ in range(3):
-            done.append("-")
-            await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as nursery:
-        for name in "ab":
-            nursery.start_soon(make, name)
-        nursery.start_soon(pass_on)
-    slices = [each for each in done if each != "-"]
-    assert slices in (["a", "b"] * 3, ["b", "a"] * 3)
-    assert done[-2:] == slices[-2:]  # no passer waits for both works
 
 
 async def test_message_with_many_blocks_is_composed_in_a_thread(

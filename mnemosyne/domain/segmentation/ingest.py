@@ -37,7 +37,7 @@ from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import Window, zone
 from mnemosyne.domain.segmentation import episodes
-from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment_in_steps
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
@@ -47,7 +47,6 @@ from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.blocks import is_prompt
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.steps import Steps, collect, finish
 
 ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """The characters of an object's id: none is easily mistaken for another, and they take few tokens."""
@@ -166,14 +165,9 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
     """Decide which objects to create from a request."""
-    return finish(remember_in_steps(command, session))
-
-
-def remember_in_steps(command: Remember, session: Session) -> Steps[tuple[ObjectEvent | TurnAssessed, ...]]:
-    """Like ``remember``; a step processes one message, object or block of a message."""
-    segmented = yield from segment_in_steps(command.messages, session.memory.view_of(command.branch).known)
+    segmented = segment(command.messages, session.memory.view_of(command.branch).known)
     estimator = _estimator(command, session.memory)
-    created = yield from collect(_create(command, session, segmented.drafts, estimator))
+    created = tuple(_create(command, session, segmented.drafts, estimator))
     superseded = _supersede(command, segmented, [creation.object for creation in created])
     events, after = decide_all((*created, *superseded), session.memory)
     faults = implicit(

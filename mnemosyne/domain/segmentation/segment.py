@@ -37,7 +37,6 @@ from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import parts, render_count, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.normal_form import THINKING
-from mnemosyne.steps import Steps, finish
 
 ENOUGH = 1_500
 """How many characters make an object: about 500 tokens."""
@@ -120,15 +119,9 @@ def segment(messages: Sequence[SeenMessage], known: SegmentationState) -> Segmen
 
     Never raises, whatever the blocks contain. Linear in the size of the messages.
     """
-    return finish(segment_in_steps(messages, known))
-
-
-def segment_in_steps(messages: Sequence[SeenMessage], known: SegmentationState) -> Steps[Segmented]:
-    """Like ``segment``; one step per message."""
     segmenter = _Segmenter(known)
     for message in messages:
         segmenter.read(message)
-        yield
     return Segmented(
         drafts=tuple(segmenter.drafts), supersessions=tuple(segmenter.supersessions), open=segmenter.open(messages)
     )

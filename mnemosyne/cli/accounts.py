@@ -85,7 +85,11 @@ def _use_cells(use: Consumption) -> tuple[str, ...]:
 
 @click.command()
 @click.option(
-    "--by", type=click.Choice(["session", "day", "model"]), default="day", show_default=True, help="Grouping."
+    "--by",
+    type=click.Choice(["session", "day", "model", "client", "agent"]),
+    default="day",
+    show_default=True,
+    help="Grouping.",
 )
 @log_options()
 @prints(_usage_as_json, _print_usage, empty=[])

@@ -200,8 +200,8 @@ order by exact desc, started_at, stream""",
 )
 EVERY_SESSION = Query(
     "sessions",
-    "Sessions and their client names",
-    """select stream, external_id from mnemosyne.timeline_sessions order by started_at, stream""",
+    "Sessions, their clients and the clients' names for them",
+    """select stream, external_id, client from mnemosyne.timeline_sessions order by started_at, stream""",
 )
 OF_OTHERS = Query(
     "of_others",

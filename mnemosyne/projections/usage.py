@@ -141,16 +141,16 @@ _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
 
 USED = Query(
     "used",
-    "Usage by session, model, quarter of an hour, and other price factors",
-    f"""select stream, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
+    "Usage by branch, model, quarter of an hour, and other price factors",
+    f"""select stream, branch, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
     {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
 from mnemosyne.usage_turns
 where {_COUNTED}
-group by 1, 2, 3, 4, 5, 6, 7
-order by min(at), 1, 2, 3, 4, 5, 6, 7""",
+group by 1, 2, 3, 4, 5, 6, 7, 8
+order by min(at), 1, 2, 3, 4, 5, 6, 7, 8""",
 )
 
 USED_BY_TURN = Query(

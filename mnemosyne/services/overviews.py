@@ -1,6 +1,7 @@
 """Overviews of sessions: opening prompt, folder, cost and savings."""
 
 from collections.abc import MutableMapping
+from typing import Literal
 from uuid import UUID
 
 import attrs
@@ -27,6 +28,9 @@ class SessionOpening:
     project: str | None
     damage: str | None = None
 
+
+Order = Literal["active", "cost", "saved", "turns", "context"]
+"""The order of a list: the last active session first, or the one with the most."""
 
 Openings = MutableMapping[UUID, SessionOpening]
 """Cached openings: an opening never changes, unless its session is deleted."""
@@ -71,12 +75,13 @@ async def list_overviews(
     openings: Openings,
     limit: int | None = None,
     matching: str | None = None,
+    order: Order = "active",
 ) -> list[SessionOverview]:
-    """Every session, or at most ``limit``, the last active first; ``matching``: those whose title, folder, name, client
-    or id contains these words. Raises LogFailed.
+    """Every session, or at most ``limit``, the last active or the largest first; ``matching``: those whose title,
+    folder, name, client or id contains these words. Raises LogFailed.
     """
-    listed = await list_sessions(models, limit=limit if matching is None else None)
-    return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching)
+    listed = await list_sessions(models, limit=limit if matching is None and order == "active" else None)
+    return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching, order=order)
 
 
 async def make_overviews(
@@ -87,25 +92,36 @@ async def make_overviews(
     openings: Openings,
     limit: int | None = None,
     matching: str | None = None,
+    order: Order = "active",
 ) -> list[SessionOverview]:
-    """The overviews of listed sessions; ``limit`` and ``matching`` as in ``list_overviews``. Raises LogFailed."""
+    """The overviews of listed sessions; the options as in ``list_overviews``. Raises LogFailed."""
     about = {"streams": [each.stream for each in listed.sessions]}
     costs, sizes = await models.answers(
         Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
     )
     balances = savings.add_up(costs)
     prompts = {row["stream"]: row["tokens"] for row in sizes}
+    known = [_overview(each, balances.get(each.stream), prompts.get(each.stream)) for each in listed.sessions]
+    pairs = [*zip(listed.sessions, known, strict=True)]
+    if order != "active":
+        pairs.sort(key=lambda pair: _size(pair[1], order), reverse=True)
     found: list[SessionOverview] = []
-    for each in listed.sessions:
+    for each, blank in pairs:
         if limit is not None and len(found) == limit:
             break
         opening = await _opening(archive, each, openings)
-        overview = _overview(each, opening, balances.get(each.stream), prompts.get(each.stream))
+        overview = attrs.evolve(blank, title=opening.title, project=opening.project, damage=opening.damage)
         if each.stream in listed.damaged:
             overview = attrs.evolve(overview, damage=listed.damaged[each.stream].sentence)
         if matching is None or _matches(overview, matching):
             found.append(overview)
     return found
+
+
+def _size(overview: SessionOverview, order: Order) -> float:
+    """What sessions are ordered by; an unknown amount comes last."""
+    amount: int | None = getattr(overview, order)
+    return float("-inf") if amount is None else amount
 
 
 async def read_overview(archive: Archive, models: ReadModels, stream: UUID, *, openings: Openings) -> SessionOverview:
@@ -124,16 +140,15 @@ def _matches(each: SessionOverview, wanted: str) -> bool:
     return all(word in text for word in wanted.casefold().split())
 
 
-def _overview(
-    each: ListedSession, opening: SessionOpening, balance: savings.Balance | None, context: int | None
-) -> SessionOverview:
+def _overview(each: ListedSession, balance: savings.Balance | None, context: int | None) -> SessionOverview:
+    """The overview of a session before its opening is read."""
     priced = balance is not None and balance.is_priced
     main = each.main
     return SessionOverview(
         stream=each.stream,
         name=each.external_id,
-        title=opening.title,
-        project=opening.project,
+        title=None,
+        project=None,
         client=" ".join(filter(None, (each.client, each.client_version))),
         model=each.model,
         mode=main.decision.mode if main is not None and main.decision is not None else Mode.OBSERVE,
@@ -146,7 +161,7 @@ def _overview(
         last_at=each.last_at,
         forgotten=each.forgotten,
         imported_at=each.imported_at,
-        damage=opening.damage,
+        damage=None,
     )
 
 

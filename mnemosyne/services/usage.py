@@ -1,6 +1,6 @@
-"""Usage: the provider's token counts and their cost at list prices, by session, day or model."""
+"""Usage: the provider's token counts and their cost at list prices, by session, day, folder, model, client or agent."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -9,13 +9,14 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire.limits import PARTS
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.times import utc
 
 Group = TypeVar("Group", bound=Hashable)
 
-Grouping = Literal["session", "day", "model"]
+Grouping = Literal["session", "day", "project", "model", "client", "agent"]
 
 LIMITS_SEEN = Question("usage", "limits_seen")
 
@@ -84,14 +85,15 @@ class Consumption:
 
     @property
     def price(self) -> int | None:
-        """The cost in nanodollars; None if no reply has a price."""
-        return None if self.unpriced == self.replies else self.nanodollars
+        """The cost in nanodollars; None if there are replies, and none has a price."""
+        return None if self.replies and self.unpriced == self.replies else self.nanodollars
 
 
 @attrs.frozen
 class Usage:
-    """Usage by group: a session's id, a day (ISO 8601) or a model. ``names`` are the clients' for sessions, ``quota``
-    the windows of a subscription.
+    """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or
+    an agent. ``names`` are
+    the clients' for sessions, ``quota`` the windows of a subscription.
     """
 
     by: Grouping
@@ -105,23 +107,48 @@ class Usage:
         return sum(self.groups.values(), Consumption())
 
 
-async def read_usage(models: ReadModels, by: Grouping, zone: tzinfo | None) -> Usage:
-    """The usage, in the order in which groups first appear. Days are in ``zone``; None: this machine's."""
+async def read_usage(
+    models: ReadModels,
+    by: Grouping,
+    zone: tzinfo | None,
+    *,
+    projects: Mapping[UUID, str | None] | None = None,
+    only: Container[UUID] | None = None,
+) -> Usage:
+    """The usage, in the order in which groups first appear. Days are in ``zone``; None: this machine's. ``projects``
+    are the folders of sessions, to group by them; ``only`` these sessions count.
+    """
     rows, sessions, seen = await models.answers(Question("usage", "used"), EVERY_SESSION, LIMITS_SEEN)
+    counted = [row for row in rows if only is None or row["stream"] in only]
+    agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
     names: Mapping[Any, str] = names_in(sessions)
-    return Usage(by, add_up(rows, _grouping(by, zone)), names, windows_of(seen))
+    clients = {row["stream"]: row.get("client") for row in sessions}
 
-
-def _grouping(by: Grouping, zone: tzinfo | None) -> Callable[[Mapping[str, Any]], Hashable]:
     def day(row: Mapping[str, Any]) -> Hashable:
         return utc(row["quarter"]).astimezone(zone).date().isoformat()
 
     groupings: dict[Grouping, Callable[[Mapping[str, Any]], Hashable]] = {
         "session": lambda row: row["stream"],
-        "model": lambda row: row["model"],
         "day": day,
+        "project": lambda row: (projects or {}).get(row["stream"]),
+        "model": lambda row: row["model"],
+        "client": lambda row: clients.get(row["stream"]),
+        "agent": lambda row: agents.get((row["stream"], row["branch"])),
     }
-    return groupings[by]
+    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen))
+
+
+async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:
+    """The agent of each branch of some sessions: the main agent, a sub-agent, or the kind of another branch."""
+    (rows,) = await models.answers(Question("timeline", "listed_branches", {"streams": list(streams)}))
+    return {(row["stream"], row["branch"]): _name_agent(row) for row in rows}
+
+
+def _name_agent(row: Mapping[str, Any]) -> str:
+    kind = BranchKind(row["kind"])
+    if row["agent_id"] is not None or kind is BranchKind.AGENT:
+        return "sub-agent"
+    return "main agent" if kind.is_talked_to else kind.value
 
 
 def consumption_of(row: Mapping[str, Any]) -> Consumption:

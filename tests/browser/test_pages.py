@@ -14,7 +14,7 @@ from tests.cli.support import mnemosyne
 from tests.waiting import DEADLINE
 
 PAGES = (
-    "/-/",
+    "/-/?by=model",
     "{link}",
     "{link}/turn/20",
     "{link}/objects",
@@ -29,7 +29,7 @@ PAGES = (
     "/-/server",
 )
 
-COLOURFUL = ("/-/", "{link}", "{link}/turn/20", "{link}/conversation")
+COLOURFUL = ("/-/?by=model", "{link}", "{link}/turn/20", "{link}/conversation")
 """Between them they use every colour."""
 
 expect.set_options(timeout=DEADLINE * 1000)

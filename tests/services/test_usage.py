@@ -16,7 +16,7 @@ QUARTER = 900 * 10**6
 def row(stream: UUID, model: str | None, quarter: int, tokens: int) -> dict[str, Any]:
     counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
     priced = {"model": model, "size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
-    return {"stream": stream, "quarter": quarter * QUARTER, "replies": 1, **counted, **priced}
+    return {"stream": stream, "branch": "main", "quarter": quarter * QUARTER, "replies": 1, **counted, **priced}
 
 
 MODELS = Answers(
@@ -27,7 +27,14 @@ MODELS = Answers(
             row(OTHER, "claude-opus-5-5", 96, 1),
             row(OTHER, None, 96, 2),
         ],
-        ("timeline", "sessions"): [{"stream": ONE, "external_id": "mine"}, {"stream": OTHER, "external_id": None}],
+        ("timeline", "sessions"): [
+            {"stream": ONE, "external_id": "mine", "client": "codex"},
+            {"stream": OTHER, "external_id": None, "client": "opencode"},
+        ],
+        ("timeline", "listed_branches"): [
+            {"stream": ONE, "branch": "main", "kind": "successor", "agent_id": None},
+            {"stream": OTHER, "branch": "main", "kind": "fork", "agent_id": "a1"},
+        ],
     }
 )
 
@@ -38,10 +45,13 @@ MODELS = Answers(
         ("session", {ONE: 15, OTHER: 3}),
         ("model", {"claude-opus-5-5": 11, "nobody's": 5, None: 2}),
         ("day", {"1970-01-01": 15, "1970-01-02": 3}),
+        ("client", {"codex": 15, "opencode": 3}),
+        ("agent", {"main agent": 15, "sub-agent": 3}),
+        ("project", {"/work": 15, None: 3}),
     ],
 )
 async def test_every_reply_is_in_one_group(by: Grouping, groups: dict[object, int]) -> None:
-    found = await read_usage(MODELS, by, UTC)
+    found = await read_usage(MODELS, by, UTC, projects={ONE: "/work"})
     assert {group: use.tokens.input for group, use in found.groups.items()} == groups
     assert found.names == {ONE: "mine"}
     assert found.total == Consumption(

@@ -2,7 +2,7 @@
 
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.figures import bytes_text, count_text, dollars_text, iso_time, plural, seconds_text, utc_text
+from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, iso_time, plural, seconds_text, utc_text
 from mnemosyne.services.map_chart import KEY
 from mnemosyne.terminal import harmless
 
@@ -27,6 +27,11 @@ def money_text(nanodollars: int | None) -> str:
 def time_text(at: int | None) -> str:
     """A time in UTC; the page's script converts it to the reader's time zone."""
     return DASH if at is None else utc_text(at)
+
+
+def age(at: int, now: int) -> str:
+    """A time as an age: ``3 h ago``."""
+    return age_text(now - at)
 
 
 def words(name: str) -> str:
@@ -72,6 +77,7 @@ FILTERS = {
     "money": money_text,
     "time": time_text,
     "iso": iso_time,
+    "age": age,
     "bytes": bytes_text,
     "seconds": seconds_text,
     "words": words,

@@ -1,17 +1,70 @@
-"""The pages about the whole log: search, total savings, and the server with its database, read models and settings."""
+"""The pages about the whole log: sessions and their cost, search, total savings, and the server with its settings."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, get_args
 
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.http.inspector.page_context import PageContext, View
-from mnemosyne.http.inspector.session_pages import SHOWN_SESSIONS
-from mnemosyne.services import overviews, read_models, search
-from mnemosyne.services.savings import list_caveats, read_savings
+from mnemosyne.services import overviews, read_models, search, usage
+from mnemosyne.services.savings import Balance, list_caveats, read_savings
+from mnemosyne.times import utc
 
 RESULTS = 20
+SHOWN_SESSIONS = 50
+
+
+async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
+    """Show all sessions and their total cost. ``?q=`` filters them, ``?order=`` sorts them, ``?all`` removes the limit,
+    and ``?by=`` adds the cost by day, project, model, client or agent.
+    """
+    wanted = request.args.get("q", "").strip()
+    order = _choose(request.args.get("order"), get_args(overviews.Order))
+    by = _choose(request.args.get("by"), ("", *get_args(usage.Grouping)))
+    limit = None if "all" in request.args else SHOWN_SESSIONS
+    archive, models, openings = page_context.archive, page_context.models, page_context.openings
+    whole = None if wanted or by == "project" else limit
+    found = await overviews.list_overviews(
+        archive, models, openings=openings, limit=whole, matching=wanted or None, order=order
+    )
+    only = {each.stream for each in found} if wanted else None
+    projects = {each.stream: each.project for each in found}
+    days = await usage.read_usage(models, "day", None, only=only)
+    saved = await read_savings(models)
+    spent = await usage.read_usage(models, by, None, projects=projects, only=only) if by else None
+    return "sessions.html", {
+        "sessions": found[:limit],
+        "wanted": wanted,
+        "order": order,
+        "by": by,
+        "limit": limit,
+        "now": page_context.now(),
+        "largest": max((use.nanodollars for use in spent.groups.values()), default=0) if spent else 0,
+        "saved": sum((each for stream, each in saved.sessions.items() if only is None or stream in only), Balance()),
+        "periods": _add_up_periods(days, page_context.now()),
+        "spent": spent and sorted(spent.groups.items(), key=lambda group: _place_of(spent, *group), reverse=True),
+    }
+
+
+def _choose(wanted: str | None, known: Sequence[str]) -> Any:
+    return wanted if wanted in known else known[0]
+
+
+def _add_up_periods(days: usage.Usage, now: int) -> Mapping[str, usage.Consumption]:
+    """The usage in total, today and in the last seven days."""
+    today = utc(now).astimezone().date()
+    since = {"Spent": "", "Today": today.isoformat(), "Last 7 days": (today - timedelta(days=6)).isoformat()}
+    return {
+        name: sum((use for day, use in days.groups.items() if str(day) >= first), usage.Consumption())
+        for name, first in since.items()
+    }
+
+
+def _place_of(spent: usage.Usage, group: object, use: usage.Consumption) -> tuple[int | str, ...]:
+    """Days are in order, other groups by cost."""
+    return (str(group),) if spent.by == "day" else (use.price or 0, use.replies)
 
 
 async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
@@ -51,4 +104,9 @@ async def show_server(page_context: PageContext) -> tuple[str, Mapping[str, Any]
     return "server.html", {"health": await page_context.health(), "settings": page_context.shown}
 
 
-VIEWS: Mapping[str, View] = {"/-/search": show_search, "/-/savings": show_savings, "/-/server": show_server}
+VIEWS: Mapping[str, View] = {
+    "/-/": show_sessions,
+    "/-/search": show_search,
+    "/-/savings": show_savings,
+    "/-/server": show_server,
+}

@@ -1,4 +1,4 @@
-"""The pages of the session list, of a session and of a turn."""
+"""The pages of a session and of its turns."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -15,26 +15,22 @@ from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import render
 from mnemosyne.http.inspector.session_report import read_happenings, read_shown
-from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
+from mnemosyne.services import (
+    contexts,
+    manifests,
+    overviews,
+    read_models,
+    session_view,
+    turn_view,
+    windows,
+)
 from mnemosyne.services.conversation_view import read_content
 from mnemosyne.services.observing import observe, plan_as_json
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
 
-SHOWN_SESSIONS = 50
-
 MAIN = "main"
 """The default branch of an address."""
-
-
-async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """Show all sessions, last active first; ``?q=`` filters them, ``?all`` removes the limit."""
-    wanted = request.args.get("q", "").strip()
-    limit = None if "all" in request.args else SHOWN_SESSIONS
-    found = await overviews.list_overviews(
-        page_context.archive, page_context.models, openings=page_context.openings, limit=limit, matching=wanted or None
-    )
-    return "sessions.html", {"sessions": found, "wanted": wanted, "limit": limit}
 
 
 async def show_session(page_context: PageContext, session: str) -> LongPage:
@@ -248,7 +244,6 @@ async def show_line(page_context: PageContext, session: str) -> tuple[str, Mappi
 
 
 VIEWS: Mapping[str, View] = {
-    "/-/": show_sessions,
     "/-/session/<session>/line": show_line,
     "/-/session/<session>/turn/<turn>/block/<int:number>": partial(show_block, turn_view.read_block),
     "/-/session/<session>/turn/<turn>/reply/<int:number>": partial(show_block, turn_view.read_reply_block),

@@ -25,11 +25,13 @@ class ShownLog:
 def shown(
     postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShownLog]:
-    """A managed session with a compaction, and a short one."""
+    """A managed session with a compaction, and a short one whose usage the provider reported."""
     folder = tmp_path_factory.mktemp("pages")
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
-        sessions = session(), session("another", turns=2, said="nothing odd")
-        first, other = threads.submit(fill, dsn, folder, *sessions).result()
+        short = session("another", turns=2, said="nothing odd")
+        for turn in short["turns"]:
+            turn["usage"] = {"input": 10, "cache_read": 1_000, "cache_write": 5_000}
+        first, other = threads.submit(fill, dsn, folder, session(), short).result()
         yield ShownLog(dsn, folder, str(first), str(other))
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import trio
@@ -20,6 +21,8 @@ from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
+from mnemosyne.services.savings import read_savings
+from mnemosyne.services.usage import read_usage
 from tests.adapters.log_support import query
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
@@ -27,6 +30,7 @@ from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, op
 LOOKED_AT = (
     "/-/",
     "/-/?q=date+parser",
+    "/-/?by=agent&order=cost",
     "/-/session/{session}",
     "/-/session/{session}/objects",
     "/-/session/{session}/conversation",
@@ -88,6 +92,22 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
     assert "<h1>Turn 12 <mark>before</mark>" in named
     points = (await pages.json(f"{page}.json"))["checkpoints"]
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
+
+
+async def test_costs_of_the_session_list_are_those_of_the_commands(pages: Pages, shown: ShownLog) -> None:
+    models = pages.page_context.models
+    whole = (await read_usage(models, "session", None)).groups
+    saved = (await read_savings(models)).sessions
+    page = await pages.json("/-/sessions.json?by=model&order=cost")
+    total = sum(use.nanodollars for use in whole.values())
+    assert page["periods"]["Spent"]["nanodollars"] == sum(use["nanodollars"] for _, use in page["spent"]) == total > 0
+    assert [each["cost"] for each in page["sessions"]] == sorted(
+        (saved[key].nanodollars for key in saved), reverse=True
+    )
+    filtered = await pages.json("/-/sessions.json?q=nothing+else")
+    assert (filtered["sessions"], filtered["periods"]["Spent"]["replies"]) == ([], 0)
+    one = await pages.json(f"/-/sessions.json?q={shown.other}")
+    assert one["periods"]["Spent"]["nanodollars"] == whole[UUID(shown.other)].nanodollars
 
 
 async def test_settings_are_shown_as_text(pages: Pages) -> None:

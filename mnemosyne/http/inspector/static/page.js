@@ -6,8 +6,13 @@ const zone = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle:
 
 function showTimes(within) {
   for (const each of within.querySelectorAll("time[datetime]")) {
+    const text = zone.format(new Date(each.dateTime));
+    if ("ago" in each.dataset) {
+      each.title = text;
+      continue;
+    }
     each.title = each.dateTime;
-    each.textContent = zone.format(new Date(each.dateTime));
+    each.textContent = text;
   }
 }
 

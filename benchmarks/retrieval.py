@@ -31,8 +31,7 @@ from benchmarks import object_index
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
-from mnemosyne.domain.recall.ranking import WHOLE, blend
-from mnemosyne.domain.recall.retrieval import WordIndex
+from mnemosyne.domain.recall.retrieval import WHOLE, WordIndex, blend
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
 from mnemosyne.services.conversation_files import ConversationLine

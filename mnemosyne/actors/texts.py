@@ -16,8 +16,8 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.candidates import parts_of_text
-from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where, find_places
+from mnemosyne.domain.recall.answering import parts_of_text
+from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, PassageHit, find_passages
 from mnemosyne.domain.summaries.forms import Extract, extract
 from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.errors import ContentForgotten, ContentMissing
@@ -44,7 +44,9 @@ class ObjectTexts:
 
     # Search
 
-    async def find_places(self, query: str, among: Mapping[str, MemoryObject], in_order: Iterable[str]) -> list[Where]:
+    async def search(
+        self, query: str, among: Mapping[str, MemoryObject], in_order: Iterable[str]
+    ) -> Sequence[PassageHit]:
         """The passages of some objects that match a query best, best first. ``in_order`` are the ids of these and other
         objects, in order of creation.
         """
@@ -54,17 +56,16 @@ class ObjectTexts:
         found = await self._outside.search(query, searched, MOST_LOOKED_AT, seconds) if searched else None
         if found is None:
             return await self._compare(query, newest_first)
-        by_index = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
         if not found.missing:
-            return by_index
+            return found.hits
         # The index adds objects in order of creation, so it is the newest ones that are missing.
         unknown = [among[key] for key in searched[: found.missing]]
-        pairs = zip_longest(by_index, await self._compare(query, unknown))
+        pairs = zip_longest(found.hits, await self._compare(query, unknown))
         return [each for pair in pairs for each in pair if each is not None]
 
-    async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[Where]:
+    async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[PassageHit]:
         texts = {key: join(parts) for key, parts in (await self.read(newest_first, MOST_COMPARED)).items()}
-        return await in_thread(lambda: find_places(query, texts))
+        return await in_thread(lambda: find_passages(query, texts))
 
     # Reading
 

@@ -27,9 +27,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
-from mnemosyne.domain.recall.answering import LEAST_HELD, answers
-from mnemosyne.domain.recall.candidates import list_texts, may_answer
-from mnemosyne.domain.recall.choosing import SearchedText
+from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers, list_texts
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
@@ -259,8 +257,10 @@ class FromMemory:
         self, words: str, among: Mapping[str, MemoryObject], context: "_CallContext", *, alone: bool
     ) -> list[SearchedText]:
         """The texts to compare with a question; an object that is ``alone`` is included for any question."""
-        found = await self._texts.find_places(words, among, context.memory.objects)
-        ids = list(among) if alone else await in_thread(lambda: may_answer(words, found, context.in_order(among)))
+        found = await self._texts.search(words, among, context.memory.objects)
+        keys = [hit.object for hit in found]
+        in_order = context.in_order(among)
+        ids = list(among) if alone else await in_thread(lambda: sources.may_answer(words, keys, in_order))
         texts = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
         return list_texts(texts, found, among, context.sees)
 
@@ -344,7 +344,7 @@ class FromMemory:
     async def _search(self, call: MemorySearch, context: "_CallContext") -> str:
         within = {**context.own, **context.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
-        found = [where.object_id for where in await self._texts.find_places(call.query, among, context.memory.objects)]
+        found = [hit.object for hit in await self._texts.search(call.query, among, context.memory.objects)]
         best = sources.add_named(sources.find_named(call.query, context.in_order(among).values()), found, among)
         shown = context.memory.view_of(context.branch)
         return memory_results.search_text(

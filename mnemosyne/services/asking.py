@@ -7,12 +7,11 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import answers
-from mnemosyne.domain.recall.candidates import list_texts, may_answer, parts_of_text
+from mnemosyne.domain.recall.answering import answers, list_texts, parts_of_text
 from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.object_search import Filter, ObjectIndex, count_unindexed
-from mnemosyne.domain.recall.quoting import MOST_LOOKED_AT, Where
+from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, count_unindexed
+from mnemosyne.domain.recall.sources import may_answer
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
 from mnemosyne.domain.text.parts import TextPart
@@ -68,10 +67,9 @@ async def ask(
     """
     among, searched = await memories.read_chosen(archive, stream, chosen)
     found = await index.search(stream, question, searched, MOST_LOOKED_AT)
-    places = [Where(hit.object, hit.passage.start, hit.passage.end) for hit in found.hits]
-    asked = may_answer(question, places, among)
+    asked = may_answer(question, [hit.object for hit in found.hits], among)
     texts_by_id = await _read_texts(archive, stream, [among[key] for key in asked])
-    texts = list_texts(texts_by_id, places, among)
+    texts = list_texts(texts_by_id, found.hits, among)
     helped: HelperAnswer | None = None
     cited: list[Cited] = []
     if compose is not None:

@@ -8,6 +8,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.recall.answering import SearchedText, answers, quote
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import (
     AcrossResult,
@@ -17,14 +18,13 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.quoting import Where, quote_passage
 from mnemosyne.domain.recall.sources import current_first, find_named
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
 from mnemosyne.services import memories, overviews
 from mnemosyne.services.sessions import Archive
 
-QUOTED_TOKENS = 400
+QUOTED_TOKENS = 200
 """Maximum number of quoted tokens per object."""
 
 NAMED = 1.0
@@ -154,6 +154,9 @@ async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryOb
     """The best lines of a passage, verbatim from the object's text."""
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)
-    where = Where(each.id, hit.passage.start, hit.passage.end)
-    quoted = quote_passage(where, text, question, QUOTED_TOKENS, lambda line: estimator.tokens(features_of_text(line)))
-    return SearchHit(stream, hit, each, quoted)
+    span = hit.passage.start, hit.passage.end
+    searched = SearchedText(id=each.id, text=text, name="", span=span)
+    quotes = answers(
+        question, [searched], QUOTED_TOKENS, lambda line: estimator.tokens(features_of_text(line)), 0.0, limit=1
+    )
+    return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, *span))

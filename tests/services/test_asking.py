@@ -24,7 +24,7 @@ async def test_an_answer_quotes_the_newest_version_and_there_may_be_none() -> No
     talk = await twice_read()
     found = await asked(talk, "how many max_connections has src/pool.py?")
     first = found.cited[0]
-    assert set(first.quote.text.splitlines()) == {"max_connections = 25"}
+    assert "max_connections = 25" in first.quote.text.splitlines()
     text = text_in_index(first.object, await memories.content_of(talk.archive, talk.stream, first.object)).encode()
     assert text[first.quote.start : first.quote.end].decode() == first.quote.text
     assert (found.embedder, found.missing, found.skipped) == ("e", 1, 0)

@@ -4,7 +4,7 @@ A message's score adds the share of the query's words in its best passage and th
 speaker is indexed as a word, but not embedded: the nearest vectors of "Ada" are messages that address her. Neighbours
 add to the score, because an answer often has none of the question's words.
 
-The constants are in ``domain/recall/ranking.py``.
+The constants are in ``domain/recall/retrieval.py``.
 """
 
 import re
@@ -16,8 +16,17 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemosyne.domain.recall.ranking import ANSWER, FOLLOWING, PREVIOUS, QUESTION, SPEAKER, blend
-from mnemosyne.domain.recall.retrieval import Embedder, Hit, WordIndex
+from mnemosyne.domain.recall.retrieval import (
+    ANSWER,
+    FOLLOWING,
+    PREVIOUS,
+    QUESTION,
+    SPEAKER,
+    Embedder,
+    Hit,
+    WordIndex,
+    blend,
+)
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words, share_of_questions
 from mnemosyne.services.conversation_files import ConversationLine

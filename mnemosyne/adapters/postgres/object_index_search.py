@@ -15,7 +15,7 @@ import attrs
 from mnemosyne.adapters.postgres.database import Connection, halfvecs, without_transaction
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
-from mnemosyne.domain.recall.ranking import K1, B
+from mnemosyne.domain.recall.retrieval import K1, B
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words
 

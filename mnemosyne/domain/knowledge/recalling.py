@@ -10,8 +10,7 @@ import attrs
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
-from mnemosyne.domain.recall.ranking import blend
-from mnemosyne.domain.recall.retrieval import HASHED, RELEVANT, Calibration, WordIndex
+from mnemosyne.domain.recall.retrieval import HASHED, RELEVANT, Calibration, WordIndex, blend
 from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.words import query_words
 

@@ -11,10 +11,16 @@ from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.quoting import LEAST_COVERAGE
-from mnemosyne.domain.recall.ranking import WHOLE, blend
-from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration
-from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, Calibration, WordIndex, blend
+from mnemosyne.domain.text.passages import Passage, passages
+
+LEAST_COVERAGE = 0.2
+"""Minimum share of the question that a passage must contain to be an answer; rare words count more, and words that
+occur everywhere count nothing.
+"""
+
+MOST_LOOKED_AT = 50
+"""Maximum number of passages considered for one answer."""
 
 LEAST_OF_OTHERS = 0.25
 """Minimum relevance of every result after the first, as a share of the threshold for the first."""
@@ -124,6 +130,16 @@ def text_in_index(obj: ObjectFields, content: bytes) -> str:
     """The indexed text of an object: the text of its blocks, or its stub without any. Raises ValueError."""
     text = full_text(content) if obj.places else obj.stub
     return text.encode("utf-8", "replace").decode()
+
+
+def find_passages(query: str, texts: Mapping[str, str]) -> list[PassageHit]:
+    """The passages of texts by object id that best match a query, best first. Three megabytes take a second."""
+    index: WordIndex[tuple[str, Passage]] = WordIndex()
+    for key, text in texts.items():
+        for passage in passages(text):
+            index.add((key, passage), text[passage.start : passage.end])
+    hits = index.search(query, MOST_LOOKED_AT)
+    return [PassageHit(*hit.key, hit.score) for hit in hits if index.coverage(query, hit.key) >= LEAST_COVERAGE]
 
 
 def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:

@@ -6,15 +6,52 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import nlargest
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import attrs
 
-from mnemosyne.domain.recall.ranking import K1, B
 from mnemosyne.domain.text.words import query_words, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Score = TypeVar("Score", float, NDArray[np.float32], NDArray[np.float64])
 
 Key = TypeVar("Key", bound=Hashable)
 Object = TypeVar("Object", bound=Hashable)
+
+
+# The constants of every search, for objects and conversations, were chosen on one public conversation and checked on
+# separate questions (``python -m benchmarks retrieval.conversations``). Neighboring values perform equally, so none of
+# them is more precise than that.
+K1, B = 1.2, 0.75
+"""BM25 parameters: the effect of repeated words, and the penalty for long passages."""
+
+WORDS = 0.55
+"""Weight of words, of 1; nearness in meaning has the rest."""
+
+WHOLE = 0.3
+"""Weight of an object's score over all its text, of 1; its best passage has the rest."""
+
+PREVIOUS, FOLLOWING = 0.1, 0.2
+"""Share of their own scores that the previous and the following message add to a message."""
+
+ANSWER = 0.3
+"""Amount that a question adds to the following message, which answers it."""
+
+QUESTION = 0.3
+"""Penalty for a message that only asks; half of it if half of its text asks."""
+
+SPEAKER = 0.3
+"""Bonus for a message whose speaker the query names. With more, a query that names the wrong speaker finds too
+little.
+"""
+
+
+def blend(words: "Score", nearness: "Score") -> "Score":
+    """Combine the share of a query's words and the nearness in meaning into one score, 0 to 1."""
+    return WORDS * words + (1 - WORDS) * nearness
 
 
 @attrs.frozen
@@ -70,6 +107,13 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
         """A float32 vector of ``dimension`` numbers for each text; equal texts have equal vectors."""
         ...
+
+
+def rarity(holding: int, of: int) -> float:
+    """The weight of a word that ``holding`` of so many texts contain: its inverse document frequency, never
+    negative.
+    """
+    return math.log(1 + (of - holding + 0.5) / (holding + 0.5))
 
 
 class WordIndex(Generic[Key]):
@@ -149,9 +193,8 @@ class WordIndex(Generic[Key]):
             yield number, most * count / (count + base + slope * lengths[number])
 
     def _weight(self, word: str) -> float:
-        """The inverse document frequency; it is never negative."""
         holding = len(self._postings[word].texts) if word in self._postings else 0
-        return math.log(1 + (len(self._keys) - holding + 0.5) / (holding + 0.5))
+        return rarity(holding, len(self._keys))
 
 
 class _Postings:

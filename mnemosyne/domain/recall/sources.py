@@ -6,6 +6,7 @@ are looked up among all objects, including those outside the index.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from itertools import chain, zip_longest
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -17,6 +18,12 @@ MOST_OF_ONE = 4
 
 MOST_CALLED = 12
 """Maximum number of objects that a question may name."""
+
+MOST_ANSWERING = 40
+"""Maximum number of objects whose lines are compared for one answer."""
+
+MOST_COMPARED = 2_000
+"""Maximum number of objects, newest first, whose names are compared with a question: this takes some 30 ms."""
 
 LEAST_CALLED = 0.5
 """Minimum share of a question that a name must contain; rare words count more."""
@@ -93,6 +100,15 @@ def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> 
 def add_named(named: Sequence[MemoryObject], found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
     """The ids of the objects that a question names, then of the other results, without duplicates."""
     return list(dict.fromkeys([*(each.id for each in named), *current_first(found, objects)]))
+
+
+def may_answer(question: str, found: Iterable[str], among: Mapping[str, MemoryObject]) -> list[str]:
+    """The ids of objects that may answer: first those that the question names by source, then those whose names match
+    it, then those that a search ``found``. ``among`` holds the objects in scope, in order of creation.
+    """
+    newest = nlargest(MOST_COMPARED, among.values(), key=lambda obj: obj.last_turn)
+    other = [*find_called(question, newest), *found]
+    return add_named(find_named(question, among.values()), other, among)[:MOST_ANSWERING]
 
 
 def _source(each: MemoryObject, objects: Mapping[str, MemoryObject]) -> str:

@@ -16,8 +16,7 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.ranking import WORDS
-from mnemosyne.domain.recall.retrieval import Calibration
+from mnemosyne.domain.recall.retrieval import WORDS, Calibration
 from mnemosyne.domain.text.passages import Passage
 from tests.domain.remembered import created, remembered
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, WordIndex
+from mnemosyne.domain.recall.retrieval import RELEVANT, Calibration, WordIndex, blend
 from mnemosyne.domain.text.words import query_words
 
 TEXTS = {
@@ -76,3 +76,14 @@ def test_relevance_grows_with_nearness_and_coverage() -> None:
     calibration = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
     assert calibration.relevance(0.1, 0.0) < RELEVANT < calibration.relevance(0.5, 0.5)
     assert calibration.relevance(0.3, 0.2) < calibration.relevance(0.4, 0.2) < calibration.relevance(0.4, 0.6)
+
+
+SHARES = st.floats(0, 1)
+
+
+@given(SHARES, SHARES, SHARES)
+def test_score_rises_with_words_and_nearness_and_stays_in_0_to_1(words: float, nearness: float, more: float) -> None:
+    score = blend(words, nearness)
+    assert 0 <= score <= 1
+    assert blend(min(1.0, words + more), nearness) >= score
+    assert blend(words, min(1.0, nearness + more)) >= score

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import ObjectCreated, Supersession
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.recall.sources import MOST_OF_ONE, current_first, find_named
+from mnemosyne.domain.recall.sources import MOST_ANSWERING, MOST_OF_ONE, current_first, find_named, may_answer
 from tests.domain.remembered import created, remembered, superseded
 
 POOL = "/home/ada/app/src/db/pool.py"
@@ -168,3 +168,15 @@ def test_version_order_is_complete_with_current_versions_first(found: list[str],
     for source in ("0.py", "1.py"):
         versions = [objects[key] for key in order if objects[key].source_key == source]
         assert versions == sorted(versions, key=stale)
+
+
+def test_candidates_are_named_then_called_then_found_without_duplicates() -> None:
+    paths = ["src/pool.py", *(f"doc/guide_{n}.md" for n in range(60))]
+    events = [
+        created(f"o{n}", 2 * n, source_key=path, stub=f"note {n}", tags=("read",)) for n, path in enumerate(paths)
+    ]
+    among = remembered(*events).objects
+    order = may_answer("what does doc/guide_7.md say of src/pool.py", ["o30", "o0", *among], among)
+    assert order[:2] == ["o8", "o0"]
+    assert order[2] == "o30"
+    assert len(order) == len(set(order)) == MOST_ANSWERING

@@ -12,7 +12,6 @@ from benchmarks import (
     bills,
     calls,
     commands,
-    frames,
     growth,
     hostile,
     log,
@@ -34,7 +33,6 @@ from benchmarks.report import as_json, as_table, described, this_machine, write_
 
 GROUPS = (
     relay.GROUP,
-    frames.GROUP,
     growth.GROUP,
     log.GROUP,
     peers.GROUP,

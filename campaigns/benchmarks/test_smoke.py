@@ -70,7 +70,7 @@ def test_quick_run_measures_the_object_index(tmp_path: Path) -> None:
 def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
     """The printed table has the rows of the JSON; a single part can be selected by name."""
     file = tmp_path / "rows.json"
-    done = run("frames.cpu", "--quick", "--json", str(file))
+    done = run("calls.turns", "--quick", "--json", str(file))
     assert done.returncode == 0, done.stderr
     names = {row["name"] for row in json.loads(file.read_text())["rows"]}
     assert names

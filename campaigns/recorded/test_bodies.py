@@ -1,4 +1,4 @@
-"""Recorded bodies are rebuilt, loaded, laid out, viewed and segmented without loss."""
+"""Recorded bodies are loaded, laid out, viewed and segmented without loss."""
 
 import json
 from collections.abc import Sequence
@@ -21,29 +21,9 @@ from mnemosyne.domain.tools.cleanup_tags import (
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.replay.session_tapes import tape_of
-from mnemosyne.services import contexts
 from tests.domain import recorded
-from tests.domain.recorded import captures, dumps, requests, sessions
+from tests.domain.recorded import captures, dumps, sessions
 from tests.replay.recordings import played, streams
-from tests.services.talking import Talk, talking
-
-
-async def _assert_rebuilt(talk: Talk) -> None:
-    history = await talk.history()
-    for attempt in history.attempts:
-        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
-        assert rebuilt.proven, attempt.address
-        if not rebuilt.withheld:
-            assert rebuilt.body == talk.sent[attempt.address]
-
-
-async def test_recorded_sessions_are_rebuilt_to_the_byte() -> None:
-    some = list(sessions(every=30))
-    for session in some:
-        async with talking(name=session["name"]) as talk:
-            for raw in requests(session, 30):
-                await talk.ask(raw)
-            await _assert_rebuilt(talk)
 
 
 def test_real_sessions_are_loaded_as_they_are_folded() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-import trio
 
 from campaigns.scenarios.agent import (
     BETAS,
@@ -165,55 +164,6 @@ async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     agent.history[-1]["content"] = [text(f"[#{marks[1]} left] and what I made of it. {edited}")]
     assert final_text(await agent.work("Is that right?")) == "Done."
     await writes(agent, 3, first=20)
-
-
-@story()
-async def hidden_calls_with_strange_inputs(scene: Scene) -> None:
-    agent = scene.agent()
-    strange: list[Json] = [{}, {"question": 7}, {"object_id": ["x"]}, {"query": None}, {"q": "\N{GRINNING FACE}" * 400}]
-    for name in ("memory_query", "memory_restore", "memory_release", "memory_search"):
-        agent.hears([think(), *(call(name, **given) for given in strange)])
-        assert final_text(await agent.work(f"Call {name}.")) == "Done."
-    await writes(agent, 4)
-
-
-@story()
-async def the_stop_reason_is_the_providers(scene: Scene) -> None:
-    agent = scene.agent()
-    for stop in ("stop_sequence", "model_context_window_exceeded", "refusal", "max_tokens"):
-        given: Json = {"stop_reason": stop}
-        if stop == "stop_sequence":
-            given["stop_sequence"] = "END"
-        if stop == "refusal":
-            given["stop_details"] = {"category": "cyber"}
-        agent.hears([think(), ask()], model_replies(think(), text("This far."), **given))
-        reply = await agent.prompt_with("Go.")
-        assert reply.message["stop_reason"] == stop
-        assert final_text(await agent.prompt_with("And on.")) == "Done."
-
-
-@story()
-async def a_reply_of_thinking_alone(scene: Scene) -> None:
-    agent = scene.agent()
-    agent.hears([think(), ask()], model_replies(think("I cannot say.")))
-    reply = await agent.prompt_with("Go.")
-    assert [block["type"] for block in reply.content[:2]] == ["thinking", "thinking"]
-    assert final_text(await agent.prompt_with("And on.")) == "Done."
-
-
-@story()
-async def two_requests_at_once(scene: Scene) -> None:
-    agent = scene.agent()
-    await agent.work("Hello.")
-    agents = [agent, *(agent.sub_agent(f"s{number}") for number in range(3))]
-
-    async def run(each: Agent) -> None:
-        each.hears([think(), ask(), read("/a.py")], [think(), look_up()], [read("/b.py")])
-        assert final_text(await each.work("Look around.")) == "Done."
-
-    async with trio.open_nursery() as nursery:
-        for each in agents:
-            nursery.start_soon(run, each)
 
 
 @story()

@@ -1,5 +1,5 @@
-"""A managed conversation reaches its end, valid and completely recorded, even if the server or its database dies at
-any named point of the code.
+"""A managed or observed conversation reaches its end, valid and completely recorded, even if the server or its database
+dies at any named point of the code.
 """
 
 import random
@@ -16,7 +16,6 @@ import trio
 from campaigns.soak.dying import DATABASE, PLACES, POINTS, SERVER, died_file, method_at
 from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne_lab.provider import from_data
@@ -36,11 +35,11 @@ LATEST = 4
 READS = 3
 """The files read for each prompt, in order."""
 
-ROUND = [
-    *[model_says(think(f"I look, {number}."), look(at=number)) for number in range(READS)],
-    model_says(think(), recall()),
-]
-SCRIPT = {"rules": [{"replies": [*ROUND, model_says(think("Well."), text("It is there."))]}]}
+LOOKS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(READS)]
+HIDDEN = model_says(think(), recall())
+DONE = model_says(think("Well."), text("It is there."))
+SCRIPTS = {"manage": [*LOOKS, HIDDEN, DONE], "observe": [*LOOKS, DONE]}
+"""The model's replies to each prompt, by the mode of the server."""
 
 
 @attrs.frozen
@@ -61,6 +60,7 @@ class Campaign:
     """A conversation with a server that is restarted after each death."""
 
     home: Home
+    mode: str
     deaths: list[Death]
     prompts: int
     client: Client = attrs.field(factory=lambda: Client("", session="s"))
@@ -88,7 +88,7 @@ class Campaign:
     @asynccontextmanager
     async def _served(self, program: Sequence[str]) -> AsyncIterator[trio.Process]:
         options = ("--manage-window", str(WINDOW))
-        async with self.home.served("manage", *options, *IMPATIENT, program=program) as served:
+        async with self.home.served(self.mode, *options, *IMPATIENT, program=program) as served:
             self.client.url = served.url
             if not self.whole:  # the first request must wait for its session, otherwise the session is only observed
                 await served.until_worker(state="working")
@@ -122,7 +122,7 @@ class Campaign:
             calls = [block for block in message["content"] if block["type"] == "tool_use"]
             if not calls:
                 return
-            content = [_result(call) for call in calls]
+            content = [result_of(call) for call in calls]
 
     async def _persist(self) -> Json:
         with trio.fail_after(DEADLINE):
@@ -138,36 +138,40 @@ class Campaign:
                 await trio.sleep(0.02)  # as clients do, to avoid a tight loop while a server is down
 
 
-def _result(call: Json) -> Json:
+def result_of(call: Json) -> Json:
     """Two thousand unique tokens."""
     lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
 async def check(campaign: Campaign) -> None:
-    """No rule was violated, the conversation was managed throughout, and complete replies are recorded and rebuilt."""
+    """No rule was violated, the conversation kept its mode, and complete replies are recorded and rebuilt."""
     home = campaign.home
     home.assert_lawful()
     events = await home.events("s")
     modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
-    assert {mode for mode, _ in modes} == {Mode.MANAGE}, modes
+    assert {mode for mode, _ in modes} == ({Mode.MANAGE} if campaign.mode == "manage" else set()), modes
     if any(each.victim == DATABASE for each in campaign.died):
         return  # turns during the outage are shown as a gap, and home.events has verified the rest
+    missing = Counter(campaign.whole) - await finished_bodies(home, "s")
+    assert not missing, "a reply that the client saw whole is not on record"
+
+
+async def finished_bodies(home: Home, session: str) -> Counter[bytes]:
+    """The rebuilt requests of a session whose replies are recorded as complete."""
     async with open_storage(home.config) as storage:
-        stream = stream_of(home.config.tenant, "s")
-        bodies = await rebuilt(storage.events, storage.contents, stream)
-    ended = Counter(
+        bodies = await rebuilt(storage.events, storage.contents, home.stream(session))
+    return Counter(
         bodies[Address(each.branch, each.turn, each.attempt)]
-        for each in events
+        for each in await home.events(session)
         if isinstance(each, TurnFinished) and each.status == 200
     )
-    assert not Counter(campaign.whole) - ended, "a reply that the client saw whole is not on record"
 
 
-async def campaign_of(deaths: list[Death], prompts: int, folder: Path) -> Campaign:
+async def campaign_of(deaths: list[Death], prompts: int, folder: Path, mode: str = "manage") -> Campaign:
     async with at_home(folder) as home:
-        home.standin.script = from_data(SCRIPT)
-        campaign = Campaign(home, deaths, prompts)
+        home.standin.script = from_data({"rules": [{"replies": SCRIPTS[mode]}]})
+        campaign = Campaign(home, mode, deaths, prompts)
         await campaign.run()
         await check(campaign)
         return campaign
@@ -196,9 +200,21 @@ async def test_conversation_survives_any_death_in_the_middle_of_a_hidden_round(t
     assert campaign.died == deaths
 
 
+async def test_observed_conversation_survives_any_death(tmp_path: Path) -> None:
+    deaths = [
+        Death("before events are appended", 4, SERVER),
+        Death("after a batch is committed", 5, SERVER),
+        Death("before a part is handed to the client", 3, SERVER),
+        Death("after a turn ends", 2, DATABASE),
+    ]
+    campaign = await campaign_of(deaths, 5, tmp_path, "observe")
+    assert campaign.died == deaths
+
+
 @pytest.mark.soak
+@pytest.mark.parametrize("mode", SCRIPTS)
 @pytest.mark.parametrize("seed", range(120))
-async def test_a_thousand_deaths_at_named_points_break_and_lose_nothing(seed: int, tmp_path: Path) -> None:
-    campaign = await campaign_of(deaths_of(seed, 10), 12, tmp_path)
+async def test_a_thousand_deaths_at_named_points_break_and_lose_nothing(seed: int, mode: str, tmp_path: Path) -> None:
+    campaign = await campaign_of(deaths_of(seed, 10), 12, tmp_path, mode)
     print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.whole)} replies whole")  # noqa: T201
     assert campaign.died

@@ -17,6 +17,7 @@ import attrs
 import pytest
 import trio
 
+from campaigns.soak.test_deaths import result_of
 from mnemosyne.app.storage import open_storage
 from mnemosyne.services.verifying import verify_sessions
 from mnemosyne_lab.provider import from_data
@@ -117,7 +118,7 @@ class Load:
             client.bodies.clear()
             self.seconds.append(trio.current_time() - began)
             self.done["requests"] += 1
-            content = [_result(block) for block in message["content"] if block["type"] == "tool_use"]
+            content = [result_of(block) for block in message["content"] if block["type"] == "tool_use"]
 
     async def dawdle(self, name: str) -> None:
         """Long replies that are read slowly."""
@@ -165,12 +166,6 @@ def _memory(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return 0.0  # it has just ended
-
-
-def _result(call: Json) -> Json:
-    """Two thousand unique tokens."""
-    lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
 async def _read_slowly(client: Client) -> RawReply:

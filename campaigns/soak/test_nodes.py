@@ -1,5 +1,5 @@
 """Several servers share one database behind a stateless balancer: each continues the sessions of the others, even if
-servers are killed or suspended, and if the database loses its connections.
+servers are killed or suspended, and if the database is restarted.
 """
 
 import os
@@ -17,15 +17,13 @@ import psycopg
 import pytest
 import trio
 
+from campaigns.soak.test_deaths import finished_bodies, result_of
 from mnemosyne.app.clients import BASE_URL, FIRST_PARTY
 from mnemosyne.app.storage import open_storage
-from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
 from mnemosyne.services.verifying import verify_sessions
 from mnemosyne_lab.provider import from_data
-from tests.actors.support import rebuilt
 from tests.app.home import Home, Served, at_home
 from tests.clients.agents import CLAUDE_CODE
 from tests.clients.installing import installed
@@ -34,34 +32,27 @@ from tests.http.managing import Client, Json, look, model_says, recall, text, th
 from tests.waiting import IMPATIENT, until
 
 WINDOW = 16_000
-PATIENCE = 5.0
-"""Seconds after which a client takes a server that stands still for dead, and asks another."""
+SESSIONS, SERVERS = 64, 4
 
-LONGER_PATIENCE = 30.0
-"""The same in the campaign by the clock, in which a busy machine may take longer for a turn; real ones wait minutes."""
-
-BETWEEN = 1
-"""Replies that each client sees whole, on average, between one misfortune and the next."""
-
-PAUSE = 20.0
-"""Seconds between the turns of one of many clients, on average: models and tools take their time."""
-
-LONGER_PAUSE = 30.0
-"""The same in that campaign."""
-
-KILLED, PAUSED, CUT_OFF, RESTARTED = "killed", "paused", "cut off", "restarted"
-"""What befalls: a server and all that it started is gone, or stands still; the database ends all connections, or is
-told to stop and started again.
+PATIENCE = 30.0
+"""Seconds after which a client gives a server up and asks another. A busy machine takes long for a turn; real clients
+wait minutes.
 """
 
+PAUSE = 30.0
+"""Seconds between the turns of a client, on average: models and tools take their time."""
+
+KILLED, PAUSED, RESTARTED = "killed", "paused", "restarted"
+"""The faults: a server and all that it started is gone, or is suspended; the database is stopped and started again."""
+
 EVERY, MINUTES = 20.0, 10
-"""Seconds between one death of a server and the next, and for how long, in the campaign by the clock."""
+"""Seconds between one death of a server and the next, and for how long."""
 
 READING = 5.0
 """Seconds for which the user of the real client reads an answer before the next prompt."""
 
 STANDING, RESTART_AT = (150.0, 210.0), 330.0
-"""Seconds from when to when one server stands still in it, and when the database is restarted."""
+"""Seconds from when to when one server is suspended, and when the database is restarted."""
 
 READS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(3)]
 SCRIPT = {
@@ -71,19 +62,13 @@ SCRIPT = {
 
 @attrs.define
 class Cluster:
-    """Servers that are restarted after each death, and clients that use any of them, with an average ``pause`` in
-    seconds between turns.
-    """
+    """Servers that are restarted after each death, and clients that use any of them."""
 
     home: Home
     random: random.Random
-    nodes: int
-    sessions: int
-    pause: float
-    patience: float = PATIENCE
     served: dict[int, Served] = attrs.field(factory=dict)
     standing: set[int] = attrs.field(factory=set)
-    """Those that stand still."""
+    """Those that are suspended."""
     befell: Counter[str] = attrs.field(factory=Counter)
     whole: list[tuple[str, bytes]] = attrs.field(factory=list)
     """Session and request of each reply that a client saw to its end."""
@@ -94,19 +79,18 @@ class Cluster:
     waited: list[float] = attrs.field(factory=list)
     """Seconds from a client's first try to the reply that it saw whole, where it took several."""
 
-    async def run(self, befall: Callable[[], Awaitable[None]], *others: Callable[[], Awaitable[None]]) -> None:
-        """Let clients talk, along with others, during the faults, and finish their exchanges."""
+    async def run(self, another: Callable[[], Awaitable[None]]) -> None:
+        """Let clients talk, and another one, during the faults, and finish their exchanges."""
         async with trio.open_nursery() as nursery:
-            for number in range(self.nodes):
+            for number in range(SERVERS):
                 nursery.start_soon(self._keep, number)
-            await until(lambda: len(self.served) == self.nodes)
+            await until(lambda: len(self.served) == SERVERS)
             async with trio.open_nursery() as talking:
-                for number in range(self.sessions):
+                for number in range(SESSIONS):
                     talking.start_soon(self._converse, f"session-{number}")
-                for other in others:
-                    talking.start_soon(other)
-                await befall()
-                await self._until_more(BETWEEN * self.sessions)
+                talking.start_soon(another)
+                await self._befall()
+                await until(partial(self._has_more_than, len(self.whole) + SESSIONS))
                 self.over = True
             nursery.cancel_scope.cancel()
 
@@ -122,23 +106,7 @@ class Cluster:
                 finally:
                     del self.served[number]
 
-    async def befall(self, misfortunes: list[str]) -> None:
-        """One fault after another, at the pace of the replies."""
-        for each in misfortunes:
-            await self._until_more(BETWEEN * self.sessions)
-            self.befell[each] += 1
-            number, served = self.random.choice(sorted(self.served.items()))
-            match each:
-                case "killed":
-                    served.process.kill()
-                    await until(partial(self._is_back, number, served))
-                case "paused":
-                    with _paused(served):
-                        await self._until_more(2 * BETWEEN * self.sessions)
-                case "cut off":
-                    await trio.to_thread.run_sync(self._cut_off)
-
-    async def befall_by_the_clock(self) -> None:
+    async def _befall(self) -> None:
         """A server dies repeatedly, one is suspended for a minute, and the database is restarted once."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._suspend)
@@ -184,22 +152,8 @@ class Cluster:
                     nursery.start_soon(_pass_on, client, server, nursery.cancel_scope)
                     nursery.start_soon(_pass_on, server, client, nursery.cancel_scope)
 
-    async def _until_more(self, count: int) -> None:
-        await until(partial(self._has_more_than, len(self.whole) + count))
-
-    def _is_back(self, number: int, gone: Served) -> bool:
-        return self.served.get(number, gone) is not gone
-
     def _has_more_than(self, count: int) -> bool:
         return len(self.whole) > count
-
-    def _cut_off(self) -> None:
-        assert self.home.dsn is not None
-        with psycopg.connect(self.home.dsn, autocommit=True) as connection:
-            connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
-            )
 
     async def _converse(self, session: str) -> None:
         client = Client("", session=session)
@@ -207,10 +161,10 @@ class Cluster:
             content = [text(f"{session}, after {len(client.history)} messages: where is it?")]
             while content:
                 client.history.append({"role": "user", "content": content})
-                await trio.sleep(self.random.uniform(0, 2 * self.pause))
+                await trio.sleep(self.random.uniform(0, 2 * PAUSE))
                 message = await self._persist(client)
                 client.history.append({"role": "assistant", "content": message["content"]})
-                content = [_result(block) for block in message["content"] if block["type"] == "tool_use"]
+                content = [result_of(block) for block in message["content"] if block["type"] == "tool_use"]
 
     async def _persist(self, client: Client) -> Json:
         """The message from any server, once a complete one has arrived."""
@@ -222,7 +176,7 @@ class Cluster:
                 await trio.sleep(0.05)  # as clients do
             client.url = await self._choose(but=client.url if attempt else "")
             outcomes["none in time, or no connection"] += 1
-            with suppress(OSError, trio.TooSlowError), trio.fail_after(self.patience):
+            with suppress(OSError, trio.TooSlowError), trio.fail_after(PATIENCE):
                 message = await client.send()
                 reply = client.replies[-1]
                 assert reply.status in (0, 200, 500, 502, 503, 529), reply.body
@@ -266,12 +220,6 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _result(call: Json) -> Json:
-    """Two thousand unique tokens."""
-    lines = [f"{call['id']} line {line}: value {line * 37 % 1009}" for line in range(160)]
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
-
-
 async def check(cluster: Cluster) -> str:
     """Complete replies are recorded exactly once; every session verifies."""
     home = cluster.home
@@ -281,47 +229,14 @@ async def check(cluster: Cluster) -> str:
         events = await home.events(session)
         modes.update(f"{each.mode.value}: {each.why}" for each in events if isinstance(each, BranchModeSet))
         epochs += sum(isinstance(each, EpochBegan) for each in events)
-        async with open_storage(home.config) as storage:
-            stream = stream_of(home.config.tenant, session)
-            bodies = await rebuilt(storage.events, storage.contents, stream)
         places = [(each.branch, each.turn, each.attempt) for each in events if isinstance(each, TurnFinished)]
         assert len(places) == len(set(places)), f"a reply of {session} is on record twice"
-        ended = Counter(
-            bodies[Address(each.branch, each.turn, each.attempt)]
-            for each in events
-            if isinstance(each, TurnFinished) and each.status == 200
-        )
+        ended = await finished_bodies(home, session)
         seen = Counter(body for owner, body in cluster.whole if owner == session)
         assert not seen - ended, f"a reply that {session} saw whole is not on record"
     slowest = max(cluster.waited, default=0.0)
     said = f"{len(cluster.whole)} replies, {cluster.cut} cut, {epochs} epochs, slowest {slowest:.1f} s; {dict(modes)}"
     return f"{dict(cluster.befell)}: {said}"
-
-
-async def campaign_of(
-    dsn: str, folder: Path, *, nodes: int, sessions: int, misfortunes: list[str], pause: float = 0, seed: int = 0
-) -> None:
-    async with at_home(folder, dsn) as home:
-        home.standin.script = from_data(SCRIPT)
-        cluster = Cluster(home, random.Random(seed), nodes, sessions, pause)
-        await cluster.run(partial(cluster.befall, misfortunes))
-        home.assert_lawful()
-        print(await check(cluster))  # noqa: T201 - for whoever looks into a campaign
-
-
-@pytest.mark.soak
-async def test_two_servers_continue_for_each_other_under_any_fault_of_one(dsn: str, tmp_path: Path) -> None:
-    await campaign_of(dsn, tmp_path, nodes=2, sessions=8, misfortunes=[KILLED, PAUSED, CUT_OFF])
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(4))
-async def test_four_servers_and_sixty_four_sessions_lose_nothing_under_any_fault(
-    seed: int, dsn: str, tmp_path: Path
-) -> None:
-    chance = random.Random(seed)
-    misfortunes = chance.choices([KILLED, PAUSED, CUT_OFF], [6, 2, 1], k=30)
-    await campaign_of(dsn, tmp_path, nodes=4, sessions=64, misfortunes=misfortunes, pause=PAUSE, seed=seed)
 
 
 @attrs.define
@@ -372,11 +287,11 @@ async def test_ten_minutes_of_deaths_lose_nothing_and_a_real_client_finishes(dsn
     programs = await trio.to_thread.run_sync(installed)
     async with at_home(tmp_path, dsn) as home:
         home.standin.script = from_data({"rules": [*_script_of_client(tmp_path / "client/project"), *SCRIPT["rules"]]})
-        cluster = Cluster(home, random.Random(1), nodes=4, sessions=64, pause=LONGER_PAUSE, patience=LONGER_PATIENCE)
+        cluster = Cluster(home, random.Random(1))
         folder = tmp_path / "client"
         folder.mkdir()
         client = RealClient(cluster, programs, folder)
-        await cluster.run(cluster.befall_by_the_clock, client.talk)
+        await cluster.run(client.talk)
         print(await check(cluster))  # noqa: T201 - for whoever looks into a campaign
         refused = Counter(each.violation.rule for each in home.standin.violations)
         print(f"refused to a server, and sent again without what was signed: {dict(refused)}")  # noqa: T201
@@ -385,5 +300,5 @@ async def test_ten_minutes_of_deaths_lose_nothing_and_a_real_client_finishes(dsn
         async with open_storage(home.config) as storage:
             found = await verify_sessions(storage, None, lambda label: nullcontext(lambda done, total: None))
         print(f"{len(client.said)} prompts of a real client; {sum(each.turns for each in found)} turns verified")  # noqa: T201
-        assert len(found) == cluster.sessions + 1
+        assert len(found) == SESSIONS + 1
         assert not [each.differences for each in found if each.differences]

@@ -157,8 +157,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",
-        "lab/cli/demo lab/demo/agent lab/demo/performance lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools"
-        " lab/demo/tour lab/demo/witness",
+        "lab/cli/demo lab/demo/agent lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools lab/demo/witness",
     ),
     "lab/cli/test_evaluate.py": (
         "an evaluation from files to reports",

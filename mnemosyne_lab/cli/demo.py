@@ -1,4 +1,4 @@
-"""``mnemosyne demo``: see it work, without a key and without a network."""
+"""``mnemosyne demo``: see it manage a session, without a key and without a network."""
 
 import os
 import sys
@@ -12,29 +12,29 @@ from mnemosyne.cli.printing import is_plain
 @click.command()
 @click.option("--fast", is_flag=True, help="Without pauses.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the log in DIR, to look around.")
+@click.option("--no-open", is_flag=True, help="Do not open the session's page in a browser at the end.")
 @click.pass_context
-def demo(ctx: click.Context, /, fast: bool, keep: Path | None) -> None:
-    """Watch a small agent repair a date parser through Mnemosyne, and look at the record.
+def demo(ctx: click.Context, /, fast: bool, keep: Path | None, no_open: bool) -> None:
+    """Watch Mnemosyne manage the context of a small coding agent, in a minute.
 
     \b
       mnemosyne demo
+      mnemosyne demo --no-open --keep /tmp/demo
 
-    The proxy, the database and the commands are real; a script on this machine plays the model, so it needs no key and
-    no network. It works in a temporary directory and touches none of your files.
+    Files are read, evicted when that pays, asked about, restored and read again; then both bills are shown, and the
+    session's page opens. The proxy, the planner and the database are the real ones, with default settings. The model is
+    a script on this machine, so the demo needs no key and no network. It works in a temporary directory and touches
+    no log, settings or files of yours. Ctrl-C ends it at any time and leaves nothing behind.
     """
-    from mnemosyne_lab.demo.play import Options, run_demo
+    from mnemosyne_lab.demo.play import Options, may_open, run_demo
     from mnemosyne_lab.demo.stage import Terminal
 
     _forget_settings()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no box lines still shows the words
     console = Terminal(highlight=False, color_system=None if is_plain() else "auto")
-
-    def run(arguments: list[str]) -> int:
-        code = ctx.find_root().command.main(arguments, prog_name="mnemosyne", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-
-    ctx.exit(run_demo(Options(console=console, paced=console.is_terminal and not fast, keep=keep, run=run)))
+    opens = may_open(console) and not no_open
+    ctx.exit(run_demo(Options(console, console.is_terminal and not fast, keep, opens)))
 
 
 def _forget_settings() -> None:

@@ -1,6 +1,5 @@
-"""The demo: a small story of a bug, played by a scripted agent and a scripted provider around the real proxy.
+"""The demo: a managed session in a minute, by a scripted agent and a scripted provider around the real proxy.
 
 ``story`` has the screenplay and its data, ``tools`` and ``agent`` a minimal coding agent, ``witness`` reads the event
-log while it grows, ``stage`` prints both in two columns, ``play`` runs all of them, and ``tour`` shows the record with
-ordinary commands.
+log for what happened, ``stage`` prints it, and ``play`` runs all of them.
 """

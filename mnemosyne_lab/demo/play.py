@@ -1,4 +1,4 @@
-"""The demo: the stand-in, the real server, database and agent at work, then a tour of the record.
+"""The demo: the stand-in, the real server, database and agent at work, then both bills and the session's page.
 
 Every process that it starts ends and every file that it makes is removed, also after Ctrl-C, except a data directory to
 keep.
@@ -6,7 +6,9 @@ keep.
 
 import os
 import signal
+import sys
 import tempfile
+import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -17,40 +19,50 @@ from rich.console import Console
 
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.launch import start_server
+from mnemosyne.app.process import now
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
 from mnemosyne.errors import BadConfiguration, alone
-from mnemosyne_lab.demo.agent import Agent
-from mnemosyne_lab.demo.performance import Performance
+from mnemosyne.figures import dollars_text
+from mnemosyne.page_links import PageLinks, PageRole, link_to
+from mnemosyne_lab.demo.agent import SESSION, Agent, Block
 from mnemosyne_lab.demo.stage import Stage
 from mnemosyne_lab.demo.story import Story, load_story
 from mnemosyne_lab.demo.tools import Workshop
-from mnemosyne_lab.demo.tour import Guide, RunCommand
 from mnemosyne_lab.demo.witness import Witness
-from mnemosyne_lab.provider import open_standin
-from mnemosyne_lab.provider.script import Pace
+from mnemosyne_lab.provider import Standin, open_standin
 
 PREFIX = "mnemosyne-demo-"
 SIGNALLED = 128
 """A shell adds it to a signal's number to make an exit code."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-LIVE = Pace(first=0.25, between=0.022, characters=9)
-"""About as fast as one reads."""
+TURN_SECONDS, READING_SECONDS = 0.25, 1.8
+"""Pauses after a turn, and after a sentence."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Options:
-    """How the demo is shown. ``keep`` is a directory that outlives it."""
+    """How the demo is shown. ``keep`` is a directory that outlives it; ``opens`` its page in a browser."""
 
     console: Console
     paced: bool
     keep: Path | None
-    run: RunCommand
+    opens: bool
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, if the demo is paced."""
+        await trio.sleep(seconds if self.paced else 0)
+
+
+def may_open(console: Console) -> bool:
+    """Whether somebody sits at a display."""
+    shown = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    return console.is_terminal and shown
 
 
 def run_demo(options: Options) -> int:
-    """Play the whole demo. Returns the exit code: 0, a failed command's, or a shell's for a signal.
+    """Play the whole demo. Returns the exit code: 0, or a shell's for a signal.
 
     Raises BadConfiguration if the directory to keep is in use.
     """
@@ -76,28 +88,27 @@ def _refuse_used(folder: Path) -> None:
         raise BadConfiguration(f"--keep {folder} is not empty; name a directory that is, or that does not exist yet.")
 
 
-async def _until_signal(work: Callable[[], Awaitable[int]], say: Callable[[str], None]) -> int:
+async def _until_signal(work: Callable[[], Awaitable[None]], say: Callable[[str], None]) -> int:
     """Do the work; on a signal leave it in good order. Further signals change nothing: the end is under way."""
     problem: Exception | None = None
-    code = 0
-    told: list[int] = []
+    received: list[int] = []
     async with trio.open_nursery() as nursery:
         scope = trio.CancelScope()
-        await nursery.start(_listen, scope, told, say)
+        await nursery.start(_listen, scope, received, say)
         with scope:
             try:
-                code = await work()
+                await work()
             except Exception as raised:  # raised again outside the nursery, which would wrap it in a group
                 problem = raised
         nursery.cancel_scope.cancel()
     if problem is not None:
         raise alone(problem)
-    return SIGNALLED + told[0] if told else code
+    return SIGNALLED + received[0] if received else 0
 
 
 async def _listen(
     scope: trio.CancelScope,
-    told: list[int],
+    received: list[int],
     say: Callable[[str], None],
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -105,20 +116,34 @@ async def _listen(
     with trio.open_signal_receiver(*ENDING) as signals:
         task_status.started()
         async for number in signals:
-            if not told:
+            if not received:
                 say("\n\nStopping …")
-            told.append(number)
+            received.append(number)
             scope.cancel()
 
 
-async def _demo(options: Options) -> int:
-    story = load_story(pace=LIVE if options.paced else Pace(characters=LIVE.characters))
-    guide = Guide(options.console, paced=options.paced, keep=options.keep, run=options.run)
-    await guide.welcome()
+async def _demo(options: Options) -> None:
+    story, stage = load_story(), Stage(options.console)
+    stage.tell("Mnemosyne demo", "bold magenta")
+    stage.tell(
+        "A small coding agent works on a shop through the real proxy and database, with default settings. Only the"
+        " model is a script on this machine: no key, no network, no file of yours."
+    )
+    await options.pause(READING_SECONDS)
     with _folder(options.keep) as data_dir, _folder(None) as project:
-        async with _running(options.console, data_dir, story) as (config, url):
-            witness = await _record(options, config, url, Workshop.with_files(project, story.files), story)
-            return await guide.tour(config.data_dir, witness)
+        async with _running(options.console, data_dir) as (config, provider, url):
+            workshop = Workshop.with_files(project, story.files)
+            async with open_storage(config) as storage, HttpUpstream(url) as server:
+                witness = Witness(storage.events)
+                agent = Agent(
+                    server=server,
+                    workshop=workshop,
+                    model=story.model,
+                    system=story.system,
+                    watch=watch_replies(options, stage, witness),
+                )
+                await play(options, stage, story, agent, witness, provider)
+            await _farewell(options, stage, config, url)
 
 
 @contextmanager
@@ -132,44 +157,67 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _running(console: Console, data_dir: Path, story: Story) -> AsyncIterator[tuple[Config, str]]:
+async def _running(console: Console, data_dir: Path) -> AsyncIterator[tuple[Config, Standin, str]]:
     """The stand-in and, between it and us, the server."""
-    async with open_standin(story.script) as provider:
-        config = load({"data_dir": data_dir, "upstream": provider.url, "port": 0}, os.environ)
+    async with open_standin() as provider:
+        given = {"data_dir": data_dir, "upstream": provider.url, "port": 0, "mode": "manage"}
+        config = load(given, os.environ)
         # In a thread, because starting and stopping takes long and must not block the stand-in and signals.
         servers = ExitStack()
         try:
             with console.status("Starting PostgreSQL and the proxy …"):
                 starting = start_server(config, os.environ)
                 server = await trio.to_thread.run_sync(servers.enter_context, starting)
-            yield config, server.url
+            yield config, provider, server.url
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(servers.close)
 
 
-async def _record(options: Options, config: Config, url: str, workshop: Workshop, story: Story) -> Witness:
-    """The story, played through the server while its log is read."""
-    stage = Stage(options.console)
-    async with open_storage(config) as storage, HttpUpstream(url) as server:
-        witness = Witness(storage.events)
-        performance = Performance(stage=stage, witness=witness, paced=options.paced)
-        performance.header()
-        agent = Agent(
-            server=server,
-            workshop=workshop,
-            audience=performance,
-            model=story.model,
-            system=story.system,
-            reviewer=story.reviewer,
-        )
-        place = 0
-        for scene in story.scenes:
-            if scene.remember:
-                place = len(agent.messages)
-            if scene.back_to:
-                del agent.messages[place:]
-            await performance.type_prompt(scene.prompt, went_back=scene.back_to)
-            await agent.ask(scene.prompt)
-            performance.catch_up()
-        return witness
+def watch_replies(options: Options, stage: Stage, witness: Witness) -> Callable[[list[Block]], Awaitable[None]]:
+    """Show each reply once the log has the end of its turn."""
+
+    async def watch(reply: list[Block]) -> None:
+        await witness.follow()
+        stage.reply(reply, witness)
+        await options.pause(TURN_SECONDS)
+
+    return watch
+
+
+async def play(options: Options, stage: Stage, story: Story, agent: Agent, witness: Witness, provider: Standin) -> None:
+    """Play the scenes through the server while its log is read, then show both bills."""
+    for number, scene in enumerate(story.scenes, 1):
+        provider.script = story.script(witness.facts)
+        stage.begin(number, len(story.scenes), scene.title, scene.prompt)
+        await options.pause(READING_SECONDS / 2)
+        await agent.ask(scene.prompt)
+        for sentence in scene.shows:
+            try:
+                stage.tell(sentence.format(**witness.render_facts()), "yellow", indent="  ")
+            except KeyError:
+                stage.tell("The log has no such event: this step did not happen here.", "red", indent="  ")
+            await options.pause(READING_SECONDS)
+    await witness.settle()
+    balance = witness.balance
+    saved = balance.nanodollars_saved
+    stage.bills("Both bills at list prices", balance)
+    stage.tell(
+        f"{dollars_text(abs(saved))} {'saved' if saved >= 0 else 'lost'}, with the price of the memory tools, of the"
+        " compaction and of all that came back. `mnemosyne savings` states the same bills. Window, prices and planner"
+        " are the defaults: nothing is scaled."
+    )
+
+
+async def _farewell(options: Options, stage: Stage, config: Config, url: str) -> None:
+    if options.opens:
+        page = f"/-/session/{SESSION}"
+        secret = PageLinks(config.data_dir).make(PageRole.READER, now())
+        if await trio.to_thread.run_sync(webbrowser.open, link_to(url, page, secret)):
+            stage.tell("The session's page is open in your browser, until Ctrl-C.", "bold")
+            await trio.sleep_forever()
+    if options.keep is not None:
+        stage.tell(f"The log stays in {config.data_dir}. To see it: mnemosyne open {SESSION} --data-dir DIR")
+    else:
+        stage.tell("Everything of this demo is removed again; --keep DIR would keep its log.", "dim")
+    stage.tell("Now with an agent of yours: mnemosyne run --manage -- claude")

@@ -1,26 +1,26 @@
-"""Two scrolling columns: the agent's terminal and the recorded events.
-
-Lines are written from top to bottom and never changed, so the same code serves a terminal, with words as they arrive,
-and a file.
-"""
+"""Prints the demo: what the agent does with the size of its context, and what Mnemosyne did about it."""
 
 import errno
 import os
-import re
-from collections import deque
-from collections.abc import Iterable
+import textwrap
 from typing import NoReturn
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-RIGHT = 28
-BAR = " │ "
-WIDEST = 100
-NARROWEST = 72
-"""Least width for two columns; below it, the second column's lines follow in the first."""
+from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.figures import count_text, dollars_text
+from mnemosyne.services.savings import Balance
+from mnemosyne_lab.demo.agent import Block
+from mnemosyne_lab.demo.tools import PROJECT
+from mnemosyne_lab.demo.witness import Witness
 
-_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+WIDEST = 92
+SIZES = 37
+"""Columns for the turn and the size of its prompt; in a narrow terminal they are left out."""
+CELL = 5_000
+"""Tokens for one cell of the bar of a prompt."""
 
 
 class Terminal(Console):
@@ -31,80 +31,58 @@ class Terminal(Console):
 
 
 class Stage:
-    """The two columns of a console."""
+    """Lines of a console, at most ``WIDEST`` columns wide."""
 
     def __init__(self, console: Console) -> None:
-        self.console = console
-        self.width = min(console.width, WIDEST) - 1  # in the last column some terminals begin a new line
-        self._two = self.width + 1 >= NARROWEST
-        self._left = self.width - RIGHT - len(BAR) if self._two else self.width
-        self._waiting: deque[Text] = deque()
-        self._column = 0
-        self._word = ""
+        self._console = console
+        self._width = min(console.width, WIDEST) - 1  # in the last column some terminals begin a new line
 
-    def say(self, text: str, style: str, *, indent: int = 2) -> None:
-        """Write text as it arrives: words are kept whole, and begin a new line where the column is full."""
-        for piece in _PIECES.findall(text):
-            if piece == "\n":
-                self._end_word(style, indent)
-                self.end_line()
-            elif piece.isspace():
-                self._end_word(style, indent)
-            else:
-                self._word += piece
+    def tell(self, text: str, style: str = "", *, indent: str = "") -> None:
+        """Print a paragraph."""
+        for line in textwrap.wrap(text, max(20, self._width - len(indent))):
+            self._console.print(Text(f"{indent}{line}", style), soft_wrap=True)
 
-    def end_block(self, style: str, *, indent: int = 2) -> None:
-        """End the current text."""
-        self._end_word(style, indent)
-        self.end_line()
+    def begin(self, number: int, of: int, title: str, prompt: str) -> None:
+        """Print the head of a scene."""
+        self._console.print()
+        self.tell(f"{number}/{of}  {title}", "bold magenta")
+        self.tell(f"> {prompt}", "bold")
 
-    def line(self, text: str, style: str, *, indent: int = 2) -> None:
-        """One line of its own, cut where the column ends."""
-        shown = Text(" " * indent + text.expandtabs(4), style)
-        shown.truncate(self._left, overflow="ellipsis")
-        self._write(shown)
-        self.end_line()
+    def reply(self, reply: list[Block], witness: Witness) -> None:
+        """Print a reply of the model, with the tokens of its request."""
+        size = f"turn {witness.turn:<3}{count_text(witness.facts['window']):>7}"
+        bar = "█" * max(1, round(witness.facts["window"] / CELL))
+        room = self._width - SIZES if self._width >= 2 * SIZES else self._width
+        *before, last = [line for block in reply for line in _render(block, room - 2)]
+        for line in before:
+            self._console.print(Text(f"  {line}"), soft_wrap=True)
+        shown = Text(f"  {last}")
+        if room < self._width:
+            shown.truncate(room, pad=True)
+            shown.append(f"  {size} ", "dim").append(bar, "green")
+        self._console.print(shown, soft_wrap=True)
 
-    def note(self, lines: Iterable[Text]) -> None:
-        """Lines for the second column, one beside each line of the first from now on."""
-        self._waiting.extend(lines)
+    def bills(self, title: str, balance: Balance) -> None:
+        """Print both bills under a title."""
+        self._console.print()
+        self.tell(title, "bold magenta")
+        table = Table(box=None, pad_edge=False, padding=(0, 2))
+        for title in ("", "tokens sent", "cost"):
+            table.add_column(title, justify="right" if title else "left")
+        rows = {
+            "with Mnemosyne": (balance.actual.prompt, balance.nanodollars),
+            "without it": (balance.shadow.prompt, balance.nanodollars_unmanaged),
+        }
+        for name, (tokens, amount) in rows.items():
+            table.add_row(name, count_text(tokens), dollars_text(amount))
+        self._console.print(table)
+        self._console.print()
 
-    def end_line(self) -> None:
-        """End what stands on the line, if anything does."""
-        if self._column:
-            self.empty_line()
-        while self._waiting and not self._two:
-            self.console.print(Text("    ") + self._waiting.popleft(), soft_wrap=True)
 
-    def empty_line(self) -> None:
-        """Go to the next line, with what waits for the second column at the end of this one."""
-        if self._two:
-            self._write(self._second_column())
-        self.console.print()
-        self._column = 0
-
-    def flush(self) -> None:
-        """Let nothing wait any more."""
-        self.end_line()
-        while self._waiting:
-            self.empty_line()
-
-    def _second_column(self) -> Text:
-        line = Text(" " * (self._left - self._column)).append(BAR, "dim")
-        if self._waiting:
-            line.append_text(self._waiting.popleft())
-        line.rstrip()
-        return line
-
-    def _end_word(self, style: str, indent: int) -> None:
-        if not self._word:
-            return
-        word = Text(self._word, style)
-        if self._column > indent and self._column + 1 + word.cell_len > self._left:
-            self.empty_line()
-        self._write(Text(" " * indent if self._column == 0 else " ") + word)
-        self._word = ""
-
-    def _write(self, text: Text) -> None:
-        self.console.print(text, end="", soft_wrap=True)
-        self._column += text.cell_len
+def _render(block: Block, width: int) -> list[str]:
+    """The lines of a block of a reply: a call's is cut, a text is wrapped."""
+    if not is_call(block):
+        return textwrap.wrap(str(block.get("text", "")), width)
+    given = block["input"]
+    about = str(given.get("command") or given.get("file_path") or "").removeprefix(PROJECT)
+    return [textwrap.shorten(f"● {block['name']} {about}", width, placeholder=" …")]

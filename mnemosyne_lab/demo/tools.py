@@ -10,9 +10,17 @@ from typing import Any
 import attrs
 import trio
 
+from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
+
 COMMAND_SECONDS = 30.0
 
-_PATH = {"path": {"type": "string", "description": "The file, from the top folder of the project."}}
+PROJECT = "/shop/"
+"""The project's folder, as the model knows it."""
+
+UNCHANGED = next(each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT)
+"""The answer to a second read of an unchanged file, as Claude Code gave it until version 2.1.300."""
+
+_PATH = {"file_path": {"type": "string", "description": "The file's absolute path."}}
 
 
 def _tool(name: str, description: str, properties: dict[str, Any]) -> dict[str, Any]:
@@ -20,33 +28,31 @@ def _tool(name: str, description: str, properties: dict[str, Any]) -> dict[str, 
     return {"name": name, "description": description, "input_schema": schema}
 
 
-READ = _tool("Read", "Read a whole file. Use it before you change one.", _PATH)
-BASH = _tool(
-    "Bash",
-    "Run a shell command in the top folder of the project and get what it prints, on both streams, and its exit code.",
-    {"command": {"type": "string", "description": "The command line."}},
-)
-EDIT = _tool(
-    "Edit",
-    "Replace a passage of a file. The old passage must occur exactly once, with its spaces as they are in the file.",
-    {
-        **_PATH,
-        "old": {"type": "string", "description": "The passage that goes, to the letter."},
-        "new": {"type": "string", "description": "What stands there afterwards; empty to delete."},
-    },
-)
-AGENT = _tool(
-    "Agent",
-    "Give a task to a reviewer with a context of its own. It can read files and answers once, in words.",
-    {"prompt": {"type": "string", "description": "Everything that the reviewer needs to know."}},
-)
+TOOLS = [
+    _tool("Read", "Read a whole file. Use it before you change one.", _PATH),
+    _tool(
+        "Bash",
+        "Run a shell command in the project's folder and get its output and exit code.",
+        {"command": {"type": "string", "description": "The command line."}},
+    ),
+    _tool(
+        "Edit",
+        "Replace a passage of a file. The old passage must occur exactly once, with its exact whitespace.",
+        {
+            **_PATH,
+            "old_string": {"type": "string", "description": "The passage to replace."},
+            "new_string": {"type": "string", "description": "The new text; empty to delete the passage."},
+        },
+    ),
+]
 
 
 @attrs.frozen
 class Workshop:
-    """A folder with a project in it, and the tools at work there."""
+    """The tools in a folder with a project. ``_seen`` holds the contents of the files that the model has read."""
 
     folder: Path
+    _seen: dict[Path, str] = attrs.field(factory=dict)
 
     @classmethod
     def with_files(cls, folder: Path, files: Mapping[str, str]) -> "Workshop":
@@ -56,13 +62,13 @@ class Workshop:
         return cls(folder)
 
     async def use(self, name: str, given: Mapping[str, Any]) -> str:
-        """A tool's result; a missing file or passage is a result, too."""
+        """A tool's result; an error is a result, too."""
         try:
             match name:
                 case "Read":
-                    return self._file(given).read_text(encoding="utf-8")
+                    return self._read(self._file(given))
                 case "Edit":
-                    return self._edit(self._file(given), given["old"], given["new"])
+                    return self._edit(self._file(given), given["old_string"], given["new_string"])
                 case "Bash":
                     return await self._run(given["command"])
         except (OSError, ValueError) as error:
@@ -70,14 +76,21 @@ class Workshop:
         return f"Error: there is no tool {name}."
 
     def _file(self, given: Mapping[str, Any]) -> Path:
-        return self.folder / str(given["path"])
+        return self.folder / str(given["file_path"]).removeprefix(PROJECT)
+
+    def _read(self, file: Path) -> str:
+        text = file.read_text(encoding="utf-8")
+        if self._seen.get(file) == text:
+            return UNCHANGED
+        self._seen[file] = text
+        return "".join(f"{number:6}\t{line}\n" for number, line in enumerate(text.splitlines(), 1))
 
     def _edit(self, file: Path, old: str, new: str) -> str:
         text = file.read_text(encoding="utf-8")
         if text.count(old) != 1:
             raise ValueError(f"the passage occurs {text.count(old)} times in {file.name}")
         file.write_text(text.replace(old, new), encoding="utf-8")
-        return f"{file.name} is changed."
+        return f"The file {PROJECT}{file.name} has been updated."
 
     async def _run(self, command: str) -> str:
         # The Python that we run on may not be on the PATH.

@@ -1,104 +1,110 @@
-"""Reads the event log while it grows, and puts each event into a line or two."""
+"""Reads from the event log what happened in the demo: every figure that is shown comes from here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import trio
-from rich.text import Text
 
-from mnemosyne.domain.cost.prices import window_of
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectSuperseded, TurnAssessed
-from mnemosyne.domain.ports import EventLog, Recorded, UnreadableEvent
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan, TurnFinished
+from mnemosyne.domain.cost.prices import Terms, terms_of, window_of
+from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted
+from mnemosyne.domain.ports import EventLog, Recorded
+from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import LogUnavailable
+from mnemosyne.figures import count_text
+from mnemosyne.services.savings import Balance, balance_of_turn
 
 PAGE = 100
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
-CELL = 200
-"""Tokens for one cell of the bar of a window."""
+KINDS = {FaultKind.MICRO: "asked", FaultKind.EXPLICIT: "restored", FaultKind.IMPLICIT: "reread"}
 
-READ, NEW = "█", "░"
+Facts = dict[str, Any]
 
 
 class Witness:
-    """Follows the log from its beginning."""
+    """Follows the log from its beginning. ``facts`` are the figures of the last compaction and of each kind of fault,
+    by name; ``balance`` is the cost of the accounted turns.
+    """
 
-    def __init__(self, log: EventLog[Event]) -> None:
+    def __init__(self, log: EventLog[Any]) -> None:
+        self.facts: Facts = {}
+        self.balance = Balance()
+        self.turn = 0
+        """The last finished turn."""
+        self.windows: dict[int, int] = {}
+        """The counted prompt of each turn."""
         self._log = log
         self._position = 0
-        self._expected = 0
-        self.events = 0
-        self.branches: list[str] = []
-        self.turns = 0
-        """How many have finished."""
+        self._objects: dict[str, ObjectCreated] = {}
+        self._terms: dict[int, Terms] = {}
 
-    async def news(self) -> list[Text]:
-        """Lines for the events since the last call."""
-        lines: list[Text] = []
-        while page := await self._log.tail(after=self._position, limit=PAGE):
-            for recorded in page:
-                self._count(recorded)
-                lines += lines_for(recorded)
-        return lines
+    async def follow(self) -> None:
+        """Read up to the end of one more turn. Raises LogUnavailable if it is not recorded."""
+        before = self.turn
+        await self._read_until(lambda: self.turn > before)
 
-    async def news_of_the_end(self) -> list[Text]:
-        """The same, once one more turn has ended than at the last call. Raises LogUnavailable if it never does."""
-        lines = await self.news()
-        self._expected += 1
+    async def settle(self) -> None:
+        """Read until all turns are accounted. Raises LogUnavailable."""
+        await self._read_until(lambda: self.balance.turns == self.turn)
+
+    def render_facts(self) -> Mapping[str, str]:
+        """The facts for people, with the counted prompts before and after the compaction and the repeated read."""
+        sizes: dict[str, int] = {}
+        for prefix, name in (("", "epoch_turn"), ("reread_", "reread_turn")):
+            if (turn := self.facts.get(name)) is not None:
+                sizes |= {f"{prefix}before": self.windows.get(turn - 1, 0), f"{prefix}after": self.windows[turn]}
+        facts = {**self.facts, **sizes}
+        counts = {name for name in facts if name.endswith("tokens")} | {"window", *sizes}
+        return {name: count_text(value) if name in counts else str(value) for name, value in facts.items()}
+
+    async def _read_until(self, is_there: Callable[[], bool]) -> None:
         with trio.move_on_after(WAIT_SECONDS):
-            while self.turns < self._expected:
-                await trio.sleep(POLL_SECONDS)
-                lines += await self.news()
-        if self.turns < self._expected:
+            while not is_there():
+                page = await self._log.tail(after=self._position, limit=PAGE)
+                self._take(page)
+                if not page:
+                    await trio.sleep(POLL_SECONDS)
+        if not is_there():
             raise LogUnavailable("A turn of the demo was not recorded. With --keep DIR, DIR/server.log says why.")
-        return lines
 
-    def _count(self, recorded: Recorded[Event | UnreadableEvent]) -> None:
-        self._position = recorded.position
-        self.events += 1
-        match recorded.envelope.event:
-            case BranchOpened() as opened:
-                self.branches.append(opened.branch)
-            case TurnFinished():
-                self.turns += 1
+    def _take(self, page: Iterable[Recorded[Any]]) -> None:
+        for recorded in page:
+            self._position = recorded.position
+            match recorded.envelope.event:
+                case TurnFinished() as finished:
+                    tokens = window_of(finished.usage)
+                    self.turn, self.windows[finished.turn] = finished.turn, tokens.prompt if tokens is not None else 0
+                    self.facts["window"] = self.windows[finished.turn]
+                    self._terms[finished.turn] = terms_of(finished.usage)
+                case TurnAccounted() as accounted:
+                    self.balance += balance_of_turn(accounted, self._terms.get(accounted.turn, Terms()))
+                case ObjectCreated() as made:
+                    self._objects[made.object] = made
+                    if "error" in made.tags or made.kind.value == "error_context":
+                        self.facts.setdefault("printed", made.object)
+                case EpochBegan() as epoch:
+                    self._note_epoch(epoch)
+                case ObjectDegraded() as degraded if degraded.turn == self.facts.get("epoch_turn"):
+                    self._note_degraded(degraded)
+                case ObjectFaulted() as fault if KINDS[fault.kind] not in self.facts:
+                    kind = KINDS[fault.kind]
+                    about = {kind: self._name(fault.object), f"{kind}_tokens": fault.tokens, f"{kind}_turn": fault.turn}
+                    self.facts |= about
 
+    def _note_epoch(self, epoch: EpochBegan) -> None:
+        self.facts |= {"epoch_turn": epoch.turn, "reason": epoch.reason, "evicted": 0}
+        self.facts |= {"break_even": epoch.turn + (epoch.payback or 0), "largest": "", "largest_tokens": 0}
 
-def lines_for(recorded: Recorded[Event | UnreadableEvent]) -> list[Text]:
-    """An event for people."""
-    number = Text.assemble((f"{recorded.version:>3} ", "dim"))
-    match recorded.envelope.event:
-        case SessionStarted() as started:
-            return [number + Text(f"session {started.external_id}", "bold")]
-        case BranchOpened() as opened:
-            left = f" leaves {opened.parent} at {opened.forked_at}" if opened.inherits else " opens"
-            return [number + Text.assemble((opened.branch, "bold magenta"), left)]
-        case TurnBegan() as began:
-            return [number + _turn(began) + Text(f" → {began.size / 1000:.1f} KB {began.sha256.hex()[:6]}")]
-        case TurnFinished() as finished:
-            return [number + _turn(finished) + Text(f" ← {finished.stop_reason}"), *_window(finished.usage)]
-        case ObjectCreated() as made:
-            return [number + Text(f"+ {made.kind.value}")]
-        case ObjectSuperseded() as superseded:
-            return [number + Text(f"~ {superseded.object} is {superseded.how.value}")]
-        case TurnAssessed() | TurnAccounted():
-            return []
-    return [number + Text(type(recorded.envelope.event).__name__)]
+    def _note_degraded(self, degraded: ObjectDegraded) -> None:
+        self.facts["evicted"] += 1
+        tokens = self._objects[degraded.object].tokens
+        if tokens > self.facts["largest_tokens"]:
+            self.facts |= {"largest": self._name(degraded.object), "largest_tokens": tokens}
 
-
-def _turn(event: TurnBegan | TurnFinished) -> Text:
-    return Text.assemble((f"{event.branch} {event.turn}", "magenta"))
-
-
-def _window(usage: Mapping[str, Any]) -> list[Text]:
-    """The prompt as a bar: cached and new tokens."""
-    tokens = window_of(usage)
-    if tokens is None:
-        return []
-    total = tokens.input + tokens.read + tokens.write_5m + tokens.write_1h
-    cells = max(1, round(total / CELL))
-    read = min(cells, round(tokens.read / CELL))
-    bar = Text(" " * 4).append(READ * read, "green").append(NEW * (cells - read), "yellow")
-    return [bar.append(f" {total} tokens", "dim")]
+    def _name(self, object_id: str) -> str:
+        made = self._objects[object_id]
+        return PurePath(made.source_key or made.source_tool or made.kind.value).name

@@ -116,6 +116,16 @@ def test_files_that_are_named_exist() -> None:
     assert missing == []
 
 
+def test_pages_that_the_program_names_exist() -> None:
+    naming = [*SOURCES, ROOT / "mnemosyne/models.toml", *filter(Path.is_file, (ROOT / "deploy").iterdir())]
+    named = {
+        (file.name, page)
+        for file in naming
+        for page in re.findall(r"docs/[\w/-]+\.md", file.read_text(encoding="utf-8"))
+    }
+    assert [(file, page) for file, page in sorted(named) if not (ROOT / page).exists()] == []
+
+
 def test_names_in_other_modules_exist() -> None:
     """``planning.WINDOW``: if the first name is that of a module, the second is defined in it."""
     defined = _read_definitions()

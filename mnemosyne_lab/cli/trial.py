@@ -83,7 +83,7 @@ def trial(
     OPENAI_BASE_URL), `check` (exits with 0 if the task is done), and optionally `folder`, of which each run gets a
     copy, and `seconds`. /bin/sh runs both with your permissions, so trust your tasks.
 
-    An exact test of the pairs that disagree decides, at a significance of 5 %. See docs/evaluation.md.
+    An exact test of the pairs that disagree decides, at a significance of 5 %. See docs/cost.md.
     """
     from mnemosyne_lab.trial.record import TrialRecord, TrialTerms, count_pairs
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task

@@ -40,9 +40,7 @@ def verdict(evaluation: Evaluation) -> str | None:
 
 def _render_bill(bill: int, unmanaged: int) -> str:
     amount, without = dollars_text(bill), dollars_text(unmanaged)
-    if amount == without:
-        return f"{amount} either way"
-    return f"{amount} instead of {without}" + (f" ({bill / unmanaged:.3f} of it)" if unmanaged else "")
+    return f"{amount} either way" if amount == without else f"{amount} instead of {without}"
 
 
 def closeness(evaluation: Evaluation) -> str | None:

@@ -35,7 +35,7 @@ def of(*ratios: str, silent: int = 0) -> Evaluation:
     [
         (
             of("0.5", "0.75"),
-            "These 2 sessions would have cost $12.50 instead of $20.00 (0.625 of it); none dearer;"
+            "These 2 sessions would have cost $12.50 instead of $20.00; none dearer;"
             " 0.25 % of 800 evicted items were needed again.",
         ),
         (of("1.01", "0.75"), "none more than 2 % dearer"),

@@ -15,9 +15,9 @@ from benchmarks.load import CLAUDE_CODE
 from benchmarks.replies import reply_of
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish, Identity
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.wire.messages import MESSAGES
+from tests.plain.log import PlainLog
 
 IDENTITY = Identity(stream=UUID(int=0), tenant="local", external_id="a session")
 

@@ -25,7 +25,6 @@ from benchmarks.replies import reply_of
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
@@ -36,6 +35,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import PAGE, rebuild
+from tests.plain.log import PlainLog
 
 CODEC = event_codec()
 

@@ -39,7 +39,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "adapters/postgres/test_journal.py": ("a batch shows in what becomes of its appends", "adapters/postgres/batches"),
     "adapters/postgres/test_event_log.py": (
         "a port is what its adapters are tested against; the log in memory keeps the same contract",
-        "domain/ports adapters/plain/log",
+        "domain/ports",
     ),
     "domain/wire/test_dialects.py": (
         "one suite of laws holds for every dialect, for what it reads and for what it collects",
@@ -92,7 +92,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "servers restart with a directory, and with new ids and salts",
         "adapters/postgres/directory app/process",
     ),
-    "actors/test_session_finder.py": ("where sessions are found in a log", "adapters/plain/directory"),
     "http/test_rereads.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
@@ -188,14 +187,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "lab/provider/test_rules_responses.py": (
         "rules are told by the requests that they refuse",
         "lab/provider/rules_openai lab/provider/sealing",
-    ),
-    "replay/test_playing.py": (
-        "tapes are read to be played",
-        "replay/messages replay/formats replay/session_tapes replay/tapes",
-    ),
-    "cli/test_replay.py": (
-        "a session played twice gives the same log",
-        "replay/export_tapes replay/canonical_log replay/running",
     ),
 }
 """By the test module: the reason, and the modules, each without ``.py``."""

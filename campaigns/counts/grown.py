@@ -17,7 +17,6 @@ from mnemosyne.actors.messages import (
     UpstreamPlan,
 )
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
@@ -33,6 +32,7 @@ from tests.adapters.log_support import open_database
 from tests.app.serving import SALT
 from tests.domain.recorded import dumps
 from tests.http.managing import Client, Json, look, text
+from tests.plain.log import PlainLog
 
 TENANT, SESSION = "local", "s"
 """The tenant of a server without settings."""

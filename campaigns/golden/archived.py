@@ -7,7 +7,6 @@ from uuid import UUID
 import trio
 
 from campaigns.scenarios.judge import Archive
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -17,6 +16,7 @@ from mnemosyne.domain.ports import Append, Envelope, Journal, Recorded
 from mnemosyne.domain.session.events import Event
 from tests.actors.support import StoppableLog
 from tests.golden.sessions import CODEC
+from tests.plain.directory import PlainDirectory
 
 
 class DatabaseLog(StoppableLog):

@@ -8,10 +8,10 @@ from campaigns.payers.test_bills import AS_OTHERS, by_tariff
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.replay.deciding import review
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.verifying import verify
 from mnemosyne_lab.evaluation import tariffs
 from tests.actors.support import StoppableLog
+from tests.plain.archive import MemoryArchive
 
 API = PAYERS[0]
 SMALL = Program(head=100, turns=8, step=3_000, breaks={6: 4_000})

@@ -20,10 +20,10 @@ from mnemosyne.domain.tools.cleanup_tags import (
 )
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.replay.session_tapes import tape_of
 from tests.domain import recorded
 from tests.domain.recorded import captures, dumps, sessions
 from tests.replay.recordings import played, streams
+from tests.replay.session_tapes import tape_of
 
 
 def test_real_sessions_are_loaded_as_they_are_folded() -> None:

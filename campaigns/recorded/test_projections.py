@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mnemosyne.actors.messages import Finish
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.wire.reply import ReplyBuilder
@@ -17,6 +16,7 @@ from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import rebuild
 from tests.domain import recorded
 from tests.domain.recorded import dumps
+from tests.plain.log import PlainLog
 from tests.projections.support import KINDS, PLAIN, World, dump_of, killed_at, open_world, rebuilt_dump
 from tests.services.talking import Plain, Talk, rich_session, talking
 

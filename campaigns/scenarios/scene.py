@@ -11,7 +11,6 @@ import attrs
 from campaigns.scenarios.agent import Agent, model_replies, text, think
 from campaigns.scenarios.judge import Archive, Judge, Record
 from campaigns.scenarios.messages import MEMORY_TOOLS, Json
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
@@ -21,6 +20,7 @@ from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Stage, open_stage
+from tests.plain.directory import PlainDirectory
 from tests.waiting import until
 
 WINDOW = 8_000

@@ -12,11 +12,11 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.errors import LogUnavailable
+from tests.plain.log import PlainLog
 
 
 class Weather(Enum):

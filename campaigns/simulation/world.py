@@ -25,7 +25,6 @@ from campaigns.walks import walks
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.journal import JournalLimits
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
@@ -35,6 +34,7 @@ from mnemosyne.projections import catalog
 from mnemosyne.projections.maintenance import Keeping
 from mnemosyne.services import switching
 from tests.actors.support import CODEC, PATIENT, SOON
+from tests.plain.directory import PlainDirectory
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of, rebuilt_dump
 

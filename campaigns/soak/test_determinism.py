@@ -3,77 +3,80 @@
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.input_events import SettingsTaken
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
 from mnemosyne.replay.deciding import review
-from mnemosyne.replay.formats import read_tapes
-from mnemosyne.replay.running import MemoryArchive
-from mnemosyne.replay.tapes import Arrives, Tape, TapedReply
 from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
-from tests.replay.recordings import played, session, write_lines
-from tests.waiting import DEADLINE
+from tests.plain.archive import MemoryArchive
+from tests.replay.recordings import played, session
+from tests.replay.session_tapes import tape_of
+from tests.replay.tapes import Arrives, Tape, TapedReply
+
+RESET = {
+    "before_msg": 5,
+    "kind": "compact",
+    "summary": "This session is being continued from a previous conversation that ran out of context. We listed files.",
+}
+SESSIONS = [session("one"), session("two", turns=5, resets=[RESET]), session("long", turns=45, size=10)]
+"""Recordings of our own; the last one fills a window, so that an epoch begins."""
+
+PLAY = """
+import json, sys
+from mnemosyne.domain.session.round_events import Mode
+from tests.replay.recordings import played, read, streams
+from tests.replay.session_tapes import tape_of
+
+for line in sys.stdin:
+    log, _ = played(tape_of(json.loads(line)), mode=Mode(sys.argv[1]))
+    for stream in streams(log):
+        sys.stdout.buffer.write(log.state_bytes(stream))
+        sys.stdout.buffer.writelines(type(each.event).__name__.encode() for each in read(log, stream))
+"""
 
 
-def recordings(tmp_path: Path) -> list[Path]:
-    """Recordings of our own."""
-    summary = "This session is being continued from a previous conversation that ran out of context. We listed files."
-    reset = {"before_msg": 5, "kind": "compact", "summary": summary}
-    return [write_lines(tmp_path / "sessions.jsonl", session("one"), session("two", turns=5, resets=[reset]))]
-
-
-def logged(
-    files: Sequence[Path], out: Path, *options: str, seed: str, zone: str, processors: set[int]
-) -> tuple[int, bytes, str]:
-    """A run in a process of its own: exit code, log and table."""
-    environ = environ_for(out.parent, PYTHONHASHSEED=seed, TZ=zone)
-    command = [*MNEMOSYNE, "replay", *map(str, files), "--log", str(out), *options]
+def logged(lines: bytes, mode: Mode, *, seed: str, zone: str, processors: set[int]) -> bytes:
+    """The stored events of sessions that a process of its own plays."""
+    environ = {**os.environ, "PYTHONHASHSEED": seed, "TZ": zone}
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)  # inherited by the process
     try:
-        process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", PLAY, mode.value]
+        done = subprocess.run(command, input=lines, env=environ, stdout=subprocess.PIPE, check=True)
     finally:
         os.sched_setaffinity(0, before)
-    table, _ = process.communicate(timeout=5 * DEADLINE)
-    return process.returncode, out.read_bytes(), table
+    return done.stdout
 
 
-def check_two_runs(files: Sequence[Path], tmp_path: Path, *options: str) -> bytes:
+def check_two_runs(lines: bytes, mode: Mode) -> bytes:
     """Two runs give the same log: that one."""
     processors = os.sched_getaffinity(0)
-    one = logged(files, tmp_path / "1.jsonl", *options, seed="1", zone="Asia/Kolkata", processors={min(processors)})
-    two = logged(files, tmp_path / "2.jsonl", *options, seed="4242", zone="America/St_Johns", processors=processors)
-    assert one == two
-    assert one[0] == 0
-    assert one[1]
-    return one[1]
+    one = logged(lines, mode, seed="1", zone="Asia/Kolkata", processors={min(processors)})
+    two = logged(lines, mode, seed="4242", zone="America/St_Johns", processors=processors)
+    assert one == two != b""
+    return one
 
 
-def long_tape(tmp_path: Path) -> Path:
-    """A recording that fills a window, so that an epoch begins."""
-    return write_lines(tmp_path / "long.jsonl", session("long", turns=45, size=10))
+def test_two_managed_runs_give_the_same_log_byte_for_byte() -> None:
+    log = check_two_runs("\n".join(map(json.dumps, SESSIONS)).encode(), Mode.MANAGE)
+    for name in (SettingsTaken, RoundBegan, EpochBegan):
+        assert name.__name__.encode() in log
 
 
-def test_two_managed_runs_give_the_same_log_byte_for_byte(tmp_path: Path) -> None:
-    log = check_two_runs([*recordings(tmp_path), long_tape(tmp_path)], tmp_path, "--manage")
-    for name in ("settings_taken", "round_began", "epoch_began"):
-        assert f'"name":"session.{name}.'.encode() in log
-
-
-def test_replay_of_a_managed_tape_gives_the_same_decisions(tmp_path: Path) -> None:
-    (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))
-    log, _ = played(tape, mode=Mode.MANAGE)
+def test_replay_of_a_managed_tape_gives_the_same_decisions() -> None:
+    log, _ = played(tape_of(SESSIONS[-1]), mode=Mode.MANAGE)
 
     async def check() -> None:
         (stream,) = await log.streams()
@@ -85,8 +88,9 @@ def test_replay_of_a_managed_tape_gives_the_same_decisions(tmp_path: Path) -> No
 
 
 @pytest.mark.soak
-def test_two_runs_over_all_real_sessions_give_the_same_log(tmp_path: Path) -> None:
-    check_two_runs([folder("sessions"), folder("captures")], tmp_path)
+def test_two_runs_over_all_real_sessions_give_the_same_log() -> None:
+    for path in folder("sessions").glob("*.jsonl"):
+        check_two_runs(path.read_bytes(), Mode.OBSERVE)
 
 
 # Over loopback
@@ -95,7 +99,7 @@ def test_two_runs_over_all_real_sessions_give_the_same_log(tmp_path: Path) -> No
 @pytest.mark.soak
 async def test_the_command_replays_a_managed_session_of_a_real_server(tmp_path: Path) -> None:
     """With its database, index, worker and clock; in a smaller window the changed turns are named."""
-    (tape,) = (each for each in read_tapes([long_tape(tmp_path)], event_codec()) if isinstance(each, Tape))
+    tape = tape_of(SESSIONS[-1])
     steps = [*tape.steps()]
     home = tmp_path / "home"
     home.mkdir()

@@ -20,8 +20,6 @@ from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
-from mnemosyne.adapters.plain.directory import PlainDirectory
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import Committed, Committer, EncodedAppend
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.app.storage import event_codec
@@ -42,6 +40,8 @@ from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
 from tests.domain.recorded import dumps
+from tests.plain.directory import PlainDirectory
+from tests.plain.log import PlainLog
 
 CODEC = event_codec()
 

@@ -9,7 +9,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
@@ -23,6 +22,7 @@ from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
 from tests.http.managing import Client, look, model_says, open_stage, recall, text
+from tests.plain.log import PlainLog
 
 USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
 

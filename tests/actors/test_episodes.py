@@ -9,7 +9,6 @@ from mnemosyne.actors import deferred_work
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.tools import FromMemory
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
@@ -21,6 +20,7 @@ from mnemosyne.domain.wire.reply import HiddenCall
 from tests.actors.support import CODEC, STREAM, StoppableLog, open_actor
 from tests.domain.recorded import requests
 from tests.domain.talks import on_topics
+from tests.plain.log import PlainLog
 
 BODIES = list(requests(on_topics("parser", "billing", "parser")))
 

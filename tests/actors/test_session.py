@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import ArrivedRequest, Prepare, UpstreamPlan
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
@@ -41,6 +40,7 @@ from tests.actors.support import (
     request,
     turns,
 )
+from tests.plain.log import PlainLog
 from tests.profiles import examples
 
 

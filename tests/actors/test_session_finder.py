@@ -12,7 +12,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.actors.turn import Turn
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -32,6 +31,7 @@ from tests.actors.support import (
     turns,
 )
 from tests.domain.recorded import dumps
+from tests.plain.directory import PlainDirectory
 
 
 @pytest.mark.parametrize("restart", [False, True])

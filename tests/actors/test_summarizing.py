@@ -9,7 +9,6 @@ import trio
 from mnemosyne.actors import summarizing
 from mnemosyne.actors.helper_calls import HelperBudget
 from mnemosyne.actors.summarizing import Summarizer, SummaryQueue, SummaryRequest
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -24,6 +23,7 @@ from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.actors.support import CODEC, IDENTITY
 from tests.actors.test_helper_calls import COST, Model
 from tests.domain.objects.test_work import created, fold
+from tests.plain.log import PlainLog
 
 SOURCE = long_text("alpha")
 PARTS = (TextPart(PartRole.ASSISTANT, SOURCE),)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import TurnOpener
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.config import load, render
 from mnemosyne.credentials import digest
 from mnemosyne.domain.session.directory import stream_of
@@ -19,6 +18,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.setting_values import TenantKey
 from tests.actors.support import StoppableLog, headers, open_process, request
+from tests.plain.directory import PlainDirectory
 
 ROWS = {"key-of-red": "red", "another-of-red": "red", "key-of-blue": "blue"}
 OTHERS = ("", "nobody-s", "key-of-re", "KEY-OF-RED", digest("key-of-red"))

@@ -17,7 +17,6 @@ from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.texts import MOST_COMPARED
 from mnemosyne.actors.tools import Answers, FromMemory
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -41,6 +40,7 @@ from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps
+from tests.plain.log import PlainLog
 
 LOGIN = "def login(user):\n    return check(user, PASSWORD_FILE)\n" + "# nothing here\n" * 40
 PORT_QUESTION = "which port does the server listen on?"

@@ -8,7 +8,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.adapters.embedding.embedder import HashedLexical
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -26,6 +25,7 @@ from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services import memories
 from tests.adapters.log_support import open_database, running
+from tests.plain.log import PlainLog
 from tests.services.talking import body, talking
 
 

@@ -11,7 +11,6 @@ import psycopg
 import trio
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import prepare
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore, pack_contents
 from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
@@ -20,6 +19,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.recorder import SessionRecorder, SharedDatastore
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, EventLog, Recorded
+from tests.plain.log import PlainLog
 from tests.waiting import DEADLINE
 
 PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "postgres"

@@ -10,14 +10,10 @@ from typing import Any
 
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.projections.catalog import ALL
-from mnemosyne.replay.playing import RecordedClock, play
-from mnemosyne.replay.running import MemoryArchive
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services.verifying import verify
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
@@ -26,7 +22,11 @@ from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.verdict import OURS
 from tests.golden.sessions import address, found_in, opened
+from tests.plain.archive import MemoryArchive
+from tests.plain.log import PlainLog
 from tests.projections.support import rebuilt_dump
+from tests.replay.playing import RecordedClock, play
+from tests.replay.session_tapes import tape_of
 
 Json = dict[str, Any]
 Entries = dict[str, str]

@@ -31,7 +31,6 @@ from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.http.inspector.happenings import describe_object
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import windows
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
@@ -42,6 +41,7 @@ from tests.domain.talks import on_topics
 from tests.fixtures import UseLog
 from tests.golden.sessions import LOGS, appends
 from tests.replay.recordings import played, session, streams
+from tests.replay.session_tapes import tape_of
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import SwitchManaging
@@ -19,6 +18,7 @@ from mnemosyne.services import switching
 from tests.adapters.log_support import stream
 from tests.cli.running import run
 from tests.fixtures import UseLog
+from tests.plain.log import PlainLog
 from tests.projections.support import POSTGRES, open_world
 from tests.services.talking import Plain
 

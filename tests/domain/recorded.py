@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.replay.messages import dumps
-from mnemosyne.replay.session_tapes import MARKER, requests
+from tests.replay.message_streams import dumps
+from tests.replay.session_tapes import MARKER, requests
 
 __all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "reply", "requests", "sessions"]
 

@@ -16,7 +16,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.time_travel import Attempt, History, body_of, digests_in, history_of, reply_of
@@ -27,9 +26,10 @@ from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.verifying import verify
+from tests.plain.archive import MemoryArchive
+from tests.plain.log import PlainLog
 
 GOLDEN = Path(__file__).parent
 LOGS = GOLDEN / "logs"

@@ -16,7 +16,6 @@ from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnAssessed
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services import windows
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne_lab.provider import reading
@@ -52,6 +51,7 @@ from tests.http.test_epochs import (
     violations,
 )
 from tests.http.test_managed import LOOP
+from tests.plain.archive import MemoryArchive
 from tests.replay.test_managed import reviewed
 from tests.waiting import until
 

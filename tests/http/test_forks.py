@@ -14,7 +14,6 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
@@ -41,6 +40,7 @@ from tests.http.managing import (
 from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, restore, results_of
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
+from tests.plain.directory import PlainDirectory
 
 SHORT: Json = {"reply": model_says(think("Hm."), text("Yes."))}
 

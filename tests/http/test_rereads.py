@@ -13,7 +13,6 @@ import pytest
 import trio
 
 from mnemosyne.actors.texts import ObjectTexts
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import (
     FaultKind,
@@ -46,6 +45,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
+from tests.plain.directory import PlainDirectory
 
 STUBS = [each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT]
 STUB = STUBS[0]

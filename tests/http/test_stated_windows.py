@@ -22,7 +22,6 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowStated
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.window.epochs import NO_LONGER_FITS
 from mnemosyne.replay.deciding import review
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import PATIENT, StoppableLog
@@ -41,6 +40,7 @@ from tests.http.test_epochs import SMALL, TOOLS, WRITTEN, answer, client_of, epo
 from tests.http.test_managed_openai import ChatTalk
 from tests.http.test_managed_openai import assert_nothing_of_ours as assert_nothing_in_chat
 from tests.http.test_switching import MODE, broken_rules
+from tests.plain.archive import MemoryArchive
 from tests.tables import other_tables
 
 TAKES = 24_000

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -20,6 +19,7 @@ from mnemosyne.projections.projection import Merge, Projection, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail
 from tests.adapters.log_support import SampleEvent, make_append, open_database, query, running, stream
+from tests.plain.log import PlainLog
 from tests.projections.plain import PlainProjections
 from tests.waiting import DEADLINE
 

@@ -7,7 +7,6 @@ from typing import cast
 import attrs
 import pytest
 
-from mnemosyne.adapters.plain.directory import PlainDirectory
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.app.storage import event_codec
@@ -18,6 +17,7 @@ from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.errors import LogFailed
 from tests.adapters.log_support import query
 from tests.domain.session_events import began, opened_branch, round_began
+from tests.plain.directory import PlainDirectory
 from tests.projections.support import KINDS, PLAIN, POSTGRES, World, open_world
 
 HELLO, REPLY, AGAIN, OTHER = (bytes([number]) * 16 for number in range(1, 5))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.projections.catalog import ALL
 from tests.golden.sessions import CODEC, FOLDERS, appends
+from tests.plain.log import PlainLog
 from tests.projections.support import POSTGRES, dump_of, open_world, rebuilt_dump
 
 

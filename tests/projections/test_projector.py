@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.ports import Append, Envelope, Recorded
 from mnemosyne.projections.projection import LONGEST_KEY, Merge, fold
 from mnemosyne.projections.rebuilding import rebuild, rebuild_all
 from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
 from tests.adapters.log_support import CODEC, SampleEvent, query, stream
+from tests.plain.log import PlainLog
 from tests.projections.support import (
     OTHER,
     PLAIN,

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope, EventLog
 from mnemosyne.domain.session.events import GapRecorded, SessionForgotten
@@ -13,6 +12,7 @@ from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import USAGE
 from tests.adapters.log_support import stream
 from tests.domain.session_events import began, finished, interrupted, round_began
+from tests.plain.log import PlainLog
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of
 from tests.services.talking import rich_session, talking

@@ -11,7 +11,6 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
@@ -42,6 +41,7 @@ from tests.adapters.log_support import open_database
 from tests.domain.memory_objects import about, made
 from tests.domain.session_events import opened_branch
 from tests.golden.sessions import FOLDERS, opened
+from tests.plain.log import PlainLog
 from tests.services.talking import Plain, rich_session, talking
 
 Shown = tuple[WindowView, Sequence[Resident]]

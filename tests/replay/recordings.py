@@ -1,23 +1,17 @@
-"""Small recordings of every format, and functions to play them."""
+"""Small recordings, and functions to play them."""
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import attrs
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Envelope
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.replay.playing import Played, RecordedClock, play
-from mnemosyne.replay.tapes import Tape
-from mnemosyne.services.exporting import export
-from tests.services.talking import Plain
+from tests.plain.log import PlainLog
+from tests.replay.playing import Played, RecordedClock, play
+from tests.replay.tapes import Tape
 
 LONG = "A long text that is a content of its own, whoever says it. " * 20
 
@@ -41,18 +35,6 @@ def session(name: str = "a-session", turns: int = 3, size: int = 1, **members: A
         "resets": [],
         **members,
     }
-
-
-def write_lines(path: Path, *sessions: object) -> Path:
-    """A file of sessions."""
-    path.write_text("".join(json.dumps(each) + "\n" for each in sessions), encoding="utf-8")
-    return path
-
-
-async def write_export(archive: Plain, stream: UUID, path: Path) -> Path:
-    """Our own export."""
-    await trio.Path(path).write_bytes(b"".join([line async for line in export(archive, stream, event_codec())]))
-    return path
 
 
 def played(*tapes: Tape, mode: Mode = Mode.OBSERVE) -> tuple[PlainLog, list[Played]]:
@@ -81,8 +63,3 @@ def streams(log: PlainLog) -> list[UUID]:
         return list(await log.streams())
 
     return trio.run(run)
-
-
-def without_ids(envelopes: Sequence[Envelope[Event]]) -> list[Envelope[Event]]:
-    """Without the correlation ids, which each run makes for itself."""
-    return [attrs.evolve(envelope, correlation_id="") for envelope in envelopes]

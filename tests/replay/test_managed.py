@@ -30,7 +30,6 @@ from mnemosyne.domain.window.planning import RULE, Rule, plan_epoch
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.limits import window_use
 from mnemosyne.replay.deciding import OLD, REMOVED, Review, review
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of, open_actor
 from tests.golden.sessions import LOGS, opened
@@ -38,6 +37,7 @@ from tests.http.managing import Client, model_says, open_stage, recall, text, th
 from tests.http.test_epochs import SMALL, Clock, client_of, reads
 from tests.http.test_summarized_epochs import played, resume
 from tests.http.test_switching import MODE, SlowToRead, disconnect_before_dispatch
+from tests.plain.archive import MemoryArchive
 from tests.replay import stories
 from tests.services.talking import Plain, plain
 from tests.tables import other_tables

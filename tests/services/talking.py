@@ -11,7 +11,6 @@ import trio
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish, Identity, Interrupt
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.session.address import Address
@@ -19,8 +18,9 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
-from mnemosyne.replay.running import MemoryArchive
 from mnemosyne.services.exporting import Importing
+from tests.plain.archive import MemoryArchive
+from tests.plain.log import PlainLog
 
 TOOLS = [{"name": "Bash", "description": "Runs a command. " * 40, "input_schema": {"type": "object"}}]
 SYSTEM = [{"type": "text", "text": "You are an agent. " * 30, "cache_control": {"type": "ephemeral"}}]

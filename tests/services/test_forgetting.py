@@ -3,7 +3,6 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
@@ -18,6 +17,7 @@ from mnemosyne.services.exporting import export
 from mnemosyne.services.footprints import Report
 from mnemosyne.services.forgetting import choose_old, clean, forget, forget_all, read_last_active
 from mnemosyne.services.verifying import verify
+from tests.plain.log import PlainLog
 from tests.services.talking import Plain, Talk, assistant, body, plain, rich_session, talking, user
 
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.events import Provenance
@@ -23,6 +22,7 @@ from mnemosyne.services.knowledge import (
 )
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
+from tests.plain.log import PlainLog
 from tests.projections.support import KINDS, POSTGRES, open_world
 from tests.services.talking import Plain, body, talking, user
 

@@ -6,8 +6,6 @@ from uuid import UUID
 import attrs
 import pytest
 
-from mnemosyne.adapters.plain.directory import PlainDirectory
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
@@ -17,6 +15,8 @@ from mnemosyne.errors import ContentMissing, LogDamaged
 from mnemosyne.services import verifying
 from mnemosyne.services.verifying import verify
 from tests.domain.recorded import requests, sessions
+from tests.plain.directory import PlainDirectory
+from tests.plain.log import PlainLog
 from tests.services.talking import Plain, assistant, body, rich_session, talking, user
 
 

@@ -10,7 +10,6 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -35,6 +34,7 @@ from tests.adapters.log_support import (
     texts,
     until,
 )
+from tests.plain.log import PlainLog
 from tests.waiting import DEADLINE
 
 

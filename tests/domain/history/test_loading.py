@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import Identity
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
@@ -15,6 +14,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.services.forgetting import forget
 from tests.domain.memory_objects import histories, made
 from tests.domain.stories import Story
+from tests.plain.log import PlainLog
 from tests.services.talking import body, rich_session, talking, user
 
 LOG = PlainLog(event_codec())

@@ -11,8 +11,8 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, TurnAss
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import NotFound
-from mnemosyne.replay.session_tapes import tape_of
 from tests.replay.recordings import played, session, streams
+from tests.replay.session_tapes import tape_of
 from tests.services.talking import rich_session, talking
 
 

@@ -14,8 +14,8 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
-from mnemosyne.replay.session_tapes import requests, tape_of
 from tests.replay.recordings import played, session, streams
+from tests.replay.session_tapes import requests, tape_of
 
 
 def make_preview_inputs(turn: int | None = None) -> tuple[Sequence[Recorded[Event]], MemorySnapshot, PendingRequest]:

@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.decide import EraseEntries, Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
@@ -15,6 +14,7 @@ from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.ports import Append
 from tests.domain.knowledge.support import FIRST, HERE, draft
 from tests.golden.sessions import LOGS, opened
+from tests.plain.log import PlainLog
 
 
 def remember(content: str, write: str = "w1") -> RememberEntry:

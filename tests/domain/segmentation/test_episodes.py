@@ -15,12 +15,12 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.state import evolve
 from mnemosyne.replay.deciding import review
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import memories
 from tests.domain.remembered import BRANCH, created, remembered
 from tests.domain.talks import TURNS, on_topics
 from tests.profiles import examples
 from tests.replay.recordings import played, streams
+from tests.replay.session_tapes import tape_of
 from tests.services.talking import Plain
 
 TOPICS = ("parser", "billing", "parser")

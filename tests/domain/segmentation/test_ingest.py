@@ -10,10 +10,10 @@ import trio
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, TurnAssessed
 from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne.services import contexts, memories
 from tests.domain.recorded import sessions
 from tests.replay.recordings import played, session
+from tests.replay.session_tapes import tape_of
 from tests.services.talking import Plain, body, rich_session, talking, user
 
 Request = Mapping[str, Any]

@@ -9,7 +9,6 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.adapters.plain.log import PlainLog
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.app.simulations import Simulations
@@ -20,10 +19,11 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
-from mnemosyne.replay.playing import RecordedClock, play
-from mnemosyne.replay.session_tapes import tape_of
 from mnemosyne_lab.evaluation.simulating import COMMAND, list_policies
 from tests.golden.sessions import append_all
+from tests.plain.log import PlainLog
+from tests.replay.playing import RecordedClock, play
+from tests.replay.session_tapes import tape_of
 from tests.waiting import until
 
 TOKEN = "the-token"

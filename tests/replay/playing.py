@@ -15,16 +15,15 @@ import trio
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
-from mnemosyne.adapters.plain.directory import PlainDirectory
-from mnemosyne.adapters.plain.log import PlainLog
-from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.relay import Relay
-from mnemosyne.replay.tapes import Arrives, Broken, Missed, Step, Tape, TapedReply
+from tests.plain.directory import PlainDirectory
+from tests.plain.log import PlainLog
+from tests.replay.tapes import Arrives, Step, Tape, TapedReply
 
 _NEVER = 86_400.0
 
@@ -94,9 +93,6 @@ class _Player:
 
     async def take(self, step: Step) -> None:
         match step:
-            case Missed():
-                stream = stream_of(self.opener.finder.tenant, step.external_id)
-                self.opener.registry.note_gap(stream, step.gap)
             case Arrives():
                 self.clock.at = step.at
                 self.sent.append(hashlib.sha256(step.body).digest())
@@ -105,9 +101,6 @@ class _Player:
                 self.clock.at = step.at
                 turn, dialect = self.turns.pop(step.key)
                 await play_answer(turn, dialect, step)
-            case Broken():
-                self.clock.at = step.at
-                await play_break(*self.turns.pop(step.key), step)
 
     async def _arrives(self, step: Arrives) -> Turn:
         turn = self.opener.open_turn(step.headers, step.body, step.dialect, None, self.mode)
@@ -148,14 +141,3 @@ class _Provider:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         await trio.lowlevel.checkpoint()
         yield self.step.payload
-
-
-async def play_break(turn: Turn, dialect: Dialect, step: Broken) -> None:
-    """Interrupt a turn that was interrupted in the recording."""
-    reply = None
-    if step.body is not None:
-        reader = dialect.reader()
-        reader.take_raw(step.body)
-        reply = reader.result()
-    head = ReplyHead(step.status, ()) if step.status is not None else None
-    await turn.note_interrupted(head, reply, step.reason)

@@ -2,11 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import attrs
 
-from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
 
@@ -37,26 +35,7 @@ class TapedReply:
     payload: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen
-class Broken:
-    """The reply is recorded as incomplete; ``body`` is the recorded part of the message."""
-
-    key: str
-    at: int
-    status: int | None
-    body: bytes | None = attrs.field(repr=False)
-    reason: str
-
-
-@attrs.frozen
-class Missed:
-    """Turns passed unrecorded."""
-
-    external_id: str
-    gap: Gap
-
-
-Step = Arrives | TapedReply | Broken | Missed
+Step = Arrives | TapedReply
 
 
 @attrs.frozen
@@ -67,24 +46,6 @@ class Tape:
     steps: Callable[[], Iterator[Step]]
     tenant: str
     salt: bytes
-
-
-@attrs.frozen
-class NotATape:
-    """Input that cannot be played; ``line`` is None if the error concerns the whole file."""
-
-    path: Path
-    line: int | None
-    what: str
-
-    @property
-    def sentence(self) -> str:
-        where = f"{self.path}, line {self.line}" if self.line is not None else str(self.path)
-        return f"{where}: {self.what}."
-
-
-class Unplayable(ValueError):
-    """An error in a recording; ``NotATape`` adds its location."""
 
 
 def tape(name: str, steps: Callable[[], Iterator[Step]]) -> Tape:

@@ -84,13 +84,21 @@ soak: install  ## long campaigns, and every property with many examples; what pa
 changelog: install  ## move the lines in newsfragments/ to CHANGELOG.md (VERSION=0.2.0)
 	$(BIN)/towncrier build --yes --version $(VERSION)
 
-package: install  ## build the wheel and the source archive; install each in a fresh environment and run the demo there
+package: install  ## build the wheel and the source archive; install each, with every Python here, and run the demo, also by uvx
 	rm -rf $(PACKAGE)
 	$(BIN)/hatchling build --directory $(PACKAGE)
-	@for file in $(PACKAGE)/*.whl $(PACKAGE)/*.tar.gz; do \
-		echo "package: installing $$file" && $(PYTHON) -m venv --clear $(PACKAGE)/venv && \
-		$(PACKAGE)/venv/bin/pip install --quiet --disable-pip-version-check $$file && \
-		$(PACKAGE)/venv/bin/mnemosyne demo --fast >/dev/null || exit 1; done
+	@wheel=$$(echo $(PACKAGE)/*.whl); archive=$$(echo $(PACKAGE)/*.tar.gz); \
+	for case in "$(PYTHON) $$archive" "$(PYTHON) $$wheel[embedding]" "python3.11 $$wheel" "python3.12 $$wheel" \
+			"python3.13 $$wheel" "python3.14 $$wheel"; do \
+		set -- $$case; \
+		$$1 -c "" 2>/dev/null || { echo "package: skipped: no $$1 runs here"; continue; }; \
+		echo "package: $$1 installs $$2" && $$1 -m venv --clear $(PACKAGE)/venv && \
+		$(PACKAGE)/venv/bin/pip install --quiet --disable-pip-version-check "$$2" && \
+		$(PACKAGE)/venv/bin/mnemosyne demo --fast >/dev/null || exit 1; \
+	done
+	$(PYTHON) -m venv --clear $(PACKAGE)/venv
+	$(PACKAGE)/venv/bin/pip install --quiet --disable-pip-version-check uv
+	$(PACKAGE)/venv/bin/uvx --from $(PACKAGE)/*.whl mnemosyne-proxy demo --fast >/dev/null
 
 image:  ## build the container's image; skipped where there is no docker
 	@if command -v docker >/dev/null; then docker build -f deploy/Dockerfile -t mnemosyne-proxy .; \

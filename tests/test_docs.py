@@ -44,7 +44,7 @@ def test_every_setting_is_documented(setting: object) -> None:
 
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    for name in main.commands:
+    for name in main.places():
         assert f"\n## mnemosyne {name}\n" in page
 
 

@@ -44,7 +44,7 @@ def test_every_command_that_a_plugin_runs_exists() -> None:
     assert len(commands) == 5
     for program, name in commands:
         assert program == "mnemosyne"
-        assert name in main.commands
+        assert name in main.places()
 
 
 @pytest.mark.parametrize("command", sorted(CLAUDE.glob("commands/*.md")), ids=lambda path: path.stem)

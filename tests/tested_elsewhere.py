@@ -140,7 +140,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "test_log_commands.py": (
         "commands that read one stored session",
-        "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/transfer cli/verify app/storage",
+        "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
@@ -149,7 +149,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_off.py": ("switching is a command", "services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
-    "cli/test_backup.py": (
+    "cli/test_transfer.py": (
         "a backup is what comes back",
         "adapters/postgres/backup",
     ),

@@ -69,8 +69,8 @@ def _counted(function: Callable[..., Any], count: Callable[[], None]) -> Callabl
 
 
 if __name__ == "__main__":
-    for name in list(main.commands):
-        main.get_command(None, name)  # type: ignore[arg-type]  # it needs no context
+    for name in list(main.places()):
+        main.get_command(None, name)
     for line in sys.stdin:
         step, *command = json.loads(line)
         sys.stdout.write(f"{run_until(step, command)}\n")

@@ -5,7 +5,7 @@ are imported inside the command; `--help` imports none of them.
 import click
 
 from mnemosyne import __version__
-from mnemosyne.cli.group import CommandPlace, Places, Program, Purpose, help_all_option
+from mnemosyne.cli.group import CommandPlace, Program, Purpose, help_all_option
 
 USE, LOOK, MEMORY, EVALUATE, OPERATE = Purpose
 
@@ -46,10 +46,10 @@ _PLACES = {
     "replay": CommandPlace(EVALUATE, ".replay:replay", "Replay recorded sessions.", is_rare=True),
     "export": CommandPlace(OPERATE, ".transfer:export", "Write a session to a file."),
     "import": CommandPlace(OPERATE, ".transfer:import_command", "Read a session from a file."),
-    "backup": CommandPlace(OPERATE, ".backup:backup", "Write the whole log to a file."),
-    "restore": CommandPlace(OPERATE, ".backup:restore", "Restore a backup into an empty database."),
-    "archive": CommandPlace(OPERATE, ".archive:archive", "Move sessions to files outside the database."),
-    "unarchive": CommandPlace(OPERATE, ".archive:unarchive", "Move archived sessions back into the database."),
+    "backup": CommandPlace(OPERATE, ".transfer:backup", "Write the whole log to a file."),
+    "restore": CommandPlace(OPERATE, ".transfer:restore", "Restore a backup into an empty database."),
+    "archive": CommandPlace(OPERATE, ".transfer:archive", "Move sessions to files outside the database."),
+    "unarchive": CommandPlace(OPERATE, ".transfer:unarchive", "Move archived sessions back into the database."),
     "forget": CommandPlace(OPERATE, ".forget:forget", "Erase a session, or everything of a tenant."),
     "retain": CommandPlace(OPERATE, ".forget:retain", "Forget old sessions now.", is_rare=True),
     "du": CommandPlace(OPERATE, ".du:du", "Show the disk usage of each session."),
@@ -62,7 +62,7 @@ _PLACES = {
 """Every command of the product, in the order of the help."""
 
 
-@click.group(cls=Program, commands=Places(_PLACES), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Program, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mnemosyne")
 @help_all_option("the rarely used commands")
 def main() -> None:

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import log_of, prints, session_argument, with_log
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import decision_as_json, decision_text
-from mnemosyne.domain.history.time_travel import Attempt, BranchTurns
+from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.figures import bytes_text, iso_time, local_time
 from mnemosyne.services.sessions import read_history
@@ -16,33 +16,6 @@ from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
     from mnemosyne.services.session_list import ListedDecision
-
-
-@click.command()
-@session_argument
-@click.option("--turns", is_flag=True, help="Also list the turns of each branch.")
-@log_options()
-@json_option
-def branches(session: str, turns: bool, as_json: bool, **options: object) -> None:
-    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and those
-    abandoned when the user rewound.
-
-    \b
-      mnemosyne branches 319a --turns
-
-    A fork shares the turns of its parent up to the turn after which it was forked.
-    """
-    _, history = with_log(log_of(options), lambda storage: read_history(storage, session))
-    if as_json:
-        print_json([_details(line, history.modes.get(line.name), turns) for line in history.lines.values()])
-        return
-    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
-    rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
-    print_table(headers, rows, right="TURNS", whole="OPENED")
-    if turns:
-        for line in history.lines.values():
-            say()
-            _print_turns(line)
 
 
 def _branch_row(line: BranchTurns) -> tuple[str, ...]:
@@ -117,3 +90,34 @@ def _turn(attempt: Attempt) -> dict[str, Any]:
         "at": iso_time(began.at),
         "ended_at": iso_time(ended.at) if ended else None,
     }
+
+
+def _as_json(history: History) -> list[dict[str, Any]]:
+    turns = click.get_current_context().params["turns"]
+    return [_details(line, history.modes.get(line.name), turns) for line in history.lines.values()]
+
+
+def _print(history: History) -> None:
+    headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
+    rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
+    print_table(headers, rows, right="TURNS", whole="OPENED")
+    for line in history.lines.values() if click.get_current_context().params["turns"] else ():
+        say()
+        _print_turns(line)
+
+
+@click.command()
+@session_argument
+@click.option("--turns", is_flag=True, help="Also list the turns of each branch.")
+@log_options()
+@prints(_as_json, _print)
+def branches(session: str, turns: bool, **options: Any) -> History:
+    """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and those
+    abandoned when the user rewound.
+
+    \b
+      mnemosyne branches 319a --turns
+
+    A fork shares the turns of its parent up to the turn after which it was forked.
+    """
+    return with_log(log_of(options), lambda storage: read_history(storage, session))[1]

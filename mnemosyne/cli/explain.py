@@ -7,9 +7,9 @@ import click
 
 from mnemosyne.app.settings import settings_of
 from mnemosyne.cli.accounts import account_of
-from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.objects import object_as_json
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.search import helper_as_json, render_helper
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
@@ -40,58 +40,13 @@ from mnemosyne.figures import count_text, is_priced, iso_time, local_time, plura
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
+from mnemosyne.services.windows import Explanation
 
 SHOWN = 8
 """Number of objects of a list in the text output; JSON contains them all."""
 
 Paragraph = tuple[str, Sequence[str]]
 """A sentence and the lines below it."""
-
-
-@click.command()
-@session_argument
-@branch_option
-@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
-@log_options()
-@json_option
-def explain(session: str, branch: str, turn: int | None, as_json: bool, **options: object) -> None:
-    """Explain a turn in sentences: whether it was managed and why, what was new, how full the context was, what was
-    evicted or kept, and what it cost.
-
-    \b
-      mnemosyne explain 319a --turn 12
-
-    For a conversation that is only observed, the planner shows what it would do before the next request, and why.
-    """
-    config = log_of(options)
-    explanation = with_log(
-        config,
-        lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), settings=settings_of(config)),
-    )
-    found, planned = explanation.snapshot, explanation.planned
-    if as_json:
-        decided = decision_as_json(explanation.decision)
-        excess = None if explanation.excess is None else excess_as_json(explanation.excess)
-        since = None if explanation.imported_at is None else iso_time(explanation.imported_at)
-        more: dict[str, Any] = {"excess": excess, "tariff": explanation.tariff.name, "imported_at": since}
-        print_json({"session": str(explanation.stream), **_as_json(found, planned), **decided, **more})
-        return
-    say(f"{found.branch} {found.turn}", bold=True, nl=False)
-    say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
-    if explanation.imported_at is not None:
-        when = local_time(explanation.imported_at)
-        say(f"This session was imported on {when}: its content, times and costs are those of the imported file.")
-    say(f"This conversation was {decision_text(explanation.decision)}.")
-    if explanation.excess is not None:
-        say(f"The request exceeded its window: {excess_text(explanation.excess)}.")
-    say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
-    for sentence, lines in _paragraphs(found, planned):
-        say()
-        say(sentence)
-        for line in lines[:SHOWN]:
-            say(f"  {line}")
-        if len(lines) > SHOWN:
-            say(f"  … and {len(lines) - SHOWN} more")
 
 
 def _units(tariff: Tariff) -> str:
@@ -251,7 +206,8 @@ def _render_object(each: MemoryObject) -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 
-def _as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> dict[str, Any]:
+def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> dict[str, Any]:
+    """A turn as JSON."""
     superseded = [event for event in found.happened if isinstance(event, ObjectSuperseded)]
     told, held = found.told, found.client_tokens
     takes = _model_window(found)
@@ -276,3 +232,57 @@ def _as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) 
         "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],
         "changed": [members(event, "object before after cause") for event in found.moved],
     }
+
+
+def _as_json(explanation: Explanation) -> dict[str, Any]:
+    excess, since = explanation.excess, explanation.imported_at
+    return {
+        "session": str(explanation.stream),
+        **snapshot_as_json(explanation.snapshot, explanation.planned),
+        **decision_as_json(explanation.decision),
+        "excess": None if excess is None else excess_as_json(excess),
+        "tariff": explanation.tariff.name,
+        "imported_at": None if since is None else iso_time(since),
+    }
+
+
+def _print(explanation: Explanation) -> None:
+    found = explanation.snapshot
+    say(f"{found.branch} {found.turn}", bold=True, nl=False)
+    say(f"  {local_time(found.began.at)}, {found.began.model or 'no model'}")
+    if explanation.imported_at is not None:
+        when = local_time(explanation.imported_at)
+        say(f"This session was imported on {when}: its content, times and costs are those of the imported file.")
+    say(f"This conversation was {decision_text(explanation.decision)}.")
+    if explanation.excess is not None:
+        say(f"The request exceeded its window: {excess_text(explanation.excess)}.")
+    say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
+    for sentence, lines in _paragraphs(found, explanation.planned):
+        say()
+        say(sentence)
+        for line in lines[:SHOWN]:
+            say(f"  {line}")
+        if len(lines) > SHOWN:
+            say(f"  … and {len(lines) - SHOWN} more")
+
+
+@click.command()
+@session_argument
+@branch_option
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
+@log_options()
+@prints(_as_json, _print)
+def explain(session: str, branch: str, turn: int | None, **options: Any) -> Explanation:
+    """Explain a turn in sentences: whether it was managed and why, what was new, how full the context was, what was
+    evicted or kept, and what it cost.
+
+    \b
+      mnemosyne explain 319a --turn 12
+
+    For a conversation that is only observed, the planner shows what it would do before the next request, and why.
+    """
+    config = log_of(options)
+    settings = settings_of(config)
+    return with_log(
+        config, lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), settings=settings)
+    )

@@ -2,7 +2,7 @@
 
 import atexit
 import gc
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
@@ -45,56 +45,6 @@ class CommandPlace(NamedTuple):
 
 PLUGINS = "mnemosyne.commands"
 """The group of entry points by which other packages add commands: each is a mapping of names to ``CommandPlace``."""
-
-
-class Places(MutableMapping[str, click.Command]):
-    """Commands by name, each imported on first access. Commands of other packages are looked up only to list all
-    commands, or for an unknown name: reading the installed entry points takes some milliseconds.
-    """
-
-    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
-        self._places = dict(places)
-        self._read: dict[str, click.Command] = {}
-        self._has_plugins = False
-
-    def _add_plugins(self) -> None:
-        if not self._has_plugins:
-            from importlib.metadata import entry_points
-
-            self._has_plugins = True
-            for plugin in entry_points(group=PLUGINS):
-                self._places |= {name: place for name, place in plugin.load().items() if name not in self._places}
-
-    def places(self) -> list[tuple[str, CommandPlace]]:
-        """The place of each command, without importing any."""
-        self._add_plugins()
-        return list(self._places.items())
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self._places:
-            self._add_plugins()
-        if name not in self._read:
-            place = self._places[name]
-            module, _, attribute = place.address.partition(":")
-            found = getattr(import_module(module, __package__), attribute)
-            assert isinstance(found, click.Command)
-            found.short_help = place.summary
-            self._read[name] = found
-        return self._read[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        raise TypeError("commands are added by their place")
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._add_plugins()
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        self._add_plugins()
-        return len(self._places)
 
 
 REMOVED = {
@@ -151,18 +101,47 @@ class Commands(click.Group):
 
 
 class Program(Commands):
-    """A group whose commands are imported lazily; listing them imports none."""
+    """A group whose commands are imported when they are needed; listing them imports none. Commands of other packages
+    are looked up only to list all, or for an unknown name: reading the installed entry points takes some milliseconds.
+    """
 
-    commands: Places
+    def __init__(self, *args: Any, places: Mapping[str, CommandPlace], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._places = dict(places)
+        self._has_plugins = False
+
+    def places(self) -> Mapping[str, CommandPlace]:
+        """The place of each command, by name."""
+        if not self._has_plugins:
+            from importlib.metadata import entry_points
+
+            self._has_plugins = True
+            for plugin in entry_points(group=PLUGINS):
+                self._places = plugin.load() | self._places
+        return self._places
+
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        return list(self.places())
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        place = self._places.get(cmd_name) or self.places().get(cmd_name)
+        if place is None:
+            return None
+        if cmd_name not in self.commands:
+            module, _, attribute = place.address.partition(":")
+            command = getattr(import_module(module, __package__), attribute)
+            assert isinstance(command, click.Command)
+            command.short_help = place.summary
+            self.commands[cmd_name] = command
+        return self.commands[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        listed = [(name, place) for name, place in self.commands.places() if shows_all(ctx) or not place.is_rare]
+        listed = [(name, place) for name, place in self.places().items() if shows_all(ctx) or not place.is_rare]
         width = max(len(name) for name, _ in listed)  # one width for all parts
         for purpose in Purpose:
             with formatter.section(purpose.value):
-                formatter.write_dl(
-                    [(name.ljust(width), place.summary) for name, place in listed if place.purpose is purpose]
-                )
+                chosen = [(name, place) for name, place in listed if place.purpose is purpose]
+                formatter.write_dl([(name.ljust(width), place.summary) for name, place in chosen])
 
 
 # Help in two lengths

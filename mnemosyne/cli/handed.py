@@ -47,7 +47,7 @@ def prepare() -> None:
     from mnemosyne.cli import main
 
     for name in HANDED:
-        _ = main.commands[name]
+        main.get_command(None, name)
     for module in (*READ_WITH, *(each.name for each in iter_modules(services.__path__, f"{services.__name__}."))):
         import_module(module)
     gc.collect()

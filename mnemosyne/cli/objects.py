@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +11,8 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import branch_option, json_option, log_of, session_argument, with_log, with_read_models
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log, with_read_models
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     SOURCE,
@@ -32,7 +32,7 @@ from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident, idle_turns
-from mnemosyne.domain.segmentation.episodes import FIRST_TURN, Episode, Topics, topics_of
+from mnemosyne.domain.segmentation.episodes import FIRST_TURN, topics_of
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.services import memories, pins, windows
@@ -46,64 +46,10 @@ session_option = click.option(
 )
 
 
-@click.command()
-@session_argument
-@branch_option
-@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="The state at this turn.  [default: now]")
-@click.option("--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only this kind.")
-@click.option("--stale", is_flag=True, help="Only stale objects.")
-@click.option("--topics", is_flag=True, help="Show the topics of the session and their turns instead of objects.")
-@log_options()
-@json_option
-def objects(
-    session: str,
-    branch: str,
-    turn: int | None,
-    kind: str | None,
-    stale: bool,
-    topics: bool,
-    as_json: bool,
-    **options: object,
-) -> None:
-    """List the objects of a branch: the source of each, its tokens at each fidelity, and its current fidelity (AT).
-
-    \b
-      mnemosyne objects 319a --turn 12 --kind file_context
-      mnemosyne objects 319a --topics  episodes and themes
-
-    L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
-    estimates. IDLE counts the turns since the last use, USES the uses, FAULTS how often the object was needed after its
-    eviction. `would→` shows what the planner would do in a conversation that is only observed.
-    """
-    if topics and (kind or stale):
-        raise click.UsageError("--topics cannot be combined with --kind or --stale.")
-
-    config = log_of(options)
-    if topics:
-        stream, _, snapshot = with_log(config, lambda storage: windows.read_snapshot(storage, session, branch, turn))
-        windows.refuse_forgotten(stream, snapshot)
-        show_topics(stream, snapshot, as_json)
-        return
-
-    settings = settings_of(config)
-
-    def is_wanted(of: ObjectKind, is_stale: bool) -> bool:
-        return (kind is None or of.value == kind) and (not stale or is_stale)
-
-    async def read(models: OpenReadModels) -> Listing:
-        planning = now_us(), settings
-        return await windows.list_objects(
-            models.archive, models, session, branch, turn, wanted=is_wanted, planning=planning
-        )
-
-    listing = with_read_models(config, read)
-    if as_json:
-        print_json(_as_json(listing))
-    else:
-        _print(listing)
+# All objects
 
 
-def _as_json(listing: Listing) -> dict[str, Any]:
+def _listing_as_json(listing: Listing) -> dict[str, Any]:
     return {
         "session": str(listing.stream),
         **window_as_json(listing.window),
@@ -112,7 +58,7 @@ def _as_json(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _print(listing: Listing) -> None:
+def _print_listing(listing: Listing) -> None:
     say(f"{listing.window.branch} {listing.window.turn}", bold=True, nl=False)
     say(f"  {window_line(listing.window)}")
     if not listing.standings:
@@ -183,49 +129,8 @@ def object_as_json(each: MemoryObject) -> dict[str, Any]:
     }
 
 
-# One object
-
-
-@click.command("object")
-@click.argument("named", nargs=-1, required=True, metavar="[SESSION] ID")
-@session_option
-@click.option("--full", is_flag=True, help="Also show the text of the object and of its renditions.")
-@log_options()
-@json_option
-def object_command(named: tuple[str, ...], session: str | None, full: bool, as_json: bool, **options: object) -> None:
-    """Show one object: its renditions, what each of them lacks, its links, and its history with the cause of each
-    change.
-
-    \b
-      mnemosyne object 5ft4gvt
-      mnemosyne object 5ft4gvt --full  its whole text, rebuilt from the log
-
-    You can omit the session if only one has an object of that id.
-    """
-    *before, object_id = named
-    if len(before) + (session is not None) > 1:
-        raise click.UsageError("Give one object, and at most one session: mnemosyne object [SESSION] ID.")
-    within = session or next(iter(before), None)
-
-    async def read(storage: Storage) -> tuple[FoundObject, Mapping[str, str]]:
-        found = await memories.find(storage, object_id, within)
-        texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
-        if unread is not None:
-            say(unread, err=True)
-        return found, texts
-
-    found, texts = with_log(log_of(options), read)
-    if as_json:
-        print_json(_object_as_json(found, texts))
-        return
-    _print_object(found)
-    for label, text in texts.items():
-        say()
-        say(label, bold=True)
-        say("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
-
-
-def _print_object(found: FoundObject) -> None:
+def _print_object(shown: tuple[FoundObject, Mapping[str, str]]) -> None:
+    found, texts = shown
     each = found.object
     say(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
     say(printable(each.stub) or "(forgotten)")
@@ -243,6 +148,10 @@ def _print_object(found: FoundObject) -> None:
     say()
     rows = [_change_row(change) for change in history_of(found.events, each.id)]
     print_table(("EVENT", "WHAT", "WHERE", "ZONE", "WHY"), rows, right="EVENT")
+    for label, text in texts.items():
+        say()
+        say(label, bold=True)
+        say("\n".join(printable(line) for line in text.expandtabs(4).splitlines()))
 
 
 def _source_line(each: MemoryObject) -> str:
@@ -309,7 +218,8 @@ def _change_row(change: ObjectChange) -> tuple[str, ...]:
     return (str(change.version), what, where, change.zone or "-", printable(why) or "-")
 
 
-def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, Any]:
+def _object_as_json(shown: tuple[FoundObject, Mapping[str, str]]) -> dict[str, Any]:
+    found, texts = shown
     each = found.object
     history = []
     for change in history_of(found.events, each.id):
@@ -334,17 +244,155 @@ def _object_as_json(found: FoundObject, texts: Mapping[str, str]) -> dict[str, A
     }
 
 
-# Pins
+# Topics
+
+TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")
+
+OfBranch = tuple[UUID, MemorySnapshot]
+"""A session, and the state of one of its branches."""
+
+
+def print_topics(found: OfBranch) -> None:
+    """Print the episodes and themes of a branch at a turn; episodes of one theme name the first of them."""
+    _, snapshot = found
+    topics = topics_of(snapshot.memory, snapshot.branch)
+    say(f"{snapshot.branch} {snapshot.turn}", bold=True)
+    if not topics.episodes:
+        say(f"Topics are shown from turn {FIRST_TURN} of a branch.")
+        return
+    recurring = {episode.theme for theme in topics.themes for episode in theme}
+    rows = [
+        (
+            episode.object or "(ongoing)",
+            f"{episode.first_turn}-{episode.last_turn}",
+            str(len(episode.parts)),
+            (episode.theme if episode.theme in recurring else None) or "-",
+            printable(episode.about) or "(forgotten)",
+        )
+        for episode in topics.episodes
+    ]
+    print_table(TOPIC_HEADERS, rows, right="TURNS OBJECTS")
+    say()
+    say(f"{plural(len(topics.episodes), 'episode')}, {plural(len(topics.themes), 'theme')} with more than one")
+
+
+def topics_as_json(found: OfBranch) -> dict[str, Any]:
+    """The episodes and themes of a branch as JSON."""
+    stream, snapshot = found
+    topics = topics_of(snapshot.memory, snapshot.branch)
+    return {
+        "session": str(stream),
+        **members(snapshot, "branch turn"),
+        "episodes": [
+            members(episode, "theme first_turn last_turn about", id="object", objects="parts")
+            for episode in topics.episodes
+        ],
+        "themes": [[episode.object for episode in theme] for theme in topics.themes],
+    }
+
+
+# The commands
 
 
 @click.command()
-@click.argument("object_id", metavar="ID")
+@session_argument
+@branch_option
+@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="The state at this turn.  [default: now]")
+@click.option("--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only this kind.")
+@click.option("--stale", is_flag=True, help="Only stale objects.")
+@click.option("--topics", is_flag=True, help="Show the topics of the session and their turns instead of objects.")
+@log_options()
+@prints(
+    lambda found: _listing_as_json(found) if isinstance(found, Listing) else topics_as_json(found),
+    lambda found: _print_listing(found) if isinstance(found, Listing) else print_topics(found),
+)
+def objects(
+    session: str, branch: str, turn: int | None, kind: str | None, stale: bool, topics: bool, **options: Any
+) -> Listing | OfBranch:
+    """List the objects of a branch: the source of each, its tokens at each fidelity, and its current fidelity (AT).
+
+    \b
+      mnemosyne objects 319a --turn 12 --kind file_context
+      mnemosyne objects 319a --topics  episodes and themes
+
+    L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
+    estimates. IDLE counts the turns since the last use, USES the uses, FAULTS how often the object was needed after its
+    eviction. `would→` shows what the planner would do in a conversation that is only observed.
+    """
+    if topics and (kind or stale):
+        raise click.UsageError("--topics cannot be combined with --kind or --stale.")
+    config = log_of(options)
+    if topics:
+        stream, _, snapshot = with_log(config, lambda storage: windows.read_snapshot(storage, session, branch, turn))
+        windows.refuse_forgotten(stream, snapshot)
+        return stream, snapshot
+
+    def is_wanted(of: ObjectKind, is_stale: bool) -> bool:
+        return (kind is None or of.value == kind) and (not stale or is_stale)
+
+    async def read(models: OpenReadModels) -> Listing:
+        planning = now_us(), settings_of(config)
+        return await windows.list_objects(
+            models.archive, models, session, branch, turn, wanted=is_wanted, planning=planning
+        )
+
+    return with_read_models(config, read)
+
+
+@click.command("object")
+@click.argument("named", nargs=-1, required=True, metavar="[SESSION] ID")
 @session_option
+@click.option("--full", is_flag=True, help="Also show the text of the object and of its renditions.")
+@log_options()
+@prints(_object_as_json, _print_object)
+def object_command(
+    named: tuple[str, ...], session: str | None, full: bool, **options: Any
+) -> tuple[FoundObject, Mapping[str, str]]:
+    """Show one object: its renditions, what each of them lacks, its links, and its history with the cause of each
+    change.
+
+    \b
+      mnemosyne object 5ft4gvt
+      mnemosyne object 5ft4gvt --full  its whole text, rebuilt from the log
+
+    You can omit the session if only one has an object of that id.
+    """
+    *before, object_id = named
+    if len(before) + (session is not None) > 1:
+        raise click.UsageError("Give one object, and at most one session: mnemosyne object [SESSION] ID.")
+    within = session or next(iter(before), None)
+
+    async def read(storage: Storage) -> tuple[FoundObject, Mapping[str, str]]:
+        found = await memories.find(storage, object_id, within)
+        texts, unread = await memories.read_texts(storage, found) if full else ({}, None)
+        if unread is not None:
+            say(unread, err=True)
+        return found, texts
+
+    return with_log(log_of(options), read)
+
+
+def _changes_pin(state: str) -> Callable[[Callable[..., Pinning]], click.Command]:
+    """Make a command for an object's pin; ``state`` is the sentence about its result."""
+
+    def show(done: Pinning) -> None:
+        say(f"{done.object} {state}{'' if done.recorded else ' (no change)'}.")
+
+    def decorate(command: Callable[..., Pinning]) -> click.Command:
+        made = log_options()(prints(lambda done: members(done, "object recorded"), show)(command))
+        return click.command()(click.argument("object_id", metavar="ID")(session_option(made)))
+
+    return decorate
+
+
+def _origin() -> dict[str, Any]:
+    return {"at": now_us(), "correlation_id": secrets.token_hex(8)}
+
+
+@_changes_pin("is pinned")
 @click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
-@log_options()
-@json_option
-def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_json: bool, **options: object) -> None:
+def pin(object_id: str, session: str | None, reason: str, turns: int | None, **options: Any) -> Pinning:
     """Pin an object: it keeps its fidelity in every branch, however full the context is, until `mnemosyne unpin`.
 
     \b
@@ -352,92 +400,20 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, as_
 
     --turns counts from the last turn of the object's branch. Pinning again replaces the pin.
     """
-    done = with_log(
+    return with_log(
         log_of(options),
-        lambda storage: pins.pin(
-            storage,
-            object_id,
-            session=session,
-            reason=reason,
-            turns=turns,
-            at=now_us(),
-            correlation_id=secrets.token_hex(8),
-        ),
+        lambda storage: pins.pin(storage, object_id, session=session, reason=reason, turns=turns, **_origin()),
     )
-    _print_pinning(done, "is pinned", as_json=as_json)
 
 
-@click.command()
-@click.argument("object_id", metavar="ID")
-@session_option
+@_changes_pin("is not pinned")
 @click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="The reason.")
-@log_options()
-@json_option
-def unpin(object_id: str, session: str | None, reason: str, as_json: bool, **options: object) -> None:
+def unpin(object_id: str, session: str | None, reason: str, **options: Any) -> Pinning:
     """Unpin an object that `mnemosyne pin` pinned.
 
     \b
       mnemosyne unpin 5ft4gvt
     """
-    done = with_log(
-        log_of(options),
-        lambda storage: pins.unpin(
-            storage, object_id, session=session, reason=reason, at=now_us(), correlation_id=secrets.token_hex(8)
-        ),
+    return with_log(
+        log_of(options), lambda storage: pins.unpin(storage, object_id, session=session, reason=reason, **_origin())
     )
-    _print_pinning(done, "is not pinned", as_json=as_json)
-
-
-def _print_pinning(done: Pinning, state: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"object": done.object, "recorded": done.recorded})
-    else:
-        say(f"{done.object} {state}{'' if done.recorded else ' (no change)'}.")
-
-
-# Topics
-
-
-def show_topics(stream: UUID, snapshot: MemorySnapshot, as_json: bool) -> None:
-    """Print the episodes and themes of a branch at a turn."""
-    topics = topics_of(snapshot.memory, snapshot.branch)
-    if as_json:
-        print_json({"session": str(stream), "branch": snapshot.branch, "turn": snapshot.turn, **topics_as_json(topics)})
-        return
-    say(f"{snapshot.branch} {snapshot.turn}", bold=True)
-    if not topics.episodes:
-        say(f"Topics are shown from turn {FIRST_TURN} of a branch.")
-        return
-    print_table(TOPIC_HEADERS, topic_rows(topics), right="TURNS OBJECTS")
-    say()
-    say(f"{plural(len(topics.episodes), 'episode')}, {plural(len(topics.themes), 'theme')} with more than one")
-
-
-TOPIC_HEADERS = ("ID", "TURNS", "OBJECTS", "THEME", "ABOUT")
-
-
-def topic_rows(topics: Topics) -> list[tuple[str, ...]]:
-    """A row for each episode; episodes of one theme name the first of them."""
-    recurring = {episode.theme for theme in topics.themes for episode in theme}
-    return [_topic_row(episode, recurring) for episode in topics.episodes]
-
-
-def _topic_row(episode: Episode, recurring: set[str | None]) -> tuple[str, ...]:
-    return (
-        episode.object or "(ongoing)",
-        f"{episode.first_turn}-{episode.last_turn}",
-        str(len(episode.parts)),
-        (episode.theme if episode.theme in recurring else None) or "-",
-        printable(episode.about) or "(forgotten)",
-    )
-
-
-def topics_as_json(topics: Topics) -> dict[str, Any]:
-    """The topics as JSON."""
-    return {
-        "episodes": [
-            members(episode, "theme first_turn last_turn about", id="object", objects="parts")
-            for episode in topics.episodes
-        ],
-        "themes": [[episode.object for episode in theme] for theme in topics.themes],
-    }

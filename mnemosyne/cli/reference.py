@@ -16,7 +16,7 @@ def commands_page() -> str:
     """The --help of every command, as Markdown, without the options that every command has. Raises LookupError if the
     commands of mnemosyne_lab are missing.
     """
-    if "evaluate" not in main.commands:
+    if "evaluate" not in main.places():
         raise LookupError("the commands of mnemosyne_lab are not installed: run make install")
     return "\n".join(
         f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```\n" for ctx in _contexts(main, None) if ctx.parent

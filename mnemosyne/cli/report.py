@@ -10,8 +10,8 @@ import click
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import session_budget
 from mnemosyne.cli.accounts import balance_as_json, render_saving
-from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
-from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
+from mnemosyne.cli.printing import say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.history.effective import EffectiveTokens
@@ -26,60 +26,10 @@ from mnemosyne.services.savings import Balance, PassedBudget, balance_of, list_c
 from mnemosyne.services.unstructuring import members
 
 
-@click.command()
-@session_argument
-@click.option(
-    "--html",
-    "page",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="OUT",
-    help="Also write the session's page.",
-)
-@click.option("--redact", is_flag=True, help="Omit texts and file names from the page.")
-@log_options()
-@json_option
-def report(session: str, page: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Show one session: how full its context was, which evicted items were needed again, when it was compacted and
-    whether that paid off, and its cost compared with the unmanaged session.
-
-    \b
-      mnemosyne report 319a
-      mnemosyne report 319a --html report.html
-
-    --html writes the session's page as one file that you can send to others.
-    """
-    if redact and page is None:
-        raise click.UsageError("--redact needs --html OUT.")
-
-    async def read(models: OpenReadModels) -> tuple[SessionReport, str | None]:
-        budget = session_budget(models.config)
-        found = await read_report(models.archive, models, session, budget)
-        return found, None if page is None else await _make_page(models, found, budget, redact=redact)
-
-    found, text = with_read_models(log_of(options), read)
-    if page is not None and text is not None:
-        _write(text, page)
-    if as_json:
-        print_json(_as_json(found))
-    elif not found.turns:
-        say("The ledger has no turn of this session yet.", err=True)
-        for line in _render_refused(found.refused):
-            say(line)
-    else:
-        _print(found)
-
-
 async def _make_page(models: OpenReadModels, found: SessionReport, budget: int | None, *, redact: bool) -> str:
     overview = await read_overview(models.archive, models, found.stream, openings={})
     shown = await read_shown(models.archive, models, overview, None, seen=no_observations(), budget=budget)
     return session_report(shown, redacted=redact)
-
-
-def _write(text: str, page: Path) -> None:
-    try:
-        write_private(page, text)
-    except OSError as error:
-        raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
 
 
 def _as_json(found: SessionReport) -> dict[str, Any]:
@@ -106,6 +56,11 @@ def _as_json(found: SessionReport) -> dict[str, Any]:
 
 def _print(found: SessionReport) -> None:
     total = found.total
+    if not found.turns:
+        say("The ledger has no turn of this session yet.", err=True)
+        for line in _render_refused(found.refused):
+            say(line)
+        return
     say(printable(found.name), bold=True, nl=False)
     say(f"  {plural(total.turns, 'turn')}, {total.managed} managed")
     paragraphs = (
@@ -254,3 +209,42 @@ def paging_lines(paging: PagingForecast | None) -> list[str]:
         f" request: {len(paging.paged)} of the client's {plural(paging.tools, 'tool')} keep one line. The model must"
         f" load one of these before it calls it{called if paging.called else ', and this session called none of them'}."
     ]
+
+
+@click.command()
+@session_argument
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT",
+    help="Also write the session's page.",
+)
+@click.option("--redact", is_flag=True, help="Omit texts and file names from the page.")
+@log_options()
+@prints(_as_json, _print)
+def report(session: str, page: Path | None, redact: bool, **options: Any) -> SessionReport:
+    """Show one session: how full its context was, which evicted items were needed again, when it was compacted and
+    whether that paid off, and its cost compared with the unmanaged session.
+
+    \b
+      mnemosyne report 319a
+      mnemosyne report 319a --html report.html
+
+    --html writes the session's page as one file that you can send to others.
+    """
+    if redact and page is None:
+        raise click.UsageError("--redact needs --html OUT.")
+
+    async def read(models: OpenReadModels) -> tuple[SessionReport, str]:
+        budget = session_budget(models.config)
+        found = await read_report(models.archive, models, session, budget)
+        return found, "" if page is None else await _make_page(models, found, budget, redact=redact)
+
+    found, text = with_read_models(log_of(options), read)
+    if page is not None:
+        try:
+            write_private(page, text)
+        except OSError as error:
+            raise click.ClickException(f"{page} cannot be written: {error.strerror or error}.") from None
+    return found

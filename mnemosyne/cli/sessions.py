@@ -11,8 +11,8 @@ import click
 from mnemosyne.app.discovery import find_server, render_unrecorded
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
-from mnemosyne.cli.log_access import has_log, json_option, render_emptiness, with_read_models
-from mnemosyne.cli.printing import price_sentence, print_json, print_table, say
+from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emptiness, with_read_models
+from mnemosyne.cli.printing import price_sentence, print_table, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.domain.history.excess import Excess
@@ -30,42 +30,11 @@ SHOWN = 20
 """The default number of listed sessions."""
 
 
-@click.command()
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
-)
-@log_options()
-@json_option
-def sessions(limit: int | None, as_json: bool, **options: object) -> None:
-    """List the recorded sessions, last active first, with the first words of the user, the folder, the mode, the size
-    of the context, the cost and the savings.
-
-    \b
-      mnemosyne sessions --limit 50
-
-    Other commands accept a session's id, the client's id for it, or a prefix of either.
-    """
-    config = configuration(options)
-
-    async def read(models: OpenReadModels) -> tuple[SessionList, list[SessionOverview], Over]:
-        listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
-        overviews = await make_overviews(models.archive, models, listed, openings={})
-        streams = [session.stream for session in listed.sessions]
-        return listed, overviews, await read_excesses(models.archive, models, streams, config.manage_window)
-
-    found = with_read_models(config, read) if has_log(config) else None
-    if as_json:
-        print_json([] if found is None else _list_as_json(*found))
-    elif found is None or not (found[1] or found[0].damaged):
-        say(render_emptiness(config), err=True)
-    else:
-        _print_sessions(*found)
-    server = find_server(config)
-    for path, count in server.unrecorded.items() if server is not None else ():
-        say(f"{render_unrecorded(path, count)}.", err=True)
+Found = tuple[SessionList, list[SessionOverview], Over]
 
 
-def _print_sessions(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> None:
+def _print(found: Found) -> None:
+    listed, overviews, over = found
     near = [str(other) for session in listed.sessions for other in session.neighbours]
     ids, now = short_ids([*(str(overview.stream) for overview in overviews), *near]), now_us()
     rows = [(ids[str(overview.stream)], *_row(overview, now)) for overview in overviews]
@@ -130,7 +99,8 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return {id_: id_[:length] for id_ in ids}
 
 
-def _list_as_json(listed: SessionList, overviews: Sequence[SessionOverview], over: Over) -> list[dict[str, Any]]:
+def _list_as_json(found: Found) -> list[dict[str, Any]]:
+    listed, overviews, over = found
     both = zip(listed.sessions, overviews, strict=True)
     rows = [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
     unlisted = listed.damaged.keys() - {each.stream for each in listed.sessions}
@@ -173,3 +143,34 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
         dollars_text(each.saved),
         age_text(now - each.last_at),
     )
+
+
+@click.command()
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
+)
+@log_options()
+@prints(_list_as_json, _print, empty=[])
+def sessions(limit: int | None, **options: Any) -> Found:
+    """List the recorded sessions, last active first, with the first words of the user, the folder, the mode, the size
+    of the context, the cost and the savings.
+
+    \b
+      mnemosyne sessions --limit 50
+
+    Other commands accept a session's id, the client's id for it, or a prefix of either.
+    """
+    as_json = click.get_current_context().params["as_json"]
+    server = find_server(configuration(options, warns=False))
+    for path, count in server.unrecorded.items() if server is not None else ():
+        say(f"{render_unrecorded(path, count)}.", err=True)
+
+    async def read(models: OpenReadModels) -> Found:
+        listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
+        overviews = await make_overviews(models.archive, models, listed, openings={})
+        if not (overviews or listed.damaged):
+            raise NothingRecorded(render_emptiness(models.config))
+        streams = [session.stream for session in listed.sessions]
+        return listed, overviews, await read_excesses(models.archive, models, streams, models.config.manage_window)
+
+    return with_read_models(log_of(options), read)

@@ -1,5 +1,6 @@
 """``mnemosyne objects``, ``object`` and ``explain`` show the state of memory as it is in the log."""
 
+import re
 from functools import reduce
 from typing import Any
 from uuid import UUID
@@ -9,14 +10,13 @@ import pytest
 import trio
 
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.explain import _as_json, _paragraphs
+from mnemosyne.cli.explain import _paragraphs, snapshot_as_json
 from mnemosyne.cli.objects import (
     _HEADERS,
-    TOPIC_HEADERS,
     _print_links,
     _row,
     _source_line,
-    topic_rows,
+    print_topics,
     topics_as_json,
 )
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
@@ -26,7 +26,6 @@ from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
-from mnemosyne.domain.segmentation.episodes import topics_of
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import NoRewrite
@@ -71,7 +70,7 @@ def test_explain_describes_every_event_of_the_turn(snapshots: list[MemorySnapsho
     assert f"zone {shown.assessed.zone}" in text
     assert "With managing on, the next request would not compact the context: nothing is old enough." in text
     assert all(kept.id in text for kept, _ in shown.list_kept())
-    output = _as_json(shown, None)
+    output = snapshot_as_json(shown, None)
     assert output["kept"] == [{"object": kept.id, "why": why} for kept, why in shown.list_kept()]
     assert output["window"]["history_tokens"] + output["window"]["fixed_tokens"] == shown.assessed.tokens
 
@@ -108,12 +107,13 @@ def test_estimate_after_a_compaction_is_marked(rewritten: bool, text: str, snaps
     assert text in lines
 
 
-def test_topics_have_a_row_for_each_episode() -> None:
+def test_topics_have_a_row_for_each_episode(capsys: pytest.CaptureFixture[str]) -> None:
     log, _ = played(tape_of(on_topics("parser", "billing", "parser", "search")))
     (stream,) = streams(log)
-    topics = topics_of(snapshot(trio.run(log.read, stream), "main").memory, "main")
-    rows, output = topic_rows(topics), topics_as_json(topics)
-    assert [len(row) for row in rows] == [len(TOPIC_HEADERS)] * 4
+    found = stream, snapshot(trio.run(log.read, stream), "main")
+    print_topics(found)
+    rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()[2:6]]
+    output = topics_as_json(found)
     assert [row[0] for row in rows] == [episode["id"] or "(ongoing)" for episode in output["episodes"]]
     assert [row[3] for row in rows] == [rows[0][0], "-", rows[0][0], "-"]
     assert output["themes"] == [[rows[0][0], rows[2][0]]]

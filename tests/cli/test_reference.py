@@ -7,9 +7,8 @@ from mnemosyne.config import SETTINGS
 
 def test_every_command_has_a_section_with_its_help() -> None:
     page = f"\n{commands_page()}"
-    for name, command in main.commands.items():
-        section = f"\n## mnemosyne {name}\n\n```text\nUsage: mnemosyne {name}"
-        assert (section in page) != command.hidden, name
+    for name in main.places():
+        assert f"\n## mnemosyne {name}\n\n```text\nUsage: mnemosyne {name}" in page
     assert max(len(line) for line in page.splitlines() if not line.startswith("##")) <= WIDTH
 
 

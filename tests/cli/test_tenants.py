@@ -97,7 +97,7 @@ def own(dsn: str, use_log: UseLog) -> str:
 
 def test_every_command_is_in_one_list() -> None:
     known = {*OF_SESSION, *OF_OBJECT, *(command.split()[0] for command in OF_ALL)}
-    assert known | OF_NONE == set(main.commands)
+    assert known | OF_NONE == set(main.places())
     assert not known & OF_NONE
 
 

@@ -23,6 +23,7 @@ from mnemosyne.domain.recall.composing import PASSAGE_TOKENS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
+from mnemosyne.figures import dollars_text
 from mnemosyne.services import memories
 from tests.actors.spending import EnoughTurns, LoggedSpending
 from tests.actors.summaries import ENOUGH_MONEY
@@ -136,7 +137,7 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
         assert moment.helped == [event]
         ((said, lines),) = _render_helped(moment)
         assert QUESTION in said
-        assert f"answered in 1 sentence, each verified against its object; ${event.nanodollars / 1e9:.4f}." in said
+        assert f"answered in 1 sentence, each verified against its object; {dollars_text(event.nanodollars)}." in said
         assert lines == [f"{sentence.object} bytes {sentence.start}-{sentence.end}: {SENTENCE}"]
 
 

@@ -298,6 +298,13 @@ async def open_stage(
                 yield Stage(opened, proxy, log, process)
 
 
+@asynccontextmanager
+async def open_talk(*rules: Json, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+    """The same with a client."""
+    async with open_stage(*rules, **options) as stage:
+        yield stage, Client(stage.url)
+
+
 async def until_begun(stage: Stage, turns: int) -> None:
     """Wait until this many turns are recorded."""
     await stage.events_until(TurnBegan, turns)

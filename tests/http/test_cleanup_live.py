@@ -37,6 +37,7 @@ from tests.http.managing import (
     look,
     model_says,
     open_stage,
+    open_talk,
     recall,
     results,
     text,
@@ -115,8 +116,7 @@ async def test_blocks_are_hidden_from_the_client_and_returned_to_the_provider_un
 async def test_restarted_server_recognizes_the_echo_of_a_hidden_block() -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
         log = StoppableLog()
-        async with open_stage(standin=standin, log=log) as stage:
-            client = Client(stage.url)
+        async with open_talk(standin=standin, log=log) as (stage, client):
             message = await client.turn(text("Where is it?"))
         for _ in range(3):
             async with open_stage(standin=standin, log=log) as stage:
@@ -137,8 +137,7 @@ async def test_restarted_server_recognizes_the_echo_of_a_hidden_block() -> None:
 @pytest.mark.parametrize("place", [2, 4, 6, 8, 10])
 async def test_cut_stream_shows_no_block_and_the_conversation_continues_from_the_kept_part(place: int) -> None:
     cut = model_says(think("Hm."), text(f"Well.\n{TAG}{TAG}Done."), faults=[{"kind": "cut", "at": place}])
-    async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as (stage, client):
         await client.turn(text("Where?"))
         (seen,) = await interrupted(stage)
         assert all(secret not in json.dumps(seen) for secret in SECRETS)
@@ -156,8 +155,7 @@ async def test_cut_stream_shows_no_block_and_the_conversation_continues_from_the
 
 
 async def test_bypassed_client_sees_the_block_and_its_echo_is_recognized() -> None:
-    async with open_stage({"reply": model_says(think("Hm."), text(BETWEEN))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": model_says(think("Hm."), text(BETWEEN))}) as (stage, client):
         await client.turn(text("one"))
         client.headers = {"x-mnemosyne-mode": "off"}
         for words in ("two", "three", "four"):

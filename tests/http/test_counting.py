@@ -30,6 +30,7 @@ from tests.http.managing import (
     look_for,
     model_says,
     open_stage,
+    open_talk,
     release_call,
     restore,
     results,
@@ -70,8 +71,7 @@ async def count_and_send(stage: Stage, client: Client, *content: Json) -> Json:
 
 
 async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         # A hidden round first, and then one that waits along with a client call.
         message = await count_and_send(stage, client, text("Where is it?"))
         assert b"memory_query" in stage.counted[-1]
@@ -84,8 +84,7 @@ async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
 
 async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
     """The upstream requests and the log of a conversation with a fork, with or without counts in between."""
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         for prompt in ("Where is it?", "And the other?", "No, the third."):
             message = await client.turn(text(prompt))
             while message.get("stop_reason") == "tool_use":
@@ -149,8 +148,7 @@ async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epo
 
 @pytest.mark.parametrize("how", ["header", "operator", "tool"])
 async def test_count_after_managing_ended_has_no_memory_tools(how: str) -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")
         if how == "header":
             client.headers = {"x-mnemosyne-mode": "off"}
@@ -191,8 +189,7 @@ async def test_count_uses_the_clients_body_if_the_session_does_not_load_in_time(
 ) -> None:
     async with open_standin({"rules": [{"reply": model_says(text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_stage(standin=standin, log=log) as stage:
-            client = Client(stage.url)
+        async with open_talk(standin=standin, log=log) as (stage, client):
             await client.turn(text("one"))
         log.away = True
         async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
@@ -210,8 +207,7 @@ async def test_only_the_first_turn_of_a_session_waits_long_for_an_absent_databas
 ) -> None:
     async with open_standin({"rules": [{"reply": model_says(text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_stage(standin=standin, log=log) as stage:
-            client = Client(stage.url)
+        async with open_talk(standin=standin, log=log) as (stage, client):
             await client.turn(text("one"))
         log.away = True
         async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
@@ -233,8 +229,7 @@ async def test_internal_error_does_not_change_a_count_while_the_wire_history_is_
     async def failing(*given: Any) -> None:
         raise RuntimeError("a bug")
 
-    async with open_stage({"reply": model_says(text("Yes."), look(at="it"))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": model_says(text("Yes."), look(at="it"))}) as (stage, client):
         message = await client.turn(text("one"))
         with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
             broken.setattr(ManagedRounds, "plan", failing)

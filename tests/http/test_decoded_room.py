@@ -20,7 +20,7 @@ from mnemosyne.errors import TooMuchAtOnce
 from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.zstd import ZstdCompressor
 from mnemosyne_lab.provider.server import open_standin
-from tests.http.managing import Client, model_says, open_stage, text, think
+from tests.http.managing import Client, model_says, open_stage, open_talk, text, think
 from tests.http.proxying import RecordedTurns, open_proxy
 from tests.http.raw_client import exchange
 from tests.http.rounds import Round, call
@@ -172,8 +172,7 @@ async def test_undecodable_reply_passes_unchanged_and_the_session_continues(kind
 
 
 async def test_error_in_an_unknown_encoding_passes_unchanged() -> None:
-    async with open_stage({"reply": raw(b"who knows", "lzma", streamed=False, status=429)}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": raw(b"who knows", "lzma", streamed=False, status=429)}) as (_, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         await client.send()
         [reply] = client.replies

@@ -30,6 +30,7 @@ from tests.http.managing import (
     look,
     model_says,
     open_stage,
+    open_talk,
     prompt_blocks,
     recall,
     results,
@@ -63,8 +64,7 @@ def refused(stage: Stage) -> list[int | None]:
 
 @pytest.mark.parametrize(("exchanges", "rule"), [(1, SHORT), (2, LOOP)], ids=["short", "loop"])
 async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: int, rule: Json) -> None:
-    async with open_stage(rule) as stage:
-        client = Client(stage.url)
+    async with open_talk(rule) as (stage, client):
         for number in range(exchanges):
             await client.work(f"Where is it, {number}?")
         other = fork(client, "forked")
@@ -78,8 +78,7 @@ async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: i
 
 
 async def test_session_fork_and_fork_of_the_fork_all_continue() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")
         other = fork(client, "forked")
         await client.work("And now?")
@@ -98,8 +97,7 @@ async def test_session_fork_and_fork_of_the_fork_all_continue() -> None:
 
 
 async def test_fork_does_not_change_its_session() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")
         before = stage.upstream[-1]
         other = fork(client, "forked")
@@ -126,8 +124,7 @@ async def test_fork_does_not_change_its_session() -> None:
 async def test_restarted_server_recognizes_a_fork_and_its_session(server: Mode) -> None:
     async with open_standin({"rules": [LOOP]}) as standin:
         log = StoppableLog()
-        async with open_stage(log=log, standin=standin) as stage:
-            client = Client(stage.url)
+        async with open_talk(log=log, standin=standin) as (stage, client):
             await client.work("Where is it?")
         other = fork(client, "forked")
         for number in range(3):
@@ -199,8 +196,7 @@ async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed()
 
 
 async def test_session_with_the_same_first_words_is_not_a_fork() -> None:
-    async with open_stage(SHORT) as stage:
-        client = Client(stage.url)
+    async with open_talk(SHORT) as (stage, client):
         await client.work("Where is it?")
         other = Client(stage.url, session="another", tools=client.tools)
         stage.standin.script = script({"reply": model_says(think("No."), text("No."))})

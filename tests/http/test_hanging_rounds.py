@@ -24,6 +24,7 @@ from tests.http.managing import (
     assert_nothing_of_ours,
     model_says,
     open_stage,
+    open_talk,
     release_call,
     text,
     think,
@@ -78,8 +79,7 @@ async def finished_rounds(stage: Stage) -> list[tuple[int, int, str | None]]:
 
 async def test_sent_hidden_round_and_its_reply_are_recorded() -> None:
     log = HangingLog()
-    async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP, log=log, patience=HURRIED) as (stage, client):
         message = await turn_through(stage, log, client, at=RoundFinished, on=False, left=2)
         assert message["content"][-1] == text("Here.")
         await stage.events_until(TurnFinished)
@@ -103,8 +103,7 @@ async def test_timely_answer_is_sent_however_long_its_record_takes() -> None:
 
 async def test_turn_sent_before_its_proposal_was_outdated_is_recorded_with_all_rounds() -> None:
     log = HangingLog()
-    async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP, log=log, patience=HURRIED) as (stage, client):
         await client.turn(text("And before?"))
         await stage.events_until(TurnAccounted)
         await turn_through(stage, log, client, at=TurnBegan, on=True, left=1)
@@ -116,8 +115,7 @@ async def test_turn_sent_before_its_proposal_was_outdated_is_recorded_with_all_r
 
 async def test_hidden_rounds_of_a_turn_lost_to_another_process_are_a_gap() -> None:
     log = HangingLog()
-    async with open_stage(LOOP, log=log, patience=HURRIED) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP, log=log, patience=HURRIED) as (stage, client):
         await client.turn(text("And before?"))
         await stage.events_until(TurnAccounted)
         await turn_through(stage, log, client, at=TurnBegan, on=False, left=1)
@@ -137,8 +135,7 @@ async def test_event_that_could_not_be_queued_does_not_change_its_turn(monkeypat
         return submit(journal, append)
 
     monkeypatch.setattr(GroupJournal, "submit", full_once)
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         assert (await client.turn(text("Where?")))["content"][-1] == text("Here.")
         assert NOT_NOW in str(stage.upstream[1])
         await stage.events_until(TurnFinished)

@@ -25,6 +25,7 @@ from tests.http.managing import (
     message_of,
     model_says,
     open_stage,
+    open_talk,
     recall,
     release_call,
     text,
@@ -86,8 +87,7 @@ async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
 
 async def test_hidden_round_cut_after_its_last_event_is_complete() -> None:
     whole = model_says(think("Hm."), text("Let me see."), release_call(), faults=[{"kind": "cut", "at": 99}])
-    async with open_stage({"replies": [whole, model_says(think("So."), HERE)]}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"replies": [whole, model_says(think("So."), HERE)]}) as (stage, client):
         assert (await client.turn(text("Where?")))["content"][-1] == HERE
         assert not client.replies[0].cut
         assert len(stage.upstream) == 2
@@ -111,8 +111,7 @@ async def test_reply_without_a_byte_reaches_the_client_as_an_error(kind: str) ->
 
 
 async def test_retry_after_is_respected_and_the_client_gets_pings(loopback_clock: MockClock) -> None:
-    async with open_stage(failing(1, failure={"status": 429, "retry_after": 50}), LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(failing(1, failure={"status": 429, "retry_after": 50}), LOOP) as (_, client):
         started = trio.current_time()
         assert (await client.turn(text("Where?")))["content"][-1] == HERE
         assert trio.current_time() - started >= 50
@@ -128,17 +127,18 @@ async def test_retry_after_is_respected_and_the_client_gets_pings(loopback_clock
         ({"status": 529, "headers": [["x-should-retry", "false"]]}, 1, UNSEEN),
         ({"status": 529, "headers": [["retry-after", "nan"]]}, 1 + len(PAUSES), LOOP),
         ({"status": 400, "message": "No."}, 1, UNSEEN),
+        ({"status": 403, "type": "permission_error"}, 1, LOOP),
     ],
-    ids=["too often", "too long", "too long together", "of no use", "not a number", "not of the moment"],
+    ids=["too often", "too long", "too long together", "of no use", "not a number", "not of the moment", "forbidden"],
 )
 async def test_failure_of_the_last_retry_reaches_the_client(
     failure: Json, tries: int, loop: Json, loopback_clock: MockClock
 ) -> None:
-    async with open_stage(failing(9, failure=failure), loop) as stage:
-        client = Client(stage.url)
+    async with open_talk(failing(9, failure=failure), loop) as (stage, client):
         message = await client.turn(text("Where?"))
         assert len(stage.upstream) == 1 + tries
-        assert "type" in message["error"]
+        assert message["error"]["type"] == failure.get("type", message["error"]["type"])
+        assert client.replies[0].body.endswith(b"\n\n" if loop is LOOP else b"}")
         if loop is UNSEEN and sum(PAUSES) < QUIET_SECONDS:
             assert message["status"] == failure["status"]
         assert b"message_stop" not in client.replies[0].body
@@ -150,18 +150,18 @@ async def test_failed_first_round_is_retried_by_the_client_only(loopback_clock: 
         assert len(stage.upstream) == 1
 
 
-async def test_round_with_visible_output_is_not_sent_again(loopback_clock: MockClock) -> None:
+async def test_round_with_visible_output_is_not_repeated_and_its_cut_cuts_the_reply(
+    loopback_clock: MockClock,
+) -> None:
     seen = model_says(text("Now"), recall(), faults=[{"kind": "cut", "at": -4}])
-    async with open_stage(failing(1, **seen), LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(failing(1, **seen), LOOP) as (stage, client):
         await client.turn(text("Where?"))
         assert client.replies[0].cut
         assert len(stage.upstream) == 2
 
 
 async def test_client_disconnect_ends_the_wait_for_a_retry() -> None:
-    async with open_stage(failing(9, failure={"status": 529, "retry_after": 60}), LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(failing(9, failure={"status": 529, "retry_after": 60}), LOOP) as (stage, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send)

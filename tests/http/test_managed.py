@@ -29,6 +29,7 @@ from tests.http.managing import (
     look_for,
     model_says,
     open_stage,
+    open_talk,
     recall,
     release_call,
     restore,
@@ -76,8 +77,7 @@ async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_
 async def test_disconnect_in_a_hidden_round_keeps_the_visible_part_and_the_provider_history() -> None:
     slow = model_says(think("Well,"), text("now I see"), pace={"first": 3600})
     rules: list[Json] = [{"replies": [model_says(think("Hm."), text("Let me see."), recall()), slow], "times": 2}]
-    async with open_stage(*rules, {"reply": model_says(text("Fine."))}) as stage:
-        client = Client(stage.url)
+    async with open_talk(*rules, {"reply": model_says(text("Fine."))}) as (stage, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send)
@@ -105,29 +105,9 @@ async def test_failure_before_any_output_is_the_providers_own_error(stream: bool
         await stage.check()
 
 
-async def test_failure_after_output_is_an_error_event() -> None:
-    refused = {"failure": {"status": 403, "type": "permission_error"}}
-    rules: list[Json] = [{"replies": [model_says(text("Let me see."), recall()), refused]}]
-    async with open_stage(*rules) as stage:
-        client = Client(stage.url)
-        message = await client.turn(text("Where?"))
-        assert message["error"]["type"] == "permission_error"
-        assert client.replies[0].body.endswith(b"\n\n")
-        assert b"message_stop" not in client.replies[0].body
-
-
-async def test_cut_hidden_round_cuts_the_reply() -> None:
-    cut = model_says(text("Now"), faults=[{"kind": "cut", "at": -2}])
-    async with open_stage({"replies": [model_says(text("Let me see."), recall()), cut]}) as stage:
-        client = Client(stage.url)
-        await client.turn(text("Where?"))
-        assert client.replies[0].cut
-
-
 async def test_reply_cut_before_any_output_is_an_error_in_the_providers_format() -> None:
     cut = model_says(text("Now"), faults=[{"kind": "cut", "at": 0}])
-    async with open_stage({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as (stage, client):
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (502, "api_error")
         assert (await client.send())["content"] == [text("Yes.")]
@@ -166,8 +146,7 @@ async def test_refused_thinking_is_removed_once_and_permanently() -> None:
         {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
         {"reply": model_says(think("Hm."), text("Yes."))},
     ]
-    async with open_stage(*rules) as stage:
-        client = Client(stage.url)
+    async with open_talk(*rules) as (stage, client):
         for words in ("one", "refuse it", "three", "four"):
             assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
         sent = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream]
@@ -186,8 +165,7 @@ FOREIGN = [
 
 async def test_thinking_of_another_issuer_is_dropped_and_its_text_is_kept() -> None:
     """As when a client used another provider for an exchange, comes back, and then asks for another model."""
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")
         client.history.append({"role": "user", "content": [text("Who says so?")]})
         client.history.append({"role": "assistant", "content": [*FOREIGN, text("Somebody does.")]})
@@ -201,8 +179,7 @@ async def test_thinking_of_another_issuer_is_dropped_and_its_text_is_kept() -> N
 
 async def test_request_without_thinking_is_not_retried_after_a_refusal() -> None:
     rules: list[Json] = [{"reply": model_says(think("Hm."), text("Yes.")), "times": 1}, {"reply": BOUND}]
-    async with open_stage(*rules) as stage:
-        client = Client(stage.url)
+    async with open_talk(*rules) as (stage, client):
         await client.turn(text("one"))
         assert (await client.turn(text("two")))["status"] == 400
         assert len(stage.upstream) == 3
@@ -248,8 +225,7 @@ async def test_model_that_keeps_asking_is_asked_to_continue_and_does(call: Json,
 
 
 async def test_model_that_never_stops_asking_is_stopped_without_added_text() -> None:
-    async with open_stage({"reply": model_says(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": model_says(text("Hm."), recall()), "times": MOST_ROUNDS}, YES) as (stage, client):
         message = await client.turn(text("Where is it?"))
         assert len(stage.upstream) == MOST_ROUNDS
         assert message["stop_reason"] == "end_turn"
@@ -268,8 +244,7 @@ async def test_memory_call_before_any_eviction_is_answered_that_nothing_is_evict
 
 async def test_attempts_at_one_turn_are_sent_alike() -> None:
     rules: list[Json] = [{"reply": {"failure": {"status": 529}}, "times": 2}, LOOP]
-    async with open_stage(*rules) as stage:
-        client = Client(stage.url)
+    async with open_talk(*rules) as (stage, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         messages = [await client.send() for _ in range(3)]
         client.history.append({"role": "assistant", "content": messages[-1]["content"]})
@@ -282,8 +257,7 @@ async def test_managed_conversation_continues_without_a_database() -> None:
     hurried = attrs.evolve(PATIENT, database=0.1, actor=0.1, loading=0.1)
     async with open_standin({"rules": [{"reply": model_says(think("Hm."), text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_stage(standin=standin, log=log, patience=hurried) as stage:
-            client = Client(stage.url)
+        async with open_talk(standin=standin, log=log, patience=hurried) as (stage, client):
             await client.turn(text("one"))
             log.hang()  # the questions are queued, and the turn continues
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
@@ -303,8 +277,7 @@ async def test_managed_conversation_continues_without_a_database() -> None:
 async def test_internal_error_costs_the_turn_nothing_while_the_wire_history_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": model_says(think("Hm."), text("Yes."))}) as (stage, client):
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
             broken.setattr(upstream_history, "body", fails(upstream_history.body))
@@ -317,8 +290,7 @@ async def test_internal_error_costs_the_turn_nothing_while_the_wire_history_is_k
 async def test_internal_error_costs_the_turn_at_most_its_wire_history(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage({"reply": model_says(think("Hm."), text("Yes."))}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": model_says(think("Hm."), text("Yes."))}) as (stage, client):
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
             broken.setattr(ManagedRounds, "plan", fails(ManagedRounds.plan))
@@ -382,8 +354,7 @@ async def test_hidden_calls_without_a_timely_answer_do_not_end_the_turn_and_are_
         return await answers(*given, **named)
 
     monkeypatch.setattr(FromMemory, "answer", slowly)
-    async with open_stage(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
-        client = Client(stage.url)
+    async with open_talk(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as (stage, client):
         assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
         assert results_sent(stage.upstream[2]) == [NOT_NOW] * 2
         late.set()
@@ -396,8 +367,7 @@ async def test_hidden_calls_without_a_timely_answer_do_not_end_the_turn_and_are_
 
 
 async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and_stays_managed() -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")
         stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
         kept, sent = list(client.history), len(stage.upstream)

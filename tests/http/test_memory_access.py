@@ -4,6 +4,7 @@ where its client dropped that, what the same credential sent there before.
 
 import copy
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -89,23 +90,16 @@ NAMED, UNNAMED, SUMMED, REPEATED, MADE, PREFIX, WHOLE = (
     "whole",
 )
 
-SEES = [
-    (NAMED, "same", False),
-    (NAMED, "other", False),
-    (UNNAMED, "same", False),
-    (UNNAMED, "other", False),
-    (SUMMED, "same", True),
-    (SUMMED, "other", False),
-    (REPEATED, "same", True),
-    (REPEATED, "other", True),
-    (MADE, "same", True),
-    (MADE, "other", False),
-    (PREFIX, "same", False),
-    (PREFIX, "other", False),
-    (WHOLE, "same", True),
-    (WHOLE, "other", True),
-]
-"""By what a request is taken to belong to the session, with which credential, and whether it may see the secret."""
+SEES = {
+    NAMED: {"other": False, "same": False},
+    UNNAMED: {"other": False, "same": False},
+    SUMMED: {"other": False, "same": True},
+    REPEATED: {"other": True, "same": True},
+    MADE: {"other": False, "same": True},
+    PREFIX: {"other": False, "same": False},
+    WHOLE: {"other": True, "same": True},
+}
+"""Why a request is taken to belong to the session, and with which credential it may see the secret."""
 
 
 async def newcomer(stage: Stage, client: Client, by: str, credential: str, tool: str) -> tuple[Client, Json]:
@@ -115,33 +109,34 @@ async def newcomer(stage: Stage, client: Client, by: str, credential: str, tool:
         case "unnamed":
             return other, text(HELLO)
         case "summary":
-            return other, text(f"{CONTINUED} It was about a vault, says {tool}.")
+            return other, text(f"{CONTINUED} It was about a vault, says {tool} with this {credential} key.")
         case "repeated summary":
             return other, text(f"{CONTINUED}\n\n<summary>\n{SUMMARY}\n</summary>\nGo on with {tool}.")
         case "summary of its own":
-            answer(stage, [text(OTHER_SUMMARY)])
+            made = f"{OTHER_SUMMARY}\nIt has the {credential} key."
+            answer(stage, [text(made)])
             other.history = copy.deepcopy(client.history[:2])
             other.history += [{"role": "user", "content": [*results(other.history[-1]), text(SUMMARIZE)]}]
             await other.send()
             other.history.clear()
-            return other, text(f"{CONTINUED}\n\n{OTHER_SUMMARY}\n{tool}")
+            return other, text(f"{CONTINUED}\n\n{made}\n{tool}")
         case "prefix" | "whole":
             history = copy.deepcopy(client.history[:6] if by == PREFIX else client.history[:-1])
-            other = stranger(client, credential, session=f"for-{tool}", history=history)
+            other = stranger(client, credential, session=f"{credential}-{tool}", history=history)
         case _:
             pass
-    return other, text(f"Something else, for {tool}.")
+    return other, text(f"Something else, for {tool} with the {credential} key.")
 
 
-@pytest.mark.parametrize(("by", "credential", "sees"), SEES, ids=[f"{by}-{who}" for by, who, _ in SEES])
-async def test_access_needs_proof_by_history_or_credential(by: str, credential: str, sees: bool) -> None:
+@pytest.mark.parametrize("by", SEES)
+async def test_access_needs_proof_by_history_or_credential(by: str) -> None:
     async with open_stage(window=WINDOW) as stage:
         client = await tell_secret(stage, named=by != UNNAMED)
-        for tool, call in CALLS.items():
+        for (credential, sees), (tool, call) in product(SEES[by].items(), CALLS.items()):
             other, first = await newcomer(stage, client, by, credential, tool)
             called = results(other.history[-1]) if other.history else []
             answered = await asks(stage, other, call, *called, first)
-            assert (SECRET in answered or SOURCE in answered) is sees, (tool, answered[:2000])
+            assert (SECRET in answered or SOURCE in answered) is sees, (credential, tool, answered[:2000])
         assert [each.status for each in stage.standin.messages if each.status != 200] == []
 
 

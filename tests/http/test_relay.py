@@ -3,7 +3,9 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
@@ -72,31 +74,30 @@ async def listening(turns: RecordedTurns) -> AsyncIterator[bytearray]:
         nursery.cancel_scope.cancel()
 
 
-async def test_reply_cut_by_the_provider_is_recorded_with_the_received_part() -> None:
-    turns = RecordedTurns()
-    reply = {"text": "begun and never done", "faults": [{"kind": "cut", "at": -2}]}
+NO_END = "interrupted: the provider's stream ended before its last event"
+OVERLOADED = "interrupted: the provider ended the stream with an error: overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"kind": "cut", "at": -2}, "interrupted: the provider's reply broke off"),
+        ({"kind": "no_message_stop"}, NO_END),
+        ({"kind": "error_event", "at": -2, "error_type": "overloaded_error"}, OVERLOADED),
+    ],
+    ids=["cut", "without an end", "with an error"],
+)
+async def test_incomplete_reply_is_recorded_with_the_reason_and_the_received_part(
+    fault: dict[str, Any], reason: str
+) -> None:
+    turns, reply = RecordedTurns(), {"text": "begun and never done", "faults": [fault]}
     async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
-        await exchange(proxy.url, body=STREAMED)
-    assert turns.calls[:2] == ["sent", "begun"]
-    assert turns.calls[2].startswith("interrupted: the provider's reply broke off")
+        assert (await exchange(proxy.url, body=STREAMED)).cut is (fault["kind"] == "cut")
+    *before, last = turns.calls
+    assert before == ["sent", "begun"]
+    assert last.startswith(reason)
     assert turns.replies[0] is not None
     assert json.loads(turns.replies[0].body)["content"] == [{"type": "text", "text": "begun and never done"}]
-
-
-async def test_stream_without_an_end_is_recorded_as_interrupted() -> None:
-    turns = RecordedTurns()
-    reply = {"text": "and then", "faults": [{"kind": "no_message_stop"}]}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
-        assert not (await exchange(proxy.url, body=STREAMED)).cut
-    assert turns.calls == ["sent", "begun", "interrupted: the provider's stream ended before its last event"]
-
-
-async def test_error_in_mid_stream_is_recorded_by_its_name() -> None:
-    turns = RecordedTurns()
-    reply = {"text": "begun", "faults": [{"kind": "error_event", "at": 4, "error_type": "overloaded_error"}]}
-    async with open_standin({"rules": [{"reply": reply}]}) as standin, open_proxy(standin.url, turns) as proxy:
-        await exchange(proxy.url, body=STREAMED)
-    assert turns.calls[-1] == "interrupted: the provider ended the stream with an error: overloaded_error"
 
 
 async def test_client_disconnect_is_recorded_although_the_request_task_is_cancelled() -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.http.managing import Client, Json, look, model_says, open_stage, text
+from tests.http.managing import Client, Json, look, model_says, open_talk, text
 from tests.replay.test_managed import reviewed
 
 LINE = "[Not the user's words: Look was called 3 times with the same answer.]"
@@ -32,8 +32,7 @@ async def test_third_identical_result_gets_a_note_and_keeps_it(
     wanted: bool, answers: list[str], result: list[bool]
 ) -> None:
     """The client never sees it; the sent request is recorded byte for byte, and a replay decides the same."""
-    async with open_stage(ASKS, tell_repeats=wanted) as stage:
-        client = Client(stage.url)
+    async with open_talk(ASKS, tell_repeats=wanted) as (stage, client):
         await works(client, answers)
         sent = [json.dumps(each["messages"]) for each in stage.upstream]
         assert [LINE in each for each in sent] == result

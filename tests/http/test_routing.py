@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -36,24 +37,26 @@ def request(path: str, model: object) -> UpstreamRequest:
     ],
 )
 async def test_request_goes_to_the_matching_provider(path: str, model: object, reached: str) -> None:
-    answers = [("application/json", b"{}")]
-    async with open_playback(answers) as default, open_playback(answers) as local, open_playback(answers) as openai:
-        named: dict[str, Playback] = {"default": default, "local": local, "openai": openai}
-        async with (
-            HttpUpstream(default.url) as first,
-            HttpUpstream(local.url) as second,
-            HttpUpstream(openai.url) as third,
-        ):
-            routed = RoutedUpstream(
-                first,
-                (
-                    (NamedUpstream("local", local.url, (*OPENAI_DIALECTS, "messages"), ("qwen*",)), second),
-                    (NamedUpstream("openai", openai.url), third),
-                ),
-            )
-            async with routed.exchange(request(path, model), lambda: None) as reply:
-                assert [chunk async for chunk in reply.chunks()] == [b"{}"]
-        assert [name for name, each in named.items() if each.requests] == [reached]
+    others = NamedUpstream("local", "", (*OPENAI_DIALECTS, "messages"), ("qwen*",)), NamedUpstream("openai", "")
+    assert await name_reached(request(path, model), *others) == reached
+
+
+async def name_reached(request: UpstreamRequest, *others: NamedUpstream) -> str:
+    """The name of the provider that gets a request, ``default`` or one of the others; its reply arrives."""
+    async with AsyncExitStack() as stack:
+        playing: dict[str, Playback] = {}
+        opened: list[HttpUpstream] = []
+        for name in ("default", *(each.name for each in others)):
+            playing[name] = await stack.enter_async_context(open_playback([("application/json", b"{}")]))
+            opened.append(await stack.enter_async_context(HttpUpstream(playing[name].url)))
+        routed = RoutedUpstream(opened[0], tuple(zip(others, opened[1:], strict=True)))
+        async with routed.exchange(request, lambda: None) as reply:
+            assert [chunk async for chunk in reply.chunks()] == [b"{}"]
+        (reached,) = (name for name, each in playing.items() if each.requests)
+        return reached
+
+
+OPENAI = NamedUpstream("openai", "", models=("gpt-*",))
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,7 @@ async def test_request_goes_to_the_matching_provider(path: str, model: object, r
 async def test_request_never_takes_its_credentials_to_another_dialects_provider(
     headers: tuple[tuple[bytes, bytes], ...], body: bytes
 ) -> None:
-    answers = [("application/json", b"{}")]
-    async with open_playback(answers) as default, open_playback(answers) as openai:
-        async with HttpUpstream(default.url) as first, HttpUpstream(openai.url) as second:
-            routed = RoutedUpstream(first, ((NamedUpstream("openai", openai.url, models=("gpt-*",)), second),))
-            async with routed.exchange(UpstreamRequest("POST", b"/v1/responses", headers, body), lambda: None):
-                pass
-        assert (len(default.requests), len(openai.requests)) == (0, 1)
+    assert await name_reached(UpstreamRequest("POST", b"/v1/responses", headers, body), OPENAI) == "openai"
 
 
 BEARER = ((b"authorization", b"Bearer sk-proj-1"),)
@@ -105,11 +102,4 @@ BEARER = ((b"authorization", b"Bearer sk-proj-1"),)
 async def test_request_that_is_no_turn_goes_to_the_provider_of_its_key(
     method: str, path: str, headers: tuple[tuple[bytes, bytes], ...], reached: str
 ) -> None:
-    answers = [("application/json", b"{}")]
-    async with open_playback(answers) as default, open_playback(answers) as openai:
-        async with HttpUpstream(default.url) as first, HttpUpstream(openai.url) as second:
-            routed = RoutedUpstream(first, ((NamedUpstream("openai", openai.url, models=("gpt-*",)), second),))
-            async with routed.exchange(UpstreamRequest(method, path.encode(), headers, b""), lambda: None):
-                pass
-        named = {"default": default, "openai": openai}
-        assert [name for name, each in named.items() if each.requests] == [reached]
+    assert await name_reached(UpstreamRequest(method, path.encode(), headers, b""), OPENAI) == reached

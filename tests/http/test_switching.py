@@ -29,6 +29,7 @@ from tests.http.managing import (
     look,
     model_says,
     open_stage,
+    open_talk,
     recall,
     results,
     script,
@@ -60,8 +61,7 @@ def broken_rules(stage: Stage) -> list[str]:
 
 @pytest.mark.parametrize(("asked", "server"), [("off", Mode.MANAGE), ("observe", Mode.OBSERVE)])
 async def test_client_that_stops_and_restarts_managing_is_observed_and_served(asked: str, server: Mode) -> None:
-    async with open_stage(mode=server) as stage:
-        client = Client(stage.url)
+    async with open_talk(mode=server) as (stage, client):
         for mode in ("manage", asked, "manage", asked, "manage"):
             await exchanges(stage, client, mode)
         assert broken_rules(stage) == []
@@ -101,8 +101,7 @@ async def test_managed_conversation_stays_managed_through_servers_that_only_obse
 async def test_late_switch_off_takes_effect_with_the_next_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with open_stage() as stage:
-        client = Client(stage.url)
+    async with open_talk() as (stage, client):
         await exchanges(stage, client, "manage", 1)
         client.headers = {MODE: "off"}
         stage.standin.script = script(OWN_LOOP)
@@ -128,8 +127,7 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         answers.append(then if answers else await asked(turn))
         return answers[-1]
 
-    async with open_stage({"reply": {"content": [text("Yes.")]}}) as stage:
-        client = Client(stage.url)
+    async with open_talk({"reply": {"content": [text("Yes.")]}}) as (stage, client):
         await client.turn(text("One."))
         await stage.events_until(TurnAccounted)
         with monkeypatch.context() as patched:
@@ -170,8 +168,7 @@ async def test_branch_continues_without_memory_tools_if_the_provider_refuses_the
 
 @pytest.mark.parametrize("session", [True, False], ids=["this session", "all"])
 async def test_switch_off_during_a_hidden_round_takes_effect_with_the_next_request(session: bool) -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url)
+    async with open_talk(LOOP) as (stage, client):
         await client.turn(text("Where is it?"))
         managed = len(stage.upstream)
         slow = model_says(look(at="that"), pace={"first": 0.5})

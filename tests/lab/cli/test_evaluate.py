@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from click.testing import CliRunner, Result
@@ -60,20 +61,36 @@ def _report(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_report_holds_every_policy_with_its_totals_and_sessions(recorded: Path, tmp_path: Path) -> None:
-    result = evaluate(recorded, "--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
+@attrs.frozen
+class Evaluated:
+    """The results of one command for all policies: its output and both reports."""
+
+    output: str
+    report: dict[str, Any]
+    page: str
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    folder = tmp_path_factory.mktemp("evaluated")
+    reports = ("--report", folder / "out.json", "--report", folder / "out.html")
+    result = evaluate(_write(folder, 12), *reports)
     assert result.exit_code == 0
-    policies = _report(tmp_path / "out.json")["policies"]
+    return Evaluated(result.output, _report(folder / "out.json"), (folder / "out.html").read_text())
+
+
+def test_report_holds_every_policy_with_its_totals_and_sessions(evaluated: Evaluated) -> None:
+    policies = evaluated.report["policies"]
     assert {"unmanaged", "uncompacted", "oracle", "mnemosyne"} <= set(policies)
     for name, policy in policies.items():
-        assert name in result.output
+        assert name in evaluated.output
         assert set(policy["totals"]) >= SUMS
         assert [each["name"] for each in policy["sessions"]] == ["long", "short"]
         for each in policy["sessions"]:
             assert set(each) == SUMS | {"name"}
         assert policy["totals"]["billed"] == pytest.approx(sum(each["billed"] for each in policy["sessions"]))
     assert policies["unmanaged"]["totals"]["billed_ratio"] == 1
-    assert (tmp_path / "out.html").read_text().lower().startswith("<!doctype html>")
+    assert evaluated.page.lower().startswith("<!doctype html>")
 
 
 def test_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path: Path) -> None:
@@ -91,12 +108,11 @@ def test_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path:
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
 
-def test_verdict_is_the_first_line_and_in_every_report(recorded: Path, tmp_path: Path) -> None:
-    reports = ("--report", tmp_path / "out.json", "--report", tmp_path / "out.html")
-    first = evaluate(recorded, "--policy", "mnemosyne", *reports).output.splitlines()[0]
+def test_verdict_is_the_first_line_and_in_every_report(evaluated: Evaluated) -> None:
+    first = evaluated.output.splitlines()[0]
     assert first.startswith("These 2 sessions would have cost $")
-    assert _report(tmp_path / "out.json")["verdict"] == first
-    assert first in (tmp_path / "out.html").read_text()
+    assert evaluated.report["verdict"] == first
+    assert first in evaluated.page
 
 
 def test_example_policy_works_as_the_page_describes_it(
@@ -151,12 +167,12 @@ def test_one_command_compares_under_every_tariff_with_all_alternatives(recorded:
     assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
 
 
-def test_settings_count(recorded: Path, tmp_path: Path) -> None:
+def test_settings_count(recorded: Path, evaluated: Evaluated, tmp_path: Path) -> None:
     def billed(*options: object) -> float:
         evaluate(recorded, "--policy", "uncompacted", "--report", tmp_path / "out.json", *options)
         return float(_report(tmp_path / "out.json")["policies"]["uncompacted"]["totals"]["billed"])
 
-    usual = billed()
+    usual = evaluated.report["policies"]["uncompacted"]["totals"]["billed"]
     assert billed("--ttl", "1h") > usual, "writing for an hour costs twice the input"
     assert billed("--fixed-tokens", "0") < usual
     assert billed("--min-turns", "10", "--memory-tools") < usual, "the short one is left out"

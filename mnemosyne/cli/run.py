@@ -360,8 +360,10 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
         saved = total.nanodollars_saved
         if saved > 0:
             parts.append(f"saved {dollars_text(saved)}")
-        elif saved and break_even is not None:
+        elif saved and break_even:
             parts.append(f"breaks even around turn {break_even}")
+        elif saved and break_even == 0:
+            parts.append(f"{dollars_text(-saved)} of it for memory tools, before the first compaction")
         elif saved:
             parts.append(f"{dollars_text(-saved)} more than unmanaged so far")
     if mode == "manage" and total.managed < total.turns:

@@ -97,16 +97,16 @@ async def read_savings(models: ReadModels, since: int = 0) -> Savings:
 
 
 async def read_break_even(models: ReadModels, found: Savings) -> int | None:
-    """The later turn around which the last compaction of the only session pays for itself, as the planner expected;
-    None without one.
+    """The later turn around which the last compaction of the only session pays for itself, as the planner expected; 0
+    before the first compaction, None if no such turn is known.
     """
     if len(found.sessions) != 1:
         return None
     about = {"stream": next(iter(found.sessions))}
     questions = (Question("savings", name, about) for name in ("epochs_of", "saved_by_turn"))
     epochs, turns = await models.answers(*questions)
-    expected = max((row["turn"] + row["payback"] for row in epochs if row["payback"]), default=0)
-    return expected if expected > max((row["turn"] for row in turns), default=0) else None
+    expected = max((row["turn"] + (row["payback"] or 0) for row in epochs), default=0)
+    return expected if not epochs or expected > max((row["turn"] for row in turns), default=0) else None
 
 
 def balance_of(row: Mapping[str, Any]) -> Balance:

@@ -156,7 +156,7 @@ def _name_omissions(
 def _explain_omission(count: int) -> Iterator[str]:
     """A sentence about the sessions that were managed: their transcripts do not show their cost without Mnemosyne."""
     if count:
-        yield f"{plural(count, 'session')} left out: Mnemosyne managed them. `mnemosyne savings` shows what that saved."
+        yield f"{plural(count, 'session')} left out, already managed: `mnemosyne savings` shows what that saved."
 
 
 def _unknown(found: Sequence[TranscriptConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:

@@ -264,7 +264,10 @@ def test_summary_counts_turns_that_should_have_been_managed(
     assert words is None or words in sentence
 
 
-@pytest.mark.parametrize(("break_even", "words"), [(19, "breaks even around turn 19"), (None, "$0.0042 more than")])
+@pytest.mark.parametrize(
+    ("break_even", "words"),
+    [(19, "breaks even around turn 19"), (0, "$0.0042 of it for memory tools"), (None, "$0.0042 more than")],
+)
 def test_summary_of_a_managed_loss_says_when_it_breaks_even(break_even: int | None, words: str) -> None:
     balance = Balance(turns=3, managed=3, nanodollars=10**8, nanodollars_unmanaged=10**8 - 4_200_000)
     assert words in render_recorded(Savings({UUID(int=7): balance}, {}), "manage", break_even)
@@ -364,7 +367,8 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: d
     sentence = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
     assert hidden == f"mnemosyne: the client's cost display is {sentence}"
     price = r"\$0\.01\d"
-    summary = rf"mnemosyne: recorded 1 turn, {price}, {price} more than unmanaged so far: mnemosyne open [0-9a-f]{{8}}"
+    paid = f"{price} of it for memory tools, before the first compaction"
+    summary = rf"mnemosyne: recorded 1 turn, {price}, {paid}: mnemosyne open [0-9a-f]{{8}}"
     assert re.fullmatch(summary, recorded)
 
 

@@ -52,7 +52,7 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
 
 @pytest.mark.parametrize(
     ("epochs", "turns", "expected"),
-    [([(4, 9), (7, 12)], 8, 19), ([(4, 9)], 13, None), ([(4, None)], 5, None), ([], 3, None)],
+    [([(4, 9), (7, 12)], 8, 19), ([(4, 9)], 13, None), ([(4, None)], 5, None), ([], 3, 0)],
 )
 async def test_break_even_is_the_planner_s_forecast_until_that_turn(
     epochs: list[tuple[int, int | None]], turns: int, expected: int | None

@@ -194,7 +194,7 @@ async def test_cost_without_mnemosyne_is_one_number_in_every_command_and_page(
         assert told.evaluation.comparisons[0].nanodollars_against == cost
     else:
         assert told.replies == 0
-        assert told.unknown[0].startswith("1 session left out: Mnemosyne managed them.")
+        assert told.unknown[0].startswith("1 session left out, already managed: ")
 
 
 def write_transcript(path: Path, tape: Mapping[str, Any]) -> Path:

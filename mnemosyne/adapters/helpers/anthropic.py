@@ -1,37 +1,59 @@
-"""A helper model behind the Messages API."""
+"""A helper model behind the Messages API: the only import of anthropic."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anthropic
 import httpx2
 
-from mnemosyne.adapters.helpers.openai import HelperEndpoint, list_objects, parse_object, refuse
 from mnemosyne.domain.cost.prices import Price, tokens_of
 from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
+
+_BUSY = frozenset({408, 409, 425, 429})
 
 
 class AnthropicHelper:
     """A model of the provider (helper_model.HelperModel). ``key`` is never a client's."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str, key: str, model: str, price: Price) -> None:
-        self._endpoint = HelperEndpoint(http, url, {"x-api-key": key, "anthropic-version": "2023-06-01"})
+        # The URL in the environment may be this proxy's.
+        self._client = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
         self._model = model
         self.price = price
         self.name = f"anthropic:{model}"
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
-        request = {
-            "model": self._model,
-            "max_tokens": prompt.most_tokens,
-            "system": prompt.system,
-            "messages": [{"role": "user", "content": prompt.user}],
-            "output_config": {"format": {"type": "json_schema", "schema": dict(prompt.schema)}},
-        }
-        status, body = await self._endpoint.ask("POST", "/v1/messages", request)
-        refuse(status)
-        answer = parse_object(body)
-        texts = [block.get("text") for block in list_objects(answer.get("content")) if block.get("type") == "text"]
-        usage = answer.get("usage")
-        if answer.get("type") != "message" or not all(isinstance(text, str) for text in texts):
-            raise HelperFailed("its answer is not a reply of the Messages API", billed=True)
-        return Completion("".join(map(str, texts)), tokens_of(usage) if isinstance(usage, dict) else None)
+        with _explain():
+            message = await self._client.messages.create(
+                model=self._model,
+                max_tokens=prompt.most_tokens,
+                system=prompt.system,
+                messages=[{"role": "user", "content": prompt.user}],
+                output_config={"format": {"type": "json_schema", "schema": dict(prompt.schema)}},
+            )
+            try:
+                text = "".join(block.text for block in message.content if block.type == "text")
+                return Completion(text, tokens_of(message.usage.model_dump()))
+            except (AttributeError, TypeError):  # the SDK accepts any body with status 200
+                raise HelperFailed("its answer is not a reply of the Messages API", billed=True) from None
 
     async def check(self) -> None:
-        refuse((await self._endpoint.ask("GET", f"/v1/models/{self._model}"))[0])
+        with _explain():
+            await self._client.models.retrieve(self._model)
+
+
+@contextmanager
+def _explain() -> Iterator[None]:
+    """Translate errors, without the endpoint's text, which may quote the prompt."""
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        again = error.status_code in _BUSY or error.status_code >= 500
+        raise HelperFailed(f"it answers with status {error.status_code}", again=again) from None
+    except anthropic.APIConnectionError as error:
+        cause = error.__cause__
+        # If an established connection broke, the answer may have been billed.
+        billed = not isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
+        raise HelperFailed(f"no connection: {type(cause or error).__name__}", again=True, billed=billed) from None
+    except (anthropic.AnthropicError, ValueError, RecursionError) as error:
+        raise HelperFailed(f"no usable answer: {type(error).__name__}", billed=True) from None

@@ -17,31 +17,15 @@ _BUSY = frozenset({408, 409, 425, 429})
 _UNKNOWN_FIELD = frozenset({400, 404, 415, 422, 501})
 
 
-class HelperEndpoint:
-    """The requests of a helper model to the endpoint with this prefix."""
-
-    def __init__(self, http: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> None:
-        self._http = http
-        self._url = url.rstrip("/")
-        self._headers = {"Accept-Encoding": "identity", **headers}
-
-    async def ask(self, method: str, path: str, request: Mapping[str, Any] | None = None) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises HelperFailed."""
-        connected = False
-        try:
-            async with self._http.stream(method, self._url + path, json=request, headers=self._headers) as response:
-                connected = True
-                return response.status_code, await _read_bounded(response)
-        except httpx2.TransportError as error:
-            billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
-
-
 class OpenAIHelper:
     """A model of an endpoint (helper_model.HelperModel). ``url`` is the prefix of ``/chat/completions``."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str, key: str | None, model: str, price: Price) -> None:
-        self._endpoint = HelperEndpoint(http, url, {} if key is None else {"Authorization": f"Bearer {key}"})
+        self._http = http
+        self._url = url.rstrip("/")
+        self._headers = {"Accept-Encoding": "identity"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
         self._model = model
         self._knows_schemas = True
         self.price = price
@@ -56,20 +40,30 @@ class OpenAIHelper:
             "temperature": 0,
         }
         schema = {"response_format": _format_of(prompt.schema)} if self._knows_schemas else {}
-        status, body = await self._endpoint.ask("POST", "/chat/completions", {**request, **schema})
+        status, body = await self._ask("POST", "/chat/completions", {**request, **schema})
         if schema and status in _UNKNOWN_FIELD:
-            status, body = await self._endpoint.ask("POST", "/chat/completions", request)
+            status, body = await self._ask("POST", "/chat/completions", request)
             self._knows_schemas = status != 200
-        refuse(status)
+        _refuse(status)
         return _completion(body)
 
     async def check(self) -> None:
-        status, body = await self._endpoint.ask("GET", "/models")
-        refuse(status)
-        listed = list_objects(parse_object(body).get("data"))
+        status, body = await self._ask("GET", "/models", None)
+        _refuse(status)
+        listed = _members(_object(body).get("data"))
         names = [str(model.get("id")) for model in listed]
         if names and self._model not in names:
             raise HelperFailed(f"it does not list the model {self._model}")
+
+    async def _ask(self, method: str, path: str, request: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        connected = False
+        try:
+            async with self._http.stream(method, self._url + path, json=request, headers=self._headers) as response:
+                connected = True
+                return response.status_code, await _read_bounded(response)
+        except httpx2.TransportError as error:
+            billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
 
 
 def _format_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,15 +82,15 @@ async def _read_bounded(response: httpx2.Response) -> bytes:
     raise HelperFailed(f"its answer is longer than {LARGEST_ANSWER} bytes", billed=True)
 
 
-def refuse(status: int) -> None:
+def _refuse(status: int) -> None:
     """Raise HelperFailed without the endpoint's text, which may quote the prompt."""
     if status != 200:
         raise HelperFailed(f"it answers with status {status}", again=status in _BUSY or status >= 500)
 
 
 def _completion(body: bytes) -> Completion:
-    answer = parse_object(body)
-    choices = list_objects(answer.get("choices"))
+    answer = _object(body)
+    choices = _members(answer.get("choices"))
     message = choices[0].get("message") if choices else None
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str):
@@ -110,8 +104,7 @@ def _tokens_of(usage: object) -> Tokens | None:
     return tokens_of({"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")})
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body. Raises HelperFailed."""
+def _object(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -121,6 +114,5 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def list_objects(value: object) -> list[dict[str, Any]]:
-    """The objects in a list, without its other members."""
+def _members(value: object) -> list[dict[str, Any]]:
     return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from mnemosyne.adapters.helpers.anthropic import AnthropicHelper
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
 from mnemosyne.adapters.outbound import open_client
 from mnemosyne.config import HELPER_MODEL, Config
@@ -42,6 +41,8 @@ def _helper(config: Config, environ: Mapping[str, str], http: httpx2.AsyncClient
     price = _price(config, model, url)
     if config.helper == "openai":
         return OpenAIHelper(http, url, key, model, price)
+    from mnemosyne.adapters.helpers.anthropic import AnthropicHelper  # a slow import
+
     assert key is not None
     return AnthropicHelper(http, url, key, model, price)
 

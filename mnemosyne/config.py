@@ -293,7 +293,7 @@ class Config:
     session_budget_dollars: float | None = setting(
         None,
         values.DOLLARS,
-        "Cost of a session above which its page, the status line and `mnemosyne report` show a warning.",
+        "Cost of a session above which its page and the status line show a warning.",
         unset="no limit",
     )
     helper: str = setting(

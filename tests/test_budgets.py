@@ -24,7 +24,7 @@ BUDGETS = {
     "projections": Budget("mnemosyne/projections", 2_330, 2_300),
     "services": Budget("mnemosyne/services", 7_730, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_370, 7_600),
-    "http": Budget("mnemosyne/http", 6_950, 5_900),
+    "http": Budget("mnemosyne/http", 7_060, 5_900),
     "app": Budget("mnemosyne/app", 4_450, 3_700),
     "cli": Budget("mnemosyne/cli", 6_800, 5_600),
     "replay": Budget("mnemosyne/replay", 710, 700),

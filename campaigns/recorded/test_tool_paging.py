@@ -3,16 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
-from mnemosyne.domain.cost.tokens import Estimator
-from mnemosyne.domain.segmentation.ingest import head_of
-from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.tools.tool_paging import (
     BYTES_PER_TOKEN,
     COMMON,
-    definitions,
-    forecast_paging,
     loads_tools_itself,
     page_tools,
     tools_of,
@@ -72,17 +65,3 @@ def test_a_real_client_that_loads_tools_itself_is_recognized() -> None:
         False,
         False,
     ]
-
-
-@pytest.mark.parametrize(("run", "least"), [("cc197-think", 10_000), ("oc-loop30", 1_000)])
-def test_the_forecast_equals_paging_everything(run: str, least: int) -> None:
-    tools = captured(run)
-    read = request(json.loads(tools))
-    forecast = forecast_paging(read, {"Read", "read", "WebFetch", "webfetch"})
-    sent = page_tools(tools, 0)
-    assert forecast.tools == len(definitions(tools))
-    assert list(forecast.paged) == [tool["name"] for tool in json.loads(sent) if TOOL in tool["description"]]
-    assert {name.lower() for name in forecast.called} == {"webfetch"}
-    whole, small = (Estimator.of(read.fields.model).tokens(head_of(read, budget)) for budget in (None, 0))
-    assert least < forecast.saved
-    assert whole - small - 100 < forecast.saved < whole - small

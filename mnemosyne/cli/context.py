@@ -15,10 +15,12 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 from mnemosyne.domain.history.excess import Excess, excess_of
+from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
-from mnemosyne.figures import bytes_text, iso_time, local_time, plural
+from mnemosyne.figures import bytes_text, count_text, iso_time, local_time, plural, printable
 from mnemosyne.services.contexts import Rebuilt, SessionContext, compare_turns, read_context, rebuild_turn
+from mnemosyne.services.manifests import contents_as_json, manifest_as_json, read_contents, read_manifest
 from mnemosyne.services.unstructuring import members
 
 
@@ -33,6 +35,9 @@ from mnemosyne.services.unstructuring import members
 @click.option(
     "--manifest", is_flag=True, help="Print what the model could see as JSON: each object with its fidelity and place."
 )
+@click.option(
+    "--by-kind", is_flag=True, help="Show what fills the window instead: tokens by kind, and the largest items."
+)
 @log_options()
 @json_option
 def context(
@@ -41,6 +46,7 @@ def context(
     turn: str | None,
     raw: bool,
     manifest: bool,
+    by_kind: bool,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -55,12 +61,17 @@ def context(
     The body is rebuilt from the log and proven by its SHA-256. Credentials are never stored: each of their bytes is
     shown as `*`, or as `1` in a number.
     """
-    if manifest and raw:
-        raise click.UsageError("--manifest cannot be combined with --raw.")
+    if (manifest or by_kind) and raw:
+        raise click.UsageError("--manifest and --by-kind cannot be combined with --raw.")
     config = log_of(options)
+    if by_kind:
+        contents = with_log(config, lambda storage: read_contents(storage, session, branch, turn))
+        if as_json:
+            print_json(contents_as_json(contents))
+        else:
+            print_kinds(contents, LARGEST)
+        return
     if manifest:
-        from mnemosyne.services.manifests import manifest_as_json, read_manifest
-
         print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
         return
     if raw:
@@ -72,6 +83,28 @@ def context(
         print_json(_as_json(found) | {"excess": None if excess is None else excess_as_json(excess)})
     else:
         _print(found, excess)
+
+
+LARGEST = 20
+"""Number of items listed with ``--by-kind``."""
+
+
+def print_kinds(contents: WindowContents, most: int = 0) -> None:
+    """Print what fills the window: its tokens by kind, and its ``most`` largest items."""
+    of_window = f", {contents.share:.0%} of {count_text(contents.window)} usable tokens" if contents.share else ""
+    how = "counted by the provider" if contents.is_counted else "estimated"
+    say(f"{contents.branch} {contents.turn}: {count_text(contents.tokens)} tokens, {how}{of_window}", bold=True)
+    kinds = [(KIND_NAMES[each.kind], each.tokens) for each in contents.kinds]
+    _print_shares("KIND", kinds, contents.tokens)
+    items = [(f"{KIND_NAMES[kind]}: {printable(each.label)}", each.tokens) for kind, each in contents.largest[:most]]
+    if items:
+        say()
+        _print_shares("ITEM", items, contents.tokens)
+
+
+def _print_shares(title: str, rows: Sequence[tuple[str, int]], whole: int) -> None:
+    table = [(count_text(tokens), f"{tokens / (whole or 1):.0%}", name) for name, tokens in rows]
+    print_table(("TOKENS", "SHARE", title), table, right="TOKENS SHARE")
 
 
 def _write(rebuilt: Rebuilt) -> None:

@@ -16,7 +16,7 @@ pins, switching        pin, unpin; switch_session, switch_all: pins, and managin
 search                 search, search_sessions: the objects that match a question
 asking                 ask: a question answered from a session's objects, as the model is answered
 timeline, usage        read_timeline, read_usage: events and usage
-savings, reports       read_savings, read_report: savings and costs, in total and for one session
+savings                read_savings: savings and costs, in total and for one session
 footprints             measure: stored sizes
 forgetting             forget_all, choose_old, clean: deletion of content
 exporting              write_session, import_file; the file format is export_format

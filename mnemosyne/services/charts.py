@@ -13,10 +13,10 @@ WIDTH, HEIGHT = 960, 320
 """Size of a chart in its own units; the page fits it to its width."""
 
 
-def picture(name: str, label: str, inner: str = "", *, height: int = HEIGHT) -> str:
-    """An SVG element with a label for screen readers."""
+def picture(name: str, label: str, inner: str = "", *, height: int = HEIGHT, role: str = "img") -> str:
+    """An SVG element with a label for screen readers. The role ``group`` is for one with links."""
     box = f'viewBox="0 0 {WIDTH} {height}"'
-    return f'<svg id="{name}" {box} role="img" aria-label="{escape(label)}">{inner}</svg>'
+    return f'<svg id="{name}" {box} role="{role}" aria-label="{escape(label)}">{inner}</svg>'
 
 
 def nothing(sentence: str) -> str:
@@ -112,3 +112,18 @@ def curve(name: str, plane: Plane, values: Sequence[tuple[float, float]]) -> str
     """A line through values from left to right, titled with its name."""
     points = points_text(simplify([(plane.x(across), plane.y(up)) for across, up in values]))
     return f'<polyline class="line {name}" points="{points}"><title>{name}</title></polyline>'
+
+
+def bar(name: str, parts: Sequence[tuple[str, str, int]], whole: int, height: int = 20) -> str:
+    """One bar of ``whole`` units with a part for each (class, title, size), from left to right."""
+    drawn, left = [], 0.0
+    for kind, title, size in parts:
+        width = WIDTH * size / (whole or 1)
+        rectangle = f'<rect class="{kind}" x="{px(left)}" width="{px(width)}" height="{height}">'
+        drawn.append(f"{rectangle}<title>{escape(title)}</title></rect>")
+        left += width
+    inner = "".join(drawn)
+    return (
+        f'<svg class="bar" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(name)}">{inner}</svg>'
+    )

@@ -7,10 +7,11 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import time_travel
-from mnemosyne.domain.history.context_view import View
+from mnemosyne.domain.history.context_view import KnownBlocks, View
 from mnemosyne.domain.history.manifest import SHAPE, Known, Manifest, ManifestPage, know_request
 from mnemosyne.domain.history.page_layout import METADATA, Layout, lay_out
 from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.history.window_contents import WindowContents, list_contents
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
@@ -33,12 +34,17 @@ async def read_manifest(archive: Archive, session: str, branch: str, turn: str |
 
 
 async def manifest_of(
-    archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], history: History, attempt: Attempt
+    archive: Archive,
+    stream: UUID,
+    events: Sequence[Recorded[Event]],
+    history: History,
+    attempt: Attempt,
+    known_blocks: KnownBlocks | None = None,
 ) -> Manifest:
-    """The manifest of an attempt's request; see ``read_manifest``."""
+    """The manifest of an attempt's request; see ``read_manifest``. ``known_blocks`` as in ``context_view.view``."""
     if attempt.was_replaced:
         attempt = attrs.evolve(attempt, round=attempt.rounds[0])
-    found = await contexts.context_of(archive, stream, history, attempt)
+    found = await contexts.context_of(archive, stream, history, attempt, known_blocks)
     if found.view.opaque is not None:
         raise NotFound(f"The request was not read as a conversation: {found.view.opaque}. It has no manifest.")
     known = know_request(events, attempt)
@@ -59,8 +65,7 @@ async def manifest_of(
         stream=stream,
         attempt=attempt,
         sha256=found.rebuilt.sha256,
-        size=len(found.rebuilt.body),
-        tokens=sum(block.tokens or 0 for block in found.view.blocks),
+        view=found.view,
         metadata=_count_metadata(found.view, layout, pages),
         mode=known.mode,
         settings=known.settings,
@@ -69,6 +74,20 @@ async def manifest_of(
         pages=pages,
         others=layout.others,
     )
+
+
+async def read_contents(archive: Archive, session: str, branch: str, turn: str | None) -> WindowContents:
+    """What fills the window at a turn, as sent upstream. Raises what ``read_manifest`` raises."""
+    return list_contents(await read_manifest(archive, session, branch, turn))
+
+
+def contents_as_json(contents: WindowContents) -> dict[str, Any]:
+    """The contents of a window as JSON, each kind and group with its tokens."""
+    kinds = [
+        {**members(each, "kind tokens"), "groups": [members(group, "label tokens items") for group in each.groups]}
+        for each in contents.kinds
+    ]
+    return {**members(contents, "branch turn tokens window share", counted="is_counted"), "kinds": kinds}
 
 
 def _count_metadata(sent: View, layout: Layout, pages: Sequence[ManifestPage]) -> int:
@@ -103,7 +122,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
         **members(attempt.began, "branch turn attempt"),
         **members(attempt, round="round.began.round"),
         "request": {
-            **members(manifest, "sha256 tokens metadata", bytes="size", model="attempt.began.model"),
+            **members(manifest, "sha256 tokens metadata", bytes="view.size", model="attempt.began.model"),
             "ok": manifest.sha256 == attempt.proof,
         },
         "policy": {

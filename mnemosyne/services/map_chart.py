@@ -1,14 +1,19 @@
-"""A context map as SVG: turns to the right, tokens upward, one band per object in wire order, coloured by its fidelity;
-rewrites are cuts, faults are dots, and a strip below shows the share read from the provider's cache.
+"""A context map as SVG: turns to the right, tokens upward, one band per object in wire order, coloured by its kind and
+hatched if it is shortened; compactions are cuts, faults are dots, and a strip below shows the share read from the
+provider's cache.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
+from urllib.parse import quote
 
 import attrs
 
+from mnemosyne.domain.history.window_contents import KIND_NAMES, ContentKind, classify_object, name_object
+from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.figures import count_text
 from mnemosyne.services.charts import (
     WIDTH,
@@ -22,7 +27,7 @@ from mnemosyne.services.charts import (
     simplify,
     ticks,
 )
-from mnemosyne.services.context_map import ContextMap, MapTurn, Span
+from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
 
 HEIGHT = 380
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 28, 318
@@ -46,17 +51,28 @@ class _Band:
     tokens: int
     fidelity: Fidelity
     object: str | None
-    kind: str
+    kind: ContentKind
+    label: str
     count: int = 1
 
 
+LEVELS = {"L0": "L0 full", "L1": "L1 detailed", "L2": "L2 compact", "L3": "L3 one line"}
+"""The names of the fidelities that have a size."""
+
+MAPPED = (
+    ContentKind.FILES,
+    ContentKind.RESULTS,
+    ContentKind.REMINDERS,
+    ContentKind.PROMPTS,
+    ContentKind.REPLIES,
+)
+"""The kinds of objects."""
+
 KEY = {
-    "L0": "L0 full",
-    "L1": "L1 detailed",
-    "L2": "L2 compact",
-    "L3": "L3 one line",
     "fixed": "system prompt and tools",
+    **{each.value: KIND_NAMES[each].lower() for each in MAPPED},
     "rest": "everything else, such as memory notes",
+    "hatch": "shortened (the more gaps, the shorter)",
     "line cut": "compaction",
     "line limit": "usable tokens",
     "missed": "needed again",
@@ -66,7 +82,42 @@ KEY = {
 """What the elements of the map show, by their classes: for the key next to the map and for the elements' own titles."""
 
 
-def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence[ContextMap] = ()) -> str:
+_KINDS = {
+    kind.value: ContentKind.FILES
+    if traits.is_file
+    else ContentKind.REPLIES
+    if traits.is_conversation
+    else ContentKind.RESULTS
+    for kind, traits in KINDS.items()
+}
+"""The kind of an object of which only its own kind is known."""
+
+
+@attrs.frozen
+class MapLinks:
+    """The objects of a map by id, which name its bands, and the address of its session; empty if there are no links."""
+
+    objects: Mapping[str, ObjectFields] = attrs.field(factory=dict)
+    session: str = ""
+
+    def describe(self, known: MapObject) -> tuple[ContentKind, str]:
+        """The kind and the name of an object."""
+        made = self.objects.get(known.id)
+        if made is not None:
+            return classify_object(made), name_object(made)
+        return _KINDS.get(known.kind, ContentKind.OTHER), known.kind.replace("_", " ")
+
+    def wrap(self, drawn: str, path: str) -> str:
+        """A link around an element. It is not in the tab order: the tables of the page have the same links."""
+        return f'<a href="{escape(self.session + path)}" tabindex="-1">{drawn}</a>' if self.session else drawn
+
+
+def map_chart(
+    windows: Sequence[ContextMap],
+    name: str = "map",
+    beside: Sequence[ContextMap] = (),
+    links: MapLinks | None = None,
+) -> str:
     """The SVG element of consecutive windows, with a sentence instead if there is nothing to draw. It uses the scales
     of the windows ``beside`` it, if they are larger.
     """
@@ -79,16 +130,37 @@ def map_chart(windows: Sequence[ContextMap], name: str = "map", beside: Sequence
     ranges, longest = _ranges(shown, first), max(_count(_ranges(each, first)) for each in (shown, other))
     highest = _find_highest([each for found in (*shown, *other) for each in found.turns])
     planes = list(_planes(ranges, highest, longest))
-    parts = [*_scale(planes[0]), *_turn_numbers(planes), *map(_draw, shown, planes), *_joints(shown, planes)]
-    return picture(name, label, "".join(parts), height=HEIGHT)
+    drawn = [_draw(each, plane, name, links or MapLinks()) for each, plane in zip(shown, planes, strict=True)]
+    parts = [_patterns(name), *_scale(planes[0]), *_turn_numbers(planes), *drawn, *_joints(shown, planes)]
+    role = "group" if links is not None and links.session else "img"
+    return picture(name, label, "".join(parts), height=HEIGHT, role=role)
 
 
-def _draw(found: ContextMap, plane: Plane) -> str:
+_GAPS = {"L1": 1.5, "L2": 3, "L3": 4.5}
+"""The width of a gap in the hatching of a shortened object, of six units."""
+
+
+def _patterns(name: str) -> str:
+    """The hatching of each kind at each fidelity below full."""
+    patterns = (
+        f'<pattern id="{name}-{kind.value}-{level}" width="6" height="6" patternUnits="userSpaceOnUse"'
+        f' patternTransform="rotate(45)"><rect class="{kind.value}" width="6" height="6"/>'
+        f'<rect class="gap" width="{gap}" height="6"/></pattern>'
+        for kind in (*MAPPED, ContentKind.OTHER)
+        for level, gap in _GAPS.items()
+    )
+    return f"<defs>{''.join(patterns)}</defs>"
+
+
+def _draw(found: ContextMap, plane: Plane, name: str, links: MapLinks) -> str:
     """One window. The page's script reads from its element which turn the pointer is at."""
+    heads = _size_heads(found)
+    bands = list(_bands(found, heads, plane, links))
     parts = [
         area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
-        area("fixed", plane, [(each.turn, min(each.fixed, each.tokens)) for each in found.turns]),
-        *(_rectangle(plane, each) for each in _bands(found, plane)),
+        area("fixed", plane, list(heads.items())),
+        *(_rectangle(plane, each, name, found.branch, links) for each in bands),
+        *(_label(plane, each) for each in bands),
         _limit(plane, found.turns),
         *_cuts(plane, found.turns),
         *_misses(plane, found.turns),
@@ -124,29 +196,34 @@ def _planes(ranges: Sequence[range], highest: float, longest: int) -> Iterator[P
         left = right
 
 
-def _bands(found: ContextMap, plane: Plane) -> Iterator[_Band]:
+def _size_heads(found: ContextMap) -> Mapping[int, int]:
+    """The tokens of system prompt and tools at each turn, so that the first counted turn has no other difference
+    between the provider's count and its objects.
+    """
+    scale = 1.0
+    for each in found.turns:
+        if each.counted is not None and each.fixed:
+            objects = sum(span.tokens for span in found.standing_at(each.turn))
+            scale = max(1.0, (each.counted - objects) / each.fixed)
+            break
+    return {each.turn: min(round(each.fixed * scale), each.tokens) for each in found.turns}
+
+
+def _bands(found: ContextMap, heads: Mapping[int, int], plane: Plane, links: MapLinks) -> Iterator[_Band]:
     """Nothing moves between two cuts: new objects are stacked on top."""
     first, last = found.turns[0].turn, found.turns[-1].turn
-    heads = {each.turn: each.fixed for each in found.turns}
     spans = sorted(found.spans, key=lambda span: span.place)
     for start, end in pairwise([first, *(cut for cut in found.cuts if cut > first), last + 1]):
         here = [span for span in spans if span.tokens and span.first < end and span.last >= start]
-        yield from _stack(here, start, end - 1, heads.get(start, 0), plane)
+        yield from _stack(here, range(start, end), heads.get(start, 0), plane, links)
 
 
-def _stack(spans: Sequence[Span], start: int, end: int, head: int, plane: Plane) -> Iterator[_Band]:
+def _stack(spans: Sequence[Span], turns: range, head: int, plane: Plane, links: MapLinks) -> Iterator[_Band]:
     below = head
     thin: list[_Band] = []
     for span in spans:
-        band = _Band(
-            max(span.first, start),
-            min(span.last, end),
-            below,
-            span.tokens,
-            span.fidelity,
-            span.object.id,
-            span.object.kind,
-        )
+        first, last = max(span.first, turns.start), min(span.last, turns.stop - 1)
+        band = _Band(first, last, below, span.tokens, span.fidelity, span.object.id, *links.describe(span.object))
         below += span.tokens
         if plane.y(0) - plane.y(span.tokens) < THIN and (not thin or thin[-1].fidelity is band.fidelity):
             thin.append(band)
@@ -167,22 +244,47 @@ def _join(bands: Sequence[_Band]) -> Iterator[_Band]:
         first=min(each.first for each in bands),
         last=max(each.last for each in bands),
         tokens=sum(each.tokens for each in bands),
+        kind=max(bands, key=lambda each: each.tokens).kind,
         object=None,
         count=len(bands),
     )
 
 
-def _rectangle(plane: Plane, band: _Band) -> str:
+def _rectangle(plane: Plane, band: _Band, name: str, branch: str, links: MapLinks) -> str:
     x, end = plane.x(band.first), plane.x(band.last + 1)
     top, base = plane.y(band.below + band.tokens), plane.y(band.below)
-    what = band.kind.replace("_", " ") if band.count == 1 else f"{band.count} small objects"
-    level, size = KEY.get(band.fidelity.label, band.fidelity.label), count_text(band.tokens)
-    title = f"{what}, {level}, {size} tokens, turns {band.first} to {band.last}"
+    what = f"{band.count} small objects" if band.count > 1 else f"{KIND_NAMES[band.kind]}: {band.label[:120]}"
+    level = band.fidelity.label
+    title = f"{what}, {LEVELS.get(level, level)}, {count_text(band.tokens)} tokens, turns {band.first} to {band.last}"
+    look = f'class="{band.kind.value} {level}"'
+    if band.fidelity is not Fidelity.FULL:
+        look = f'class="{level}" fill="url(#{name}-{band.kind.value}-{level})"'
     mark = f' data-object="{escape(band.object)}"' if band.object is not None else ""
-    return (
-        f'<rect class="{band.fidelity.label}"{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
+    place = f"/window?turn={band.first}&branch={quote(branch)}" if band.object is None else f"/object/{band.object}"
+    rectangle = (
+        f'<rect {look}{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
         f' height="{px(max(base - top, 0.2))}"><title>{escape(title)}</title></rect>'
     )
+    return links.wrap(rectangle, place)
+
+
+_LETTER, _LINE = 6.5, 13
+"""The width of a letter and the height of a line of a label."""
+
+
+def _label(plane: Plane, band: _Band) -> str:
+    """The name of a band inside it, if it has room for it."""
+    x, top, base = plane.x(band.first), plane.y(band.below + band.tokens), plane.y(band.below)
+    room = int((plane.x(band.last + 1) - x - 8) / _LETTER)
+    text = band.label.rpartition("/")[2]
+    if band.count > 1 or base - top < _LINE or room < min(len(text), _SHORTEST):
+        return ""
+    text = text if len(text) <= room else f"{text[: room - 1]}…"
+    return f'<text class="name" x="{px(x + 4)}" y="{px((top + base) / 2)}">{escape(text)}</text>'
+
+
+_SHORTEST = 8
+"""Letters that a longer label keeps at least."""
 
 
 def _scale(plane: Plane) -> Iterator[str]:

@@ -1,23 +1,21 @@
 """The view of one session: its window, evictions, faults and cost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, printable
 from mnemosyne.services import savings, timeline
-from mnemosyne.services.context_map import ContextMap, MapObject, read_map
+from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
-from mnemosyne.services.sessions import Archive
 
 
 @attrs.frozen(kw_only=True)
@@ -135,17 +133,6 @@ def _cost_sentence(total: Balance) -> str:
         return f"{total.turns} turns without a known price ({names})."
     cost, without = dollars_text(total.nanodollars), dollars_text(total.nanodollars_unmanaged)
     return f"{total.turns} turns cost {cost}; without Mnemosyne they would have cost {without}.{unpriced}"
-
-
-async def read_sources(archive: Archive, stream: UUID, objects: Iterable[MapObject]) -> Mapping[str, str]:
-    """The sources of objects, or their stubs, in one line each, by id. Raises LogFailed."""
-    versions = {each.version for each in objects}
-    made = [each.envelope.event for each in await archive.events.pick(stream, versions)]
-    return {
-        each.object: " ".join((each.source_key or each.stub).split())
-        for each in made
-        if isinstance(each, ObjectCreated)
-    }
 
 
 async def read_session_view(

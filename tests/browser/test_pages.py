@@ -19,6 +19,7 @@ PAGES = (
     "{link}/turn/20",
     "{link}/objects",
     "{link}/conversation",
+    "{link}/window?turn=20",
     "{link}/object/",
     "{link}/what-if",
     "{link}/turn/19/to/20",
@@ -79,6 +80,18 @@ def test_map_turns_and_evicted_objects_are_shown_without_scripts(browser: Browse
         expect(page.locator("text=objects shortened or evicted")).to_be_visible()
         page.goto(f"{shown.link}/turn/20")
         assert page.locator("ol.blocks > li").count() > 10
+
+
+@pytest.mark.parametrize("scripts", [False, True])
+def test_window_is_shown_at_any_turn_with_and_without_scripts(browser: Browser, shown: Shown, scripts: bool) -> None:
+    with browser.new_context(base_url=shown.url, java_script_enabled=scripts) as context:
+        page = open_tab(context, shown).page
+        page.goto(shown.link)
+        page.get_by_label("At turn").fill("12")
+        if not scripts:
+            page.get_by_role("button", name="Show", exact=True).click()
+        expect(page.locator("#window .total")).to_contain_text("Turn 12")
+        expect(page).to_have_url(re.compile("window\\?branch=main&turn=12" if not scripts else f"{shown.session}$"))
 
 
 def test_entry_is_saved_and_removed_on_the_page(tab: Tab) -> None:

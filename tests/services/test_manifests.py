@@ -12,6 +12,7 @@ from mnemosyne.domain.history.context_view import view
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.page_layout import BlockUse, lay_out
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.history.window_contents import list_contents
 from mnemosyne.domain.objects.aggregate import make_object
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -42,6 +43,8 @@ async def check_all(archive: Archive) -> list[Manifest]:
                 except (ContentMissing, NotFound):
                     continue  # a deleted session, or a request that is no conversation
                 await check_manifest(archive, stream, history, manifest)
+                contents = list_contents(manifest)
+                assert contents.tokens == manifest.tokens or (contents.is_counted and contents.tokens > manifest.tokens)
                 found.append(manifest)
     return found
 

@@ -38,7 +38,7 @@ def test_each_fidelity_with_tokens_has_a_band() -> None:
         span("b", 7, 9, Fidelity.EVICTED, 0, 2),
     ]
     found = ContextMap(branch="main", turns=[turn(number) for number in range(1, 10)], spans=spans)
-    assert set(bands(found)) == {("L0", "a"), ("L2", "a"), ("L0", "b")}
+    assert set(bands(found)) == {("files L0", "a"), ("L2", "a"), ("files L0", "b")}
 
 
 def test_turns_over_the_usable_window_are_listed() -> None:
@@ -59,7 +59,7 @@ def test_thin_bands_are_joined() -> None:
     found = ContextMap(branch="main", turns=[turn(1, tokens=100_000)], spans=spans)
     assert bands(found) == []
     assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
-    spanned = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "L0"]
+    spanned = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "files L0"]
     assert len(spanned) == 1
     assert "50 small objects" in (spanned[0][0].text or "")
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history import loading
+from mnemosyne.domain.history.context_view import View
 from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
@@ -44,17 +45,16 @@ class ManifestPage:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """The context of one request. ``sha256`` and ``size`` are the request's hash and length in bytes,
-    ``tokens`` is an estimate, ``metadata`` the tokens that memory adds: its tools, lines, notes and stubs. ``assessed``
-    states how full the window was, ``settings`` are those of the decision, ``epoch`` is the last rewrite of the
-    history; each is None if the log does not say. ``others`` are the blocks that belong to no page.
+    """The context of one request. ``sha256`` is the hash of the request, ``view`` its blocks, ``metadata`` the tokens
+    that memory adds: its tools, lines, notes and stubs. ``assessed`` states how full the window was, ``settings`` are
+    those of the decision, ``epoch`` is the last rewrite of the history; each is None if the log does not say.
+    ``others`` are the blocks that belong to no page.
     """
 
     stream: UUID
     attempt: Attempt
     sha256: bytes
-    size: int
-    tokens: int
+    view: View
     metadata: int
     mode: Mode
     settings: ServerSettings | None
@@ -62,6 +62,11 @@ class Manifest:
     epoch: EpochBegan | None
     pages: Sequence[ManifestPage]
     others: Sequence[OtherBlock]
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of the request."""
+        return sum(each.tokens or 0 for each in self.view.blocks)
 
     @property
     def effective(self) -> EffectiveTokens:

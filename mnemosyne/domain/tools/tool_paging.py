@@ -7,16 +7,14 @@ tool is sent depends only on the client's tools and the branch's budget, so it n
 cache nor signatures. That is why sizes are counted in bytes here and not by an estimator, which learns.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.tokens import Estimator, features_of_tools
 from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.text.stubs import plain
-from mnemosyne.domain.tools.memory_tools import TOOL, TOOL_JSON
+from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.wire import json_spans, json_values
 from mnemosyne.domain.wire.blocks import MARKER
 from mnemosyne.domain.wire.reply import as_json
@@ -93,40 +91,6 @@ def loads_tools_itself(tools: bytes) -> bool:
 
 def _searches_tools(tool: Mapping[str, Any]) -> bool:
     return str(tool.get("name")).lower() == "toolsearch" or str(tool.get("type")).startswith("tool_search_tool")
-
-
-@attrs.frozen(kw_only=True)
-class PagingForecast:
-    """What paging all eligible tools does to a request.
-
-    ``tools`` is the number of the client's tools, ``paged`` the names of those that would be paged, ``saved`` the
-    approximate tokens saved (minus those of ``memory_tool``). ``called`` are the paged ones that were called: each
-    would have been requested first, and again after each compaction. ``is_the_clients`` says that the client pages its
-    tools by itself; then nothing is paged.
-    """
-
-    tools: int
-    paged: tuple[str, ...]
-    saved: int
-    called: tuple[str, ...]
-    is_the_clients: bool
-
-
-def forecast_paging(read: Transcript, called: Collection[str]) -> PagingForecast:
-    """Forecast paging for such a request of a session that called these tools."""
-    tools, model = tools_of(read), read.fields.model
-    is_the_clients = loads_tools_itself(tools)
-    sent = tools if is_the_clients else page_tools(tools, 0)
-    whole, kept = (list(_each(array)) for array in (tools, sent))
-    paged = tuple(before["name"] for before, after in zip(whole, kept, strict=True) if before != after)
-    saved = features_of_tools(whole, model) - features_of_tools([*kept, json.loads(TOOL_JSON)], model)
-    return PagingForecast(
-        tools=len(whole),
-        paged=paged,
-        saved=Estimator.of(model).tokens(saved) if paged else 0,
-        called=tuple(name for name in paged if name in called),
-        is_the_clients=is_the_clients,
-    )
 
 
 def definitions(tools: bytes) -> Mapping[str, str]:

@@ -1,9 +1,11 @@
 """Format values for templates, as Jinja filters."""
 
+from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, iso_time, plural, seconds_text, utc_text
-from mnemosyne.services.map_chart import KEY
+from mnemosyne.services.charts import bar
+from mnemosyne.services.map_chart import LEVELS
 from mnemosyne.terminal import harmless
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -57,7 +59,7 @@ def because(cause: Cause) -> str:
 
 def level_text(fidelity: Fidelity) -> str:
     """Format a fidelity, for example ``L4 evicted``."""
-    return KEY.get(fidelity.label, f"{fidelity.label} evicted")
+    return LEVELS.get(fidelity.label, f"{fidelity.label} evicted")
 
 
 _HOW_MISSED = {
@@ -70,6 +72,32 @@ _HOW_MISSED = {
 def describe_miss(kind: str) -> str:
     """Describe how a page fault showed."""
     return _HOW_MISSED[FaultKind(kind)]
+
+
+def bar_of_kinds(contents: WindowContents) -> str:
+    """Draw the contents of a window as one bar, by kind."""
+    parts = [
+        (
+            each.kind.value,
+            f"{KIND_NAMES[each.kind]}: {count_text(each.tokens)} tokens, {each.tokens / contents.tokens:.0%}",
+            each.tokens,
+        )
+        for each in contents.kinds
+        if each.tokens
+    ]
+    return bar("; ".join(title for _, title, _ in parts), parts, contents.tokens)
+
+
+LONGEST_LABEL = 56
+
+
+def shorten(label: str) -> str:
+    """Shorten a label to one line; a path keeps its last folders, which distinguish files."""
+    if len(label) <= LONGEST_LABEL:
+        return label
+    if not label.startswith("/"):
+        return f"{label[: LONGEST_LABEL - 1]}…"
+    return f"…/{label[2 - LONGEST_LABEL :].partition('/')[2] or label[2 - LONGEST_LABEL :]}"
 
 
 FILTERS = {
@@ -85,6 +113,9 @@ FILTERS = {
     "because": because,
     "missed": describe_miss,
     "level": level_text,
+    "shorten": shorten,
+    "kind_name": KIND_NAMES.__getitem__,
+    "bar_of_kinds": bar_of_kinds,
     "harmless": harmless,
 }
 """The filters by their names in templates. ``harmless`` removes control characters of text direction."""

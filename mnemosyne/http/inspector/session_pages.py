@@ -1,5 +1,6 @@
 """The pages of a session and of its turns."""
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,23 +10,14 @@ from uuid import UUID
 import attrs
 from quart import Response, jsonify, request
 
-from mnemosyne.domain.history.context_view import compare
+from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
-from mnemosyne.errors import LogFailed
+from mnemosyne.errors import LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import render
-from mnemosyne.http.inspector.session_report import read_happenings, read_shown
-from mnemosyne.services import (
-    contexts,
-    manifests,
-    overviews,
-    read_models,
-    session_view,
-    turn_view,
-    windows,
-)
+from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
+from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
 from mnemosyne.services.conversation_view import read_content
-from mnemosyne.services.observing import observe, plan_as_json
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
 
@@ -47,7 +39,16 @@ async def show_session(page_context: PageContext, session: str) -> LongPage:
         template="session.html",
         values={"overview": overview},
         rest="session_body.html",
-        read=partial(_read_session_as_json, page_context, stream, branch)
+        read=partial(
+            read_as_json,
+            page_context.archive,
+            page_context.models,
+            stream,
+            branch,
+            page_context.observations,
+            page_context.turns,
+            page_context.session_budget,
+        )
         if request.path.endswith(".json")
         else partial(
             read_shown,
@@ -56,23 +57,12 @@ async def show_session(page_context: PageContext, session: str) -> LongPage:
             overview,
             branch,
             seen=page_context.observations,
+            known=page_context.turns,
             budget=page_context.session_budget,
             every_turn="all" in request.args,
+            linked=True,
         ),
     )
-
-
-async def _read_session_as_json(page_context: PageContext, stream: UUID, branch: str | None) -> Mapping[str, Any]:
-    view = await session_view.read_session_view(page_context.models, stream, branch, page_context.session_budget)
-    observed = await observe(page_context.archive, stream, view.branch, view.total.turns, page_context.observations)
-    return {
-        "verdict": view.verdict,
-        "view": view,
-        "happenings": await read_happenings(page_context.archive, view),
-        "plan": plan_as_json(observed.plan),
-        "repetitions": observed.repetitions,
-        "checkpoints": observed.checkpoints,
-    }
 
 
 async def show_objects(page_context: PageContext, session: str) -> LongPage:
@@ -92,6 +82,29 @@ async def show_objects(page_context: PageContext, session: str) -> LongPage:
 async def _list_objects(page_context: PageContext, session: str, branch: str) -> Mapping[str, Any]:
     listing = await windows.list_objects(page_context.archive, page_context.models, session, branch)
     return {"window": listing.window, "standings": listing.standings}
+
+
+async def show_window(page_context: PageContext, session: str) -> LongPage:
+    """Show what fills the window at ``?turn=``, by default the last turn; ``?all`` lists every item."""
+    turn = request.args.get("turn", "").strip()
+    stream, branch, place = await _place(page_context, session, turn or "1")
+    return LongPage(
+        stream=stream,
+        template="window.html",
+        values={"stream": stream, "branch": branch, "turn": turn},
+        rest="window_body.html",
+        read=partial(_read_window, page_context, stream, branch, place if turn else TurnPlace(round=1)),
+    )
+
+
+async def _read_window(page_context: PageContext, stream: UUID, branch: str, place: TurnPlace) -> Mapping[str, Any]:
+    most = sys.maxsize if "all" in request.args else SHOWN_ITEMS
+    shown = await read_window(page_context.archive, stream, branch, place, page_context.turns, most)
+    if not request.path.endswith(".json"):
+        return shown
+    if shown["contents"] is None:
+        raise NotFound(shown["no_contents"])
+    return manifests.contents_as_json(shown["contents"])
 
 
 async def show_turn(page_context: PageContext, session: str, turn: str) -> LongPage:
@@ -185,12 +198,14 @@ async def _read_difference(
     page_context: PageContext, stream: UUID, branch: str, places: Sequence[TurnPlace]
 ) -> Mapping[str, Any]:
     _, history = await page_context.turns.read(page_context.archive, stream)
-    views = []
-    for place in places:
-        rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
-        views.append(await contexts.view_of(page_context.archive, stream, history, rebuilt, page_context.turns.blocks))
-    before, after = views
-    return {"found": compare(before, after)}
+    blocks = page_context.turns.blocks
+    before, after = [
+        await contexts.context_of(page_context.archive, stream, history, history.at(branch, place), blocks)
+        for place in places
+    ]
+    objects = context_view.objects_of(after.client or after.view, history.list_places(branch))
+    found = context_view.compare(before.view, after.view)
+    return {"found": found} if request.path.endswith(".json") else {"found": found, "objects": objects}
 
 
 async def download_body(page_context: PageContext, session: str, turn: str) -> Response:
@@ -252,6 +267,7 @@ VIEWS: Mapping[str, View] = {
 LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>": show_session,
     "/-/session/<session>/objects": show_objects,
+    "/-/session/<session>/window": show_window,
     "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
 }

@@ -3,28 +3,37 @@
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
+from uuid import UUID
 
 import attrs
 from jinja2 import Environment, PackageLoader
 
 from mnemosyne import __version__
+from mnemosyne.domain.history.time_travel import TurnPlace
+from mnemosyne.domain.history.window_contents import list_contents, name_object
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
+from mnemosyne.services import manifests
 from mnemosyne.services.context_map import Span
-from mnemosyne.services.map_chart import KEY, map_chart
+from mnemosyne.services.map_chart import KEY, MapLinks, map_chart
 from mnemosyne.services.money_curve import money_chart
-from mnemosyne.services.observing import NOTHING, Observations, observe
+from mnemosyne.services.observing import NOTHING, Observations, observe, plan_as_json
 from mnemosyne.services.overviews import SessionOverview
 from mnemosyne.services.read_models import ReadModels
-from mnemosyne.services.session_view import SessionView, read_session_view, read_sources
+from mnemosyne.services.session_view import SessionView, read_session_view
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.turn_view import KnownTurns
 
-_WORDLESS = "A session"
+_WORDLESS, _NAMELESS = "A session", "redacted"
 
 SHOWN_TURNS = 100
 SHOWN_LEFT = 100
 """Number of rows listed; the map shows all."""
+
+SHOWN_ITEMS = 12
+"""Number of rows listed of each kind of content."""
 
 LATE_TURNS = 10
 """Number of last turns whose events are listed."""
@@ -37,31 +46,73 @@ async def read_shown(
     branch: str | None,
     *,
     seen: Observations,
+    known: KnownTurns | None = None,
     budget: int | None = None,
     every_turn: bool = False,
+    linked: bool = False,
 ) -> Mapping[str, Any]:
-    """Return the values of a session's page; only the last turns unless ``every_turn``. Raises NotFound, LogFailed."""
+    """Return the values of a session's page; only the last turns unless ``every_turn``. The bands of the map link to
+    pages if ``linked``. Raises NotFound, LogFailed.
+    """
     stream = overview.stream
     view = await read_session_view(models, stream, branch, budget)
     evicted = _list_evicted(view)
-    missed = {miss.object for miss in view.misses}
-    named = {
-        span.object for span in (*evicted[:SHOWN_LEFT], *(span for span in view.map.spans if span.object.id in missed))
-    }
+    known = known or KnownTurns()
+    _, history = await known.read(archive, stream)
+    links = MapLinks({} if view.forgotten else history.objects, f"/-/session/{stream}" if linked else "")
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
+        **await read_window(archive, stream, view.branch, TurnPlace(round=1), known),
         "view": view,
         "overview": overview,
         "observed": observed,
         "checkpoints": sorted(observed.checkpoints, key=lambda point: (point.branch, point.turn)),
-        "map_svg": map_chart([*view.before, view.map]),
+        "map_svg": map_chart([*view.before, view.map], links=links),
         "money_svg": money_chart(view.money),
         "left": evicted[:SHOWN_LEFT],
         "left_in_all": len(evicted),
         "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
-        "sources": {} if view.forgotten else await read_sources(archive, stream, named),
+        "objects": links.objects,
+        "sources": {each: name_object(made) for each, made in links.objects.items()},
         "happenings": await read_happenings(archive, view),
     }
+
+
+async def read_as_json(
+    archive: Archive,
+    models: ReadModels,
+    stream: UUID,
+    branch: str | None,
+    seen: Observations,
+    known: KnownTurns,
+    budget: int | None,
+) -> Mapping[str, Any]:
+    """Return the contents of a session's page for programs. Raises NotFound, LogFailed."""
+    view = await read_session_view(models, stream, branch, budget)
+    contents = (await read_window(archive, stream, view.branch, TurnPlace(round=1), known))["contents"]
+    observed = await observe(archive, stream, view.branch, view.total.turns, seen)
+    return {
+        "verdict": view.verdict,
+        "window": None if contents is None else manifests.contents_as_json(contents),
+        "view": view,
+        "happenings": await read_happenings(archive, view),
+        "plan": plan_as_json(observed.plan),
+        "repetitions": observed.repetitions,
+        "checkpoints": observed.checkpoints,
+    }
+
+
+async def read_window(
+    archive: Archive, stream: UUID, branch: str, place: TurnPlace, known: KnownTurns, most: int = SHOWN_ITEMS
+) -> Mapping[str, Any]:
+    """Return the values for the contents of the window at a turn, or the reason if there are none."""
+    try:
+        events, history = await known.read(archive, stream)
+        attempt = history.at(branch, place)
+        manifest = await manifests.manifest_of(archive, stream, events, history, attempt, known.blocks)
+    except (NotFound, ContentForgotten, LogFailed) as error:
+        return {"contents": None, "no_contents": str(error)}
+    return {"contents": list_contents(manifest), "last_turn": history.line(branch).last, "most": most}
 
 
 async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happening]:
@@ -100,5 +151,16 @@ def read_styles() -> str:
 
 
 def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
-    overview = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name="")
-    return {**shown, "overview": overview, "sources": {}, "observed": NOTHING, "checkpoints": ()}
+    overview, view = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name=""), shown["view"]
+    objects = {
+        name: attrs.evolve(made, source_key=made.source_key and _NAMELESS, stub=_NAMELESS)
+        for name, made in shown["objects"].items()
+    }
+    return {
+        **shown,
+        "overview": overview,
+        "map_svg": map_chart([*view.before, view.map], links=MapLinks(objects)),
+        "sources": {},
+        "observed": NOTHING,
+        "checkpoints": (),
+    }

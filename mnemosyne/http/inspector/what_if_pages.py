@@ -10,7 +10,7 @@ from quart import request
 from mnemosyne.errors import NotFound
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext
 from mnemosyne.services import read_models
-from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.map_chart import MapLinks, map_chart
 from mnemosyne.services.session_view import read_branch_bill, read_session_view
 from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 
@@ -49,11 +49,12 @@ async def _draw_maps(
     if request.path.endswith(".json"):  # programs need no charts
         return {}
     view = await read_session_view(page_context.models, stream, branch)
+    links = MapLinks(session=f"/-/session/{stream}")
     if simulated is None:
-        return {"map_svg": map_chart([view.map])}
+        return {"map_svg": map_chart([view.map], links=links)}
     simulated_map = draw_branch(simulated, branch)
     return {
-        "map_svg": map_chart([view.map], beside=[simulated_map]),
+        "map_svg": map_chart([view.map], beside=[simulated_map], links=links),
         "simulated_svg": map_chart([simulated_map], "simulated", [view.map]),
     }
 

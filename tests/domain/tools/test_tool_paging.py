@@ -17,7 +17,6 @@ from mnemosyne.domain.tools.tool_paging import (
     LONGEST_LINE,
     WORTH,
     definitions,
-    forecast_paging,
     loads_tools_itself,
     page_tools,
 )
@@ -238,11 +237,3 @@ def test_the_head_is_measured_with_paged_tools() -> None:
 def test_one_deferred_tool_or_a_tool_search_is_enough(more: Json) -> None:
     assert loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), **more}]))
     assert not loads_tools_itself(dumps([tool("a", 9), {**tool("b", 9), "defer_loading": False}]))
-    forecast = forecast_paging(request([tool("a", 9_000), {**tool("b", 9), **more}]), ())
-    assert (forecast.saved, forecast.is_the_clients) == (0, True)
-
-
-def test_the_forecast_is_empty_if_nothing_is_paged() -> None:
-    for tools in ([], [tool("a", 9)]):
-        forecast = forecast_paging(request(tools), {"a"})
-        assert (forecast.tools, forecast.paged, forecast.saved) == (len(tools), (), 0)

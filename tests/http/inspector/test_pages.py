@@ -35,6 +35,8 @@ LOOKED_AT = (
     "/-/session/{session}/objects",
     "/-/session/{session}/conversation",
     "/-/session/{session}/conversation?at=0",
+    "/-/session/{session}/window",
+    "/-/session/{session}/window?turn=20&all",
     "/-/session/{session}/what-if",
     "/-/session/{session}/turn/20",
     "/-/session/{session}/turn/20?sent=client",
@@ -108,6 +110,35 @@ async def test_costs_of_the_session_list_are_those_of_the_commands(pages: Pages,
     assert (filtered["sessions"], filtered["periods"]["Spent"]["replies"]) == ([], 0)
     one = await pages.json(f"/-/sessions.json?q={shown.other}")
     assert one["periods"]["Spent"]["nanodollars"] == whole[UUID(shown.other)].nanodollars
+
+
+async def test_each_row_of_the_window_links_to_its_object_or_block(pages: Pages, shown: ShownLog) -> None:
+    _, text = await pages.get(f"/-/session/{shown.session}/window?turn=20")
+    contents = text[text.index('class="contents"') : text.index('aria-label="Turns of the window"')]
+    links = {link.replace("&amp;", "&") for link in re.findall(r'href="(/[^"]+)"', contents)}
+    assert len(re.findall('<th scope="row">', contents)) == len(
+        re.findall('<th scope="row">(?=.*(?:href|<details))', contents)
+    )
+    assert {"object", "turn"} == {link.split("/")[4] for link in links}
+    for link in links:
+        page, _, anchor = link.partition("#")
+        status, found = await pages.get(page)
+        assert (status, not anchor or f'id="{anchor}"' in found) == (200, True), link
+
+
+async def test_the_window_is_part_of_the_session_s_page_and_counted_as_in_its_turn(
+    pages: Pages, shown: ShownLog
+) -> None:
+    page = f"/-/session/{shown.session}"
+    (window, last) = (await pages.json(f"{page}.json"))["window"], await pages.json(f"{page}/window.json")
+    assert window.items() <= last.items()
+    assert (last["turn"], last["counted"]) == (31, False)
+    before = await pages.json(f"{page}/window.json?turn=12")
+    assert before["turn"] == 12
+    files = next(kind for kind in before["kinds"] if kind["kind"] == "files")
+    assert files["groups"][0]["label"].startswith("/work/app/part")
+    assert (await pages.get(f"{page}/window.json?turn=99"))[0] == 404
+    assert "has turns 1 to 31, and not 99" in (await pages.get(f"{page}/window?turn=99"))[1]
 
 
 async def test_settings_are_shown_as_text(pages: Pages) -> None:

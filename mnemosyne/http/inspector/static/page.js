@@ -123,15 +123,11 @@ function zoom(chart) {
   });
 }
 
-// The map: a click on a band opens its object, on a turn its request.
+// The map: a band is a link to its object; a click beside the bands opens the turn's request.
 function lead(chart) {
   const svg = chart.querySelector("svg");
   svg.addEventListener("click", (event) => {
-    const object = event.target.dataset.object;
-    if (object) {
-      location.href = chart.dataset.map + "/object/" + encodeURIComponent(object);
-      return;
-    }
+    if (event.target.closest("a")) return;
     const [branch, turn] = turnAt(svg, event.clientX);
     if (turn) location.href = chart.dataset.map + "/turn/" + turn + "?branch=" + encodeURIComponent(branch);
   });
@@ -157,8 +153,17 @@ document.addEventListener("submit", (event) => {
     + "?branch=" + encodeURIComponent(other.dataset.branch);
 });
 
+// The slider next to a turn's number.
+function slide(form) {
+  const [number, slider] = form.querySelectorAll("input:not([type=hidden])");
+  slider.hidden = false;
+  slider.addEventListener("input", () => { number.value = slider.value; });
+  number.addEventListener("input", () => { slider.value = number.value; });
+}
+
 function prepare(within) {
   showTimes(within);
+  for (const form of within.querySelectorAll("form.turns")) slide(form);
   for (const chart of within.querySelectorAll(".chart")) zoom(chart);
   for (const chart of within.querySelectorAll("[data-map]")) lead(chart);
 }
@@ -182,6 +187,11 @@ async function waitFor(note) {
 }
 
 prepare(document);
+const marked = location.hash && document.getElementById(location.hash.slice(1));
+if (marked && marked.matches(".block")) {
+  marked.querySelector("details").open = true;
+  marked.scrollIntoView();
+}
 document.addEventListener("htmx:after:swap", () => prepare(document));
 const working = document.getElementById("working");
 if (working) waitFor(working);

@@ -10,6 +10,7 @@ import click
 
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import PAGE_WIDTH, print_json, progress_bar, say, table_lines, terminal_width
+from mnemosyne.errors import MnemosyneError
 from mnemosyne.figures import count_text, dollars, dollars_text, plural, printable
 from mnemosyne.times import utc
 
@@ -79,15 +80,19 @@ def what_if(
 
 
 def _list_managed() -> frozenset[str]:
-    """The client's names of the sessions that Mnemosyne managed on this machine."""
+    """The client's names of the sessions that Mnemosyne managed on this machine, as far as its log can be read."""
     from mnemosyne.cli.log_access import has_log, with_read_models
     from mnemosyne.cli.settings import configuration
     from mnemosyne.services.savings import read_savings
 
-    config = configuration({}, warns=False)
-    if not has_log(config):
+    try:
+        config = configuration({}, warns=False)
+        if not has_log(config):
+            return frozenset()
+        found = with_read_models(config, read_savings)
+    except MnemosyneError as error:
+        say(f"Sessions that were managed cannot be left out: {printable(str(error))}", err=True)
         return frozenset()
-    found = with_read_models(config, read_savings)
     return frozenset(found.names.get(stream, "") for stream, balance in found.sessions.items() if balance.managed)
 
 

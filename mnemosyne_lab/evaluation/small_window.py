@@ -59,7 +59,7 @@ def render_window(
     if ours is not None:
         rewrites = _count(sum(len(each.epochs) for each in ours.sessions), "rewrite")
         missing, refusals = _render_missing(ours.sessions), _render_refused(ours.sessions, window)
-        said.append(f"With {ours.name}: {rewrites}; {missing} had to be asked for again; {refusals}.")
+        said.append(f"With {ours.name}: {rewrites}; {missing} was no longer in the prompt; {refusals}.")
     return said
 
 

@@ -13,7 +13,9 @@ from tests.lab.evaluation.transcripts_made import Transcript
 
 
 def run_what_if(*arguments: object, home: Path | None = None) -> Result:
-    environment = {"CLAUDE_CONFIG_DIR": None, "HOME": str(home)} if home is not None else {}
+    environment: dict[str, str | None] = {"MNEMOSYNE_DATA_DIR": "/nowhere/at/all"}
+    if home is not None:
+        environment |= {"CLAUDE_CONFIG_DIR": None, "HOME": str(home)}
     command = ["what-if", *map(str, arguments)]
     return CliRunner(env=environment).invoke(main, command, catch_exceptions=False)
 
@@ -75,6 +77,13 @@ def test_home_without_transcripts_is_reported_with_exit_code_2(tmp_path: Path) -
     result = run_what_if(home=tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"in {tmp_path}/.claude/projects." in result.stderr
+
+
+def test_an_unreadable_log_is_reported_and_the_estimate_goes_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEMOSYNE_DSN", "host=/nowhere")
+    result = run_what_if(home / ".claude/projects/-src-lexer/b.jsonl", "--since", "2026-10-01")
+    assert result.exit_code == 0
+    assert "Sessions that were managed cannot be left out: " in result.stderr
 
 
 @pytest.mark.parametrize(

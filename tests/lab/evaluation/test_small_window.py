@@ -54,7 +54,7 @@ def test_sessions_with_a_too_large_head_are_listed_separately_once() -> None:
                 " at request 2 in the median; 2 of 5 requests are never answered.",
                 "One that compacts by itself does so once; 10.0 % of what was needed later had left with that; 1"
                 " request would not fit all the same.",
-                "With mnemosyne: 0 rewrites; 0.5 % of what was needed later had to be asked for again; every request"
+                "With mnemosyne: 0 rewrites; 0.5 % of what was needed later was no longer in the prompt; every request"
                 " fits.",
             ],
         ),

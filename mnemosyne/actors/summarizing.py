@@ -16,7 +16,6 @@ import trio
 from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls, charge_on_failure
 from mnemosyne.actors.messages import Identity, SummaryMade
 from mnemosyne.domain.objects.full_text import full_parts
-from mnemosyne.domain.objects.losses import NOT_CHECKED
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
@@ -30,7 +29,6 @@ from mnemosyne.domain.summaries.renditions import (
     parse_candidate,
     prompt_for,
 )
-from mnemosyne.domain.summaries.spot_check import is_checked, spot_check
 from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -185,7 +183,6 @@ class Summarizer:
             return None
 
         def finish() -> Written:
-            checked = spot_check(parts, candidate.text) if is_checked(full) else NOT_CHECKED
             return measure_losses(
                 deferred,
                 full,
@@ -193,7 +190,6 @@ class Summarizer:
                 candidate,
                 helper=self._calls.name,
                 nanodollars=reply.nanodollars,
-                checked=checked,
             )
 
         with charge_on_failure(self._budget, lambda: reply.nanodollars):

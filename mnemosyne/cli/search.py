@@ -165,7 +165,7 @@ def print_notes(findings: Findings | MemoryAnswer) -> None:
     if findings.unembedded:
         say(f"The index is behind: {plural(findings.unembedded, 'object')} searched by words only.", err=True)
     if findings.outside:
-        say(f"{plural(findings.outside, 'object')} not in the index: routine and small talk.", err=True)
+        say(f"{plural(findings.outside, 'object')} not in the index: small, and nothing new in them.", err=True)
     if findings.skipped:
         say(f"{plural(findings.skipped, 'object')} cannot be read and were not searched.", err=True)
 

@@ -1,14 +1,13 @@
 """Admission to the search index.
 
 Admission decides only whether an object is indexed and summarized. An object that is not admitted stays in the log and
-in the window, and can still be restored. The rules reject routine output, and small output without new content; they
-read no text, only its size and specifics. The threshold was set by what recorded sessions asked for again;
-no weight is learned. Novelty is counted in literal specifics, so it needs no embedding.
+in the window, and can still be restored. The rules reject small output without new content, and answers that only
+refer to another object; they read no text, only its size and specifics. The threshold was set by what recorded sessions
+asked for again; no weight is learned. Novelty is counted in literal specifics, so it needs no embedding.
 
 An object that replaces an admitted one is admitted too, so the index holds the current version.
 """
 
-import re
 from collections.abc import Mapping
 
 import attrs
@@ -38,8 +37,7 @@ _TELLING = 0.8
 
 _SMALL = 40  # tokens: below this, a search returns no more than the stub already shows
 _SMALL_UTILITY = 0.3
-_ROUTINE_UTILITY = 0.05
-_MUCH = 500  # tokens: even a listing of this size may contain a line that is needed later
+_NO_UTILITY = 0.05
 _UTILITY = 0.6
 _TELLING_UTILITY = 0.9
 
@@ -48,7 +46,6 @@ _TELLING_UTILITY = 0.9
 class AdmissionCandidate:
     """Admission inputs of a new object.
 
-    ``request`` is the command of the tool call, if it had one.
     ``new_share`` in 0…1 is the share of its specifics that no earlier object holds. ``age`` is the number of turns
     since its text last appeared. ``replaces_admitted``: it replaces an admitted object. ``refers``: it only states that
     another object holds the requested content. Raises ValueError outside these ranges.
@@ -57,7 +54,6 @@ class AdmissionCandidate:
     kind: ObjectKind
     role: Role
     tokens: int
-    request: str | None = None
     replaces_admitted: bool = False
     refers: bool = False
     new_share: float = attrs.field(default=1.0, validator=[attrs.validators.ge(0.0), attrs.validators.le(1.0)])
@@ -65,8 +61,8 @@ class AdmissionCandidate:
 
 
 def admit(candidate: AdmissionCandidate) -> Admission:
-    """Score an object part by part. Unless it replaces an admitted one, it is rejected if it is routine or scores too
-    low.
+    """Score an object part by part. Unless it replaces an admitted one, it is rejected if it only refers to another
+    object or scores too low.
     """
     parts = {
         "type_prior": KINDS[candidate.kind].prior,
@@ -75,7 +71,7 @@ def admit(candidate: AdmissionCandidate) -> Admission:
         "recency": recency(candidate.age),
     }
     score = sum(WEIGHTS[name] * part for name, part in parts.items())
-    worth = score >= THRESHOLD and parts["utility"] > _ROUTINE_UTILITY
+    worth = score >= THRESHOLD and parts["utility"] > _NO_UTILITY
     return Admission(**parts, score=score, admitted=worth or candidate.replaces_admitted)
 
 
@@ -85,32 +81,12 @@ def recency(age: int) -> float:
 
 
 def utility(candidate: AdmissionCandidate) -> float:
-    """Estimate by rule how likely the object is to be searched for: hardly ever for routine output, nearly always
-    for decisions and failures, and less for short text than for long text.
+    """Estimate by rule how likely the object is to be searched for: nearly always for decisions and failures, and less
+    for short text than for long text.
     """
     traits = KINDS[candidate.kind]
     if candidate.refers:
-        return _ROUTINE_UTILITY
+        return _NO_UTILITY
     if candidate.role is not Role.TRANSCRIPT or traits.prior >= _TELLING:
         return _TELLING_UTILITY
-    if candidate.tokens < _MUCH and is_routine(candidate.request):
-        return _ROUTINE_UTILITY
     return _SMALL_UTILITY if candidate.tokens < _SMALL else _UTILITY
-
-
-_ROUTINE = re.compile(
-    r"(?:ls|ll|pwd|cd|tree|which|whoami|date|echo|printf|mkdir|touch|chmod|sleep|true|clear|wc|stat|du|df"
-    r"|git +(?:status|add|commit|push|pull|fetch|stash|branch|checkout|switch|restore|config|remote|rev-parse|init)"
-    r"|(?:pip|pip3|npm|pnpm|yarn|uv|go|cargo|poetry) +(?:install|ci|add|i|sync|fetch|mod +tidy|fmt)"
-    r"|gofmt|prettier|black|ruff +format|mise +run +fmt)(?=\s|$)"
-)
-_BETWEEN = re.compile(r"&&|\|\||;|\n")
-_QUOTED = re.compile(r"\"[^\"]*+\"|'[^']*+'")
-
-
-def is_routine(command: str | None) -> bool:
-    """Whether every part of a shell command is routine, with output of no later interest: ``cd a && git status``."""
-    if not command or not command.strip():
-        return False
-    parts = map(str.strip, _BETWEEN.split(_QUOTED.sub("''", command)))
-    return all(_ROUTINE.match(part) for part in parts if part)

@@ -1,8 +1,9 @@
 """Decisions about objects: a command and the memory yield events, or none.
 
 Every change of an object begins with a command, and its rules are enforced here only: an object is created once;
-unknown and forgotten objects do not change; fidelity changes only along ``fidelity.LADDER``; operator text is never
-degraded; a pinned object is neither degraded nor released; and a command that would change nothing yields no event.
+unknown and forgotten objects do not change; fidelity changes only by legal steps (``fidelity.is_legal``); operator text
+is never degraded; a pinned object is neither degraded nor released; and a command that would change nothing yields no
+event.
 
 A command that is not allowed or not needed yields no event and no error, because it may have been made from an older
 memory. A caller that has to report the reason checks first (``lookup.living``, ``recall/memory_calls.py``).
@@ -32,7 +33,6 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
-from mnemosyne.domain.objects.thrashing import refault_distance
 
 # Commands. Each has a time ``at`` (µs since 1970) and the id of its ``object``. ``branch`` names the branch concerned;
 # ``turn`` is the turn of the request about to be sent or of the reply. A command that is recorded unchanged has the
@@ -213,5 +213,5 @@ def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectF
         return ()
     fields = _fields(command)
     left = fields.pop("left")
-    distance = refault_distance(known.last_turn if left is None else left, command.turn)
+    distance = max(0, command.turn - (known.last_turn if left is None else left))
     return (ObjectFaulted(distance=distance, avoided_tokens=max(0, known.tokens - command.tokens), **fields),)

@@ -82,8 +82,7 @@ class Link:
 class Losses:
     """What a rendition lacks. Its writer declares ``dropped``, ``can_answer``, ``fault_when`` and ``key_entities``.
     ``lost`` is measured: by kind, how many specifics of the full content are missing from the rendition; ``sample``
-    names some of them. ``asked`` is the number of spot-check questions and ``failed`` those that the rendition did not
-    answer; most renditions are not checked.
+    names some of them. ``asked`` and ``failed`` are the results of spot checks by earlier versions.
     """
 
     dropped: tuple[str, ...] = ()

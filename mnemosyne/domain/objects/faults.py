@@ -2,6 +2,7 @@
 recorded content again.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
@@ -25,7 +26,6 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.index import WHOLE, lines_of
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.thrashing import THRASH_TURNS, Refault, thrash_index
 
 # Limits
 
@@ -96,18 +96,23 @@ class EvictionTurns:
         return EvictionTurns({**self.turns, branch: turns})
 
 
+THRASH_TURNS = 5
+
+
 def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
-    """The thrash index of a branch at a turn, from the session's faults (``thrashing.thrash_index``).
+    """The thrash index of a branch at a turn, from the session's faults: repeated faults per turn over the last
+    ``THRASH_TURNS`` turns. The first fault of each file or command does not count.
 
-    A micro fault restores nothing to the window, so it is no sign that the window is too small.
+    At 0.5 and above the window is too small for its task: every other turn fetches the same content once more. A micro
+    fault restores nothing to the window, so it is no sign of that.
     """
-    refetches = (fault for fault in faults if fault.branch == branch and fault.kind is not FaultKind.MICRO)
-    recent = (fault for fault in refetches if turn - THRASH_TURNS < fault.turn <= turn)
-    return thrash_index((Refault(fault.turn, _topic(memory.objects[fault.object])) for fault in recent), turn)
-
-
-def _topic(obj: MemoryObject) -> str:
-    return obj.source_key or obj.id
+    refetched = (
+        memory.objects[fault.object]
+        for fault in faults
+        if fault.branch == branch and fault.kind is not FaultKind.MICRO and turn - THRASH_TURNS < fault.turn <= turn
+    )
+    topics = Counter(obj.source_key or obj.id for obj in refetched)
+    return sum(count - 1 for count in topics.values()) / THRASH_TURNS
 
 
 # Implicit faults

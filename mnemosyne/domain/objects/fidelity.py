@@ -1,11 +1,9 @@
 """The five fidelities of an object in a context window, and the legal steps between them.
 
-The table ``LADDER`` defines the rule; the tables in `docs/objects.md` are generated from it.
+``is_legal`` defines the rule; the tables in `docs/objects.md` are generated from it.
 """
 
 from enum import Enum, IntEnum
-
-import attrs
 
 
 class Fidelity(IntEnum):
@@ -51,46 +49,12 @@ DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL, Caus
 UP = frozenset({Cause.FAULT, Cause.PREFETCH, Cause.GOAL, Cause.ATTEMPT})
 
 
-@attrs.frozen
-class FidelityStep:
-    """One legal change of an object's fidelity in a branch, and what may cause it."""
-
-    before: Fidelity
-    after: Fidelity
-    causes: frozenset[Cause]
-
-
-_F = Fidelity
-_DEEP = DOWN - {Cause.GOAL}
-
-LADDER: tuple[FidelityStep, ...] = (
-    # Down, one rung or several: passing through L1 and L2 keeps more visible but saves no money.
-    FidelityStep(_F.FULL, _F.DETAILED, DOWN),
-    FidelityStep(_F.FULL, _F.COMPACT, DOWN),
-    FidelityStep(_F.FULL, _F.STUB, _DEEP),
-    FidelityStep(_F.FULL, _F.EVICTED, _DEEP),
-    FidelityStep(_F.DETAILED, _F.COMPACT, DOWN),
-    FidelityStep(_F.DETAILED, _F.STUB, _DEEP),
-    FidelityStep(_F.DETAILED, _F.EVICTED, _DEEP),
-    FidelityStep(_F.COMPACT, _F.STUB, _DEEP),
-    FidelityStep(_F.COMPACT, _F.EVICTED, _DEEP),
-    FidelityStep(_F.STUB, _F.EVICTED, _DEEP),
-    # Up: only to readable text. Nothing is ever restored to a one-line description.
-    FidelityStep(_F.DETAILED, _F.FULL, UP),
-    FidelityStep(_F.COMPACT, _F.FULL, UP),
-    FidelityStep(_F.COMPACT, _F.DETAILED, UP),
-    FidelityStep(_F.STUB, _F.FULL, UP),
-    FidelityStep(_F.STUB, _F.DETAILED, UP),
-    FidelityStep(_F.STUB, _F.COMPACT, UP),
-    FidelityStep(_F.EVICTED, _F.FULL, UP),
-    FidelityStep(_F.EVICTED, _F.DETAILED, UP),
-    FidelityStep(_F.EVICTED, _F.COMPACT, UP),
-)
-"""Every legal step. A change of goal takes nothing below L2, because the detected goal may be wrong."""
-
-_CAUSES = {(step.before, step.after): step.causes for step in LADDER}
-
-
 def is_legal(before: Fidelity, after: Fidelity, cause: Cause) -> bool:
-    """Whether the ladder allows this step for this cause. An unchanged fidelity is not a step."""
-    return cause in _CAUSES.get((before, after), frozenset())
+    """Whether an object's fidelity may change in this way for this cause. An unchanged fidelity is no step.
+
+    A step may skip rungs: passing through L1 and L2 keeps more visible but saves no money. Nothing is restored to a
+    one-line description. A change of goal took nothing below L2, because the detected goal could be wrong.
+    """
+    if after > before:
+        return cause in DOWN and (cause is not Cause.GOAL or after <= Fidelity.COMPACT)
+    return after < before and cause in UP and after <= Fidelity.COMPACT

@@ -72,17 +72,6 @@ class Measured:
         return self.lost / self.of if self.of else 0.0
 
 
-@attrs.frozen
-class SpotCheck:
-    """How many questions were asked about the full content, and those that a rendition did not answer."""
-
-    asked: int = 0
-    failed: tuple[str, ...] = ()
-
-
-NOT_CHECKED = SpotCheck()
-
-
 def measure(l0: str, *renditions: str) -> Measured:
     """Measure the losses of the last rendition, given all renditions from L1 down to it."""
     counts = occurrences(l0)

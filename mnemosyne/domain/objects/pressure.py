@@ -8,36 +8,17 @@ to respond (``window/planning.py``).
 from collections.abc import Mapping
 from enum import IntEnum
 
-import attrs
 
+def usable_tokens(*, ends: int, budget: int | None, fixed: int, reserve: int) -> int:
+    """The tokens available to a branch's history; 0 if the fixed part alone fills the window.
 
-@attrs.frozen(kw_only=True)
-class Window:
-    """Limits of a branch's history, in tokens.
-
-    ``model_tokens`` is the model's window, ``compaction_tokens`` the prompt size at which the client compacts on its
-    own, ``budget_tokens`` the size above which a smaller prompt is cheaper; None means no such limit. ``fixed_tokens``
-    are the system prompt and the tools. ``output_reserve`` is room for the reply: it becomes part of the next prompt,
-    so it counts against the first two limits; tokens over the budget are removed before the next prompt is sent. Raises
-    ValueError for a negative number.
+    ``ends`` is the prompt size at which the model's window ends or the client compacts on its own, ``budget`` the size
+    above which a smaller prompt is cheaper (None: no such size), ``fixed`` the system prompt and the tools. ``reserve``
+    is room for the reply: it becomes part of the next prompt, so it counts against ``ends``; tokens over the budget are
+    removed before the next prompt is sent.
     """
-
-    model_tokens: int = attrs.field(validator=attrs.validators.ge(0))
-    compaction_tokens: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
-    )
-    budget_tokens: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(0)))
-    fixed_tokens: int = attrs.field(default=0, validator=attrs.validators.ge(0))
-    output_reserve: int = attrs.field(default=0, validator=attrs.validators.ge(0))
-
-    @property
-    def usable(self) -> int:
-        """Tokens available to the history; 0 if the fixed part alone fills the window."""
-        ends = min(limit for limit in (self.model_tokens, self.compaction_tokens) if limit is not None)
-        prompt = ends - self.output_reserve
-        if self.budget_tokens is not None:
-            prompt = min(prompt, self.budget_tokens)
-        return max(0, prompt - self.fixed_tokens)
+    prompt = ends - reserve
+    return max(0, (prompt if budget is None else min(prompt, budget)) - fixed)
 
 
 class Zone(IntEnum):
@@ -54,7 +35,7 @@ PERCENT: Mapping[Zone, int] = {Zone.CAUTION: 50, Zone.WARNING: 70, Zone.CRITICAL
 """Lower bound of each zone above NORMAL, in percent of the usable window."""
 
 
-def zone(tokens: int, window: Window) -> Zone:
-    """The zone of a history of ``tokens``, excluding the fixed part. An empty history is always NORMAL."""
-    entered = (level for level, percent in PERCENT.items() if tokens and 100 * tokens >= percent * window.usable)
+def zone(tokens: int, usable: int) -> Zone:
+    """The zone of a history of ``tokens`` in a window with so many ``usable`` ones. An empty history is NORMAL."""
+    entered = (level for level, percent in PERCENT.items() if tokens and 100 * tokens >= percent * usable)
     return max(entered, default=Zone.NORMAL)

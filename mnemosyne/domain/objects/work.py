@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.aggregate import SHARE, MemoryObject, missing_rend
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import NOT_CHECKED, Declared, Measured, SpotCheck, accumulate
+from mnemosyne.domain.objects.losses import Declared, Measured, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
 COMPACT_SHARE = 0.05
@@ -65,12 +65,9 @@ def missing_of(obj: MemoryObject, memory: Memory) -> DeferredSummary | None:
     )
 
 
-def losses_of(
-    declared: Declared, measured: Measured, before: Losses | None = None, checked: SpotCheck = NOT_CHECKED
-) -> Losses:
+def losses_of(declared: Declared, measured: Measured, before: Losses | None = None) -> Losses:
     """Combine declared and measured losses for the log; samples are taken from each kind in turn. ``before`` are the
-    losses of the rendition above: everything that it dropped, this one has dropped too. ``checked`` is the result of a
-    spot check.
+    losses of the rendition above: everything that it dropped, this one has dropped too.
     """
     samples = [loss.sample for loss in measured.losses if loss.lost]
     return Losses(
@@ -82,8 +79,6 @@ def losses_of(
         sample=tuple(text for number in range(_SAMPLES) for texts in samples for text in texts[number : number + 1])[
             :_SAMPLES
         ],
-        asked=checked.asked,
-        failed=checked.failed,
     )
 
 

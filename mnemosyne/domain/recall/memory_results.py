@@ -183,9 +183,8 @@ def describe_unindexed(unindexed: int) -> str:
     """The sentence about objects outside the index; empty without any."""
     if not unindexed:
         return ""
-    return (
-        f"{render_count(unindexed, 'object')} {'is' if unindexed == 1 else 'are'} not indexed: routine and small talk."
-    )
+    count = render_count(unindexed, "object")
+    return f"{count} {'is' if unindexed == 1 else 'are'} not indexed: small, and nothing new in them."
 
 
 def _render_name(obj: MemoryObject) -> str:

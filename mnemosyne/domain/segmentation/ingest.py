@@ -33,9 +33,9 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.faults import implicit
-from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
+from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import BranchView, Memory
-from mnemosyne.domain.objects.pressure import Window, zone
+from mnemosyne.domain.objects.pressure import usable_tokens, zone
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
 from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
@@ -216,7 +216,6 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
                 kind=draft.kind,
                 role=draft.role,
                 tokens=tokens,
-                request=_command_of(draft),
                 replaces_admitted=any(
                     target in admitted or _is_admitted(session.memory, target) for target in replaced
                 ),
@@ -271,13 +270,6 @@ def _is_admitted(memory: Memory, object_id: str) -> bool:
     return object_id in memory.objects and memory.objects[object_id].admission.admitted
 
 
-def _command_of(draft: Draft) -> str | None:
-    """Return the command that was run, which follows the tool in a source key."""
-    if draft.source_key is None or KINDS[draft.kind].is_file:
-        return None
-    return draft.source_key.removeprefix(f"{draft.source_tool} ")
-
-
 _READ_FOR_ENTITIES = 400_000
 
 
@@ -318,12 +310,11 @@ def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimat
     before = measure.anchor.features if measure.anchor is not None else Features()
     tokens = estimator.prompt(measure.anchor, total_features - before)
     fixed = min(tokens, estimator.tokens(command.head))
-    window = Window(
-        model_tokens=model_of(command.model).window,
-        compaction_tokens=COMPACTION_TOKENS,
-        budget_tokens=command.window,
-        fixed_tokens=fixed,
-        output_reserve=min(command.max_tokens or OUTPUT_RESERVE, OUTPUT_RESERVE),
+    usable = usable_tokens(
+        ends=min(model_of(command.model).window, COMPACTION_TOKENS),
+        budget=command.window,
+        fixed=fixed,
+        reserve=min(command.max_tokens or OUTPUT_RESERVE, OUTPUT_RESERVE),
     )
     return TurnAssessed(
         at=command.at,
@@ -335,8 +326,8 @@ def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimat
         content=(command.content.text, command.content.fixed),
         head=(command.head.text, command.head.fixed),
         tokens=tokens,
-        usable=window.usable,
-        zone=zone(tokens - fixed, window).name.lower(),
+        usable=usable,
+        zone=zone(tokens - fixed, usable).name.lower(),
     )
 
 

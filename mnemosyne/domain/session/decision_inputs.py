@@ -115,6 +115,9 @@ class RecordQuestion:
     answered: HelperAnswer
 
 
+_RECORDED_SETTINGS = [field.name for field in attrs.fields(SettingsTaken) if field.name not in ("at", "mode")]
+
+
 def decide(
     command: TakeSettings | RecordInputs | RecordQuestion, taken: TakenSettings | None
 ) -> tuple[InputEvent, ...]:
@@ -123,23 +126,9 @@ def decide(
         case TakeSettings():
             if command.taken == taken:
                 return ()
-            settings = command.taken.settings
-            return (
-                SettingsTaken(
-                    at=command.at,
-                    mode=command.taken.mode,
-                    window=settings.window,
-                    tool_budget=settings.tool_budget,
-                    strict=settings.strict,
-                    tariff=settings.tariff or API,
-                    models=settings.models,
-                    tell_repeats=settings.tell_repeats,
-                    manages_small=settings.manages_small,
-                    scaled=settings.scaled,
-                    parts=settings.parts,
-                    counted=settings.counted,
-                ),
-            )
+            fields = {name: getattr(command.taken.settings, name) for name in _RECORDED_SETTINGS}
+            fields["tariff"] = fields["tariff"] or API
+            return (SettingsTaken(at=command.at, mode=command.taken.mode, **fields),)
         case RecordInputs():
             if command.wanted is None and command.noted == InputsSoFar():
                 return ()
@@ -154,19 +143,8 @@ def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | Non
     """The latest recorded settings, after an event."""
     if not isinstance(event, SettingsTaken):
         return taken
-    settings = ServerSettings(
-        window=event.window,
-        tool_budget=event.tool_budget,
-        strict=event.strict,
-        tariff=event.tariff,
-        models=event.models,
-        tell_repeats=event.tell_repeats,
-        manages_small=event.manages_small,
-        scaled=event.scaled,
-        parts=event.parts,
-        counted=event.counted,
-    )
-    return TakenSettings(mode=event.mode, settings=settings)
+    fields = {name: getattr(event, name) for name in _RECORDED_SETTINGS}
+    return TakenSettings(mode=event.mode, settings=ServerSettings(**fields))
 
 
 def in_force(taken: TakenSettings | None, server: ServerSettings) -> ServerSettings:

@@ -9,7 +9,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_parts
-from mnemosyne.domain.objects.losses import NOT_CHECKED, SpotCheck, measure
+from mnemosyne.domain.objects.losses import measure
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.summaries import extractive
@@ -93,14 +93,13 @@ def measure_losses(
     *,
     helper: str,
     nanodollars: int,
-    checked: SpotCheck = NOT_CHECKED,
 ) -> Written:
-    """Return an accepted candidate with its losses measured against ``full`` and the result of its spot check."""
+    """Return an accepted candidate with its losses measured against ``full``."""
     chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
     return Written(
         text=candidate.text,
         tokens=deferred.estimator.tokens(features_of_text(candidate.text)),
         helper=helper,
-        losses=losses_of(candidate.declared, measure(full, *chain), deferred.lost, checked),
+        losses=losses_of(candidate.declared, measure(full, *chain), deferred.lost),
         nanodollars=nanodollars,
     )

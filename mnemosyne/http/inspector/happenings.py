@@ -98,7 +98,7 @@ def describe_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
     """
     match event:
         case happened.ObjectCreated():
-            admitted = "in the index" if event.admission.admitted else "routine: not in the index"
+            admitted = "in the index" if event.admission.admitted else "nothing new: not in the index"
             return "created" + (f" with {tokens_text(event.tokens)} tokens" if sized else ""), admitted
         case happened.ObjectSummarized():
             size = f", {tokens_text(event.tokens)} tokens" if sized else ""

@@ -1,4 +1,4 @@
-"""Admission scores an object part by part; routine or already known content is not worth an index entry."""
+"""Admission scores an object part by part; small content without anything new is not worth an index entry."""
 
 import attrs
 import pytest
@@ -10,20 +10,17 @@ from mnemosyne.domain.objects.admission import (
     WEIGHTS,
     AdmissionCandidate,
     admit,
-    is_routine,
     recency,
 )
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
 PLAIN = AdmissionCandidate(kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600)
-SHORT = attrs.evolve(PLAIN, tokens=100)
 SAID = attrs.evolve(PLAIN, kind=ObjectKind.CONVERSATION_PHASE)
 CANDIDATES = st.builds(
     AdmissionCandidate,
     kind=st.sampled_from(ObjectKind),
     role=st.sampled_from(Role),
     tokens=st.integers(0, 100_000),
-    request=st.none() | st.text(max_size=100) | st.sampled_from(["ls -la", "git status && pytest"]),
     replaces_admitted=st.booleans(),
     new_share=st.floats(0, 1),
     age=st.integers(0, 10_000),
@@ -58,18 +55,17 @@ def test_replacement_of_an_admitted_object_is_always_admitted(candidate: Admissi
 
 @pytest.mark.parametrize("kind", ObjectKind)
 def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
-    assert admit(attrs.evolve(PLAIN, kind=kind, request="pytest -q")).admitted
+    assert admit(attrs.evolve(PLAIN, kind=kind)).admitted
 
 
 @pytest.mark.parametrize(
     "rejected",
     [
-        attrs.evolve(SHORT, request="cd /src && ls -la"),
-        attrs.evolve(SHORT, request="git status"),
+        attrs.evolve(PLAIN, refers=True),
         attrs.evolve(PLAIN, new_share=0.0, tokens=20),
     ],
 )
-def test_routine_output_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
+def test_references_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
 
 
@@ -77,10 +73,9 @@ def test_routine_output_and_small_output_without_novelty_are_rejected(rejected: 
     "wanted",
     [
         attrs.evolve(PLAIN, kind=ObjectKind.FILE_CONTEXT, new_share=0.0),
-        attrs.evolve(PLAIN, request="ls -R", tokens=3_000),
         attrs.evolve(PLAIN, tokens=8_000, new_share=0.0),
         attrs.evolve(SAID, tokens=6, new_share=0.0, age=5),
-        attrs.evolve(PLAIN, kind=ObjectKind.ERROR_CONTEXT, request="ls -la"),
+        attrs.evolve(PLAIN, kind=ObjectKind.ERROR_CONTEXT, new_share=0.0),
     ],
 )
 def test_large_output_files_messages_and_errors_are_admitted_without_novelty(
@@ -95,15 +90,6 @@ def test_one_third_new_specifics_counts_as_entirely_new() -> None:
 
 def test_recency_halves_every_fifty_turns() -> None:
     assert [recency(age) for age in (0, 50, 100)] == [1.0, 0.5, 0.25]
-
-
-ROUTINE = ["ls", "ls -la | head", "cd a && git status", "mkdir -p a; touch 'b; pytest'", 'git commit -m "a && b"']
-WORK = [None, "", " ", "pytest", "cd a && pytest", "git diff", "git log -p", "lsof", "sleep 5 && make test", "mv a b"]
-
-
-@pytest.mark.parametrize("command", [*ROUTINE, *WORK])
-def test_command_is_routine_if_all_its_parts_are(command: str | None) -> None:
-    assert is_routine(command) is (command in ROUTINE)
 
 
 @pytest.mark.parametrize("changes", [{"new_share": 1.5}, {"new_share": -0.1}, {"age": -1}])

@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.losses import Declared, Loss, Measured, SpotCheck
+from mnemosyne.domain.objects.losses import Declared, Loss, Measured
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
@@ -107,8 +107,3 @@ def test_l2_inherits_the_dropped_phrases_of_l1_with_current_counts() -> None:
     losses = losses_of(Declared(dropped=("8 of 9 hits",), fault_when=("b.py",)), Measured(()), before)
     assert losses.dropped == ("8 of 9 hits", "the licence")
     assert losses.fault_when == ("b.py", "a.py")
-
-
-def test_spot_check_result_is_recorded_with_the_losses() -> None:
-    losses = losses_of(Declared(), Measured(()), None, SpotCheck(3, ("what failed",)))
-    assert (losses.asked, losses.failed) == (3, ("what failed",))

@@ -120,7 +120,7 @@ def test_search_result_lists_ids_sizes_and_fidelities_without_content() -> None:
     assert each.stub in told
     assert "1 object is not indexed" in told
     assert search_text([], 0) == "No object has to do with these words."
-    assert search_text([], 2).endswith("2 objects are not indexed: routine and small talk.")
+    assert search_text([], 2).endswith("2 objects are not indexed: small, and nothing new in them.")
 
 
 def test_files_of_the_same_name_are_shown_with_their_paths() -> None:

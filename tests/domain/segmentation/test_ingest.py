@@ -85,15 +85,13 @@ def ran(number: int, command: str, answer: str, *, failed: bool = False) -> list
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
-async def test_an_object_that_supersedes_an_admitted_one_is_admitted_and_routine_is_not() -> None:
+async def test_an_object_that_supersedes_an_admitted_one_is_admitted() -> None:
     missing = "ls: cannot access 'build/out.bin': No such file or directory"
     messages = [
         user("Is it built?"),
         *ran(1, "ls build/out.bin", missing, failed=True),
         *ran(2, "ls build/out.bin", "build/out.bin"),
         *ran(3, "ls build/out.bin", "build/out.bin"),
-        user("Go on."),
-        *ran(4, "ls docs", "a.md"),
         user("Thanks."),
     ]
     async with talking() as talk:
@@ -102,8 +100,6 @@ async def test_an_object_that_supersedes_an_admitted_one_is_admitted_and_routine
         objects = memories.fold(await talk.archive.log.read(talk.stream)).memory.objects
     again = [each for each in objects.values() if each.source_key == "Bash ls build/out.bin"]
     assert [(each.admission.admitted, each.stale) for each in again] == [(True, True), (True, True), (True, False)]
-    (routine,) = [each for each in objects.values() if each.source_key == "Bash ls docs"]
-    assert not routine.admission.admitted
 
 
 async def test_the_blocks_of_a_message_are_not_compared_pairwise(monkeypatch: pytest.MonkeyPatch) -> None:

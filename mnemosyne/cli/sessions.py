@@ -147,7 +147,7 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
     )
 
 
-def _print_unrecorded(config: Config) -> None:
+def _print_gaps(config: Config) -> None:
     server = find_server(config)
     for path, count in server.unrecorded.items() if server is not None else ():
         say(f"{render_unrecorded(path, count)}.", err=True)
@@ -169,7 +169,7 @@ def sessions(limit: int | None, **options: Any) -> Found:
     Other commands accept a session's id, the client's id for it, or a prefix of either.
     """
     as_json = click.get_current_context().params["as_json"]
-    click.get_current_context().call_on_close(partial(_print_unrecorded, configuration(options, warns=False)))
+    click.get_current_context().call_on_close(partial(_print_gaps, configuration(options, warns=False)))
 
     async def read(models: OpenReadModels) -> Found:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)

@@ -156,18 +156,3 @@ class KnowledgeSource:
         if folder is not None:
             project = self._projects.get(folder) or self._projects.put(folder, await self._find_project(folder))
         return places_of(tenant, project, folder)
-
-
-class SessionClients:
-    """The clients of one session, each reported to the knowledge source once."""
-
-    def __init__(self, identity: Identity, knowledge_source: KnowledgeSource | None) -> None:
-        self._identity = identity
-        self._knowledge_source = knowledge_source
-        self._seen: set[MemoryClient] = set()
-
-    def observe(self, client: MemoryClient) -> None:
-        """Report a client that begins a turn."""
-        if self._knowledge_source is not None and client not in self._seen:
-            self._seen.add(client)
-            self._knowledge_source.observe(self._identity, client)

@@ -16,7 +16,7 @@ import trio
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
-from mnemosyne.actors.knowledge_source import KnowledgeSource, SessionClients
+from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
@@ -49,6 +49,7 @@ from mnemosyne.actors.messages import (
     SummaryMade,
     UpstreamPlan,
 )
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
 from mnemosyne.actors.summarizing import SummaryQueue, SummaryRequest
 from mnemosyne.actors.threads import read_in_thread
@@ -145,7 +146,9 @@ class SessionActor:
         self._summaries = summaries
         self._wanted: set[str] = set()
         """Objects whose summary was requested."""
-        self._clients = SessionClients(identity, knowledge_source)
+        self._knowledge_source = knowledge_source
+        self._clients: set[MemoryClient] = set()
+        """The clients that the knowledge source knows."""
         self._last: Ticket | None = None
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
@@ -461,7 +464,9 @@ class SessionActor:
     def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
         """Keep the client's body, which the event with this version recorded, and report its client."""
         self._memory.hold(began, read, request.credential)
-        self._clients.observe(request.client)
+        if self._knowledge_source is not None and request.client not in self._clients:
+            self._clients.add(request.client)
+            self._knowledge_source.observe(self.identity, request.client)
         self._deferred.keep_sent(version, read)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:

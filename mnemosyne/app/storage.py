@@ -16,7 +16,6 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.config import Config
-from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 
@@ -52,7 +51,6 @@ async def open_database(config: Config, name: str = "mnemosyne") -> AsyncIterato
         async with _prepare(config.dsn, name) as database:
             yield database
         return
-    prepare_data_dir(config.data_dir)
     async with open_embedded(config.data_dir) as server, _prepare(server.dsn, name) as database:
         yield database
 

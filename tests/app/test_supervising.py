@@ -1,6 +1,8 @@
 """The supervisor replaces a worker that ends or hangs."""
 
+import pickle
 import sys
+from binascii import b2a_base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +19,12 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app import supervising
 from mnemosyne.app.supervising import Supervisor
+from mnemosyne.app.worker_link import Beat
 from tests.actors.support import StoppableLog, open_process
 from tests.adapters.log_support import CODEC, open_database, until
 from tests.cli.support import ended
 
-BEAT = 'worker.beat.v1 {"data":{"leads":true},"correlation":"","causation":null}'
+BEAT = b2a_base64(pickle.dumps(Beat(leads=True)), newline=False).decode()
 """The message that a worker sends each second."""
 
 

@@ -1,5 +1,7 @@
 """The protocol between a worker and its server."""
 
+import pickle
+from binascii import b2a_base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -63,6 +65,10 @@ ANSWER = HelperAnswer(
     dropped=2,
     nanodollars=3,
 )
+
+
+def framed(message: object) -> bytes:
+    return b2a_base64(pickle.dumps(message))
 
 
 @attrs.define
@@ -173,9 +179,15 @@ async def test_a_heartbeat_reports_that_the_worker_began_and_leads() -> None:
         assert (link.status.began, link.status.leads) == (True, True)
 
 
-@pytest.mark.parametrize("words", [b"worker.sings.v1 {}\n", b"nothing\n", b"\xff\xfe\n", b"worker.beat.v1 {\n"])
-async def test_an_unknown_message_ends_the_link(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("data", [b"nothing\n", b"\xff\xfe\n", b"\n", framed({"no": "message"})])
+async def test_an_unknown_message_ends_the_link(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with linked() as link:
-        await link.out.send_all(words)
+        await link.out.send_all(data)
         await link.ended.wait()
     assert "sent an unknown message" in caplog.text
+
+
+async def test_only_the_methods_for_workers_can_be_called() -> None:
+    async with linked() as link:
+        with pytest.raises(MnemosyneError, match="cannot call __init__"):
+            await link.remote._call("__init__")

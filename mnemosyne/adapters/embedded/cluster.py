@@ -25,7 +25,6 @@ import fcntl
 import os
 import pwd
 import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,6 @@ from typing import BinaryIO, Self
 import attrs
 
 from mnemosyne.adapters.embedded.programs import FOLDERS, NEWEST, Programs, ServerUser, account_for, find_programs
-from mnemosyne.data_dir import refuse_shared
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogUnavailable
 
 ROLE = "mnemosyne"
@@ -133,24 +131,6 @@ class Cluster:
     @property
     def socket_lock(self) -> Path:
         return self.folder / f".s.PGSQL.{PORT}.lock"
-
-    def make_data_dir(self) -> None:
-        """Create the data directory if it is missing; refuse one that other users may write."""
-        try:
-            self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                self.data_dir.mkdir(mode=0o700)
-            status = self.data_dir.stat()
-        except OSError as error:
-            raise BadConfiguration(f"data_dir = {str(self.data_dir)!r} cannot be created or read: {error}.") from error
-        if not stat.S_ISDIR(status.st_mode):
-            raise BadConfiguration(f"data_dir = {str(self.data_dir)!r} is not a directory.")
-        if status.st_uid != os.geteuid():
-            raise BadConfiguration(
-                f"data_dir = {str(self.data_dir)!r} belongs to {_user_name(status.st_uid)}, and this is "
-                f"{_user_name(os.geteuid())}: run as its owner, or choose another directory."
-            )
-        refuse_shared(self.data_dir, status)
 
     def account(self) -> ServerUser:
         """The account of the server: the owner of the cluster."""

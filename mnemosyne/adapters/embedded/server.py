@@ -35,6 +35,7 @@ from mnemosyne.adapters.embedded.cluster import (
 )
 from mnemosyne.adapters.embedded.programs import ServerUser
 from mnemosyne.backoff import backoff
+from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.errors import LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -268,7 +269,7 @@ async def open_embedded(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     _shared_servers[:] = [child for child in _shared_servers if child.poll() is None]
     cluster = await _in_thread(lambda: Cluster.at(data_dir))
     with _explain_disk_errors(cluster):
-        await _in_thread(cluster.make_data_dir)
+        await _in_thread(lambda: prepare_data_dir(cluster.data_dir))
         account = await _in_thread(cluster.account)
     with client_address(cluster.folder) as host:
         server = EmbeddedServer(cluster, account, host)

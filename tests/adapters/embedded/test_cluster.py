@@ -24,7 +24,7 @@ from mnemosyne.adapters.embedded.cluster import (
     plain_reason,
 )
 from mnemosyne.adapters.embedded.programs import ServerUser
-from mnemosyne.errors import BadConfiguration, DatabaseUnfit
+from mnemosyne.errors import DatabaseUnfit
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -35,38 +35,9 @@ OURS = ServerUser(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid()
 def cluster(tmp_path: Path) -> Cluster:
     """A data directory with the empty folder of a cluster."""
     found = Cluster.at(tmp_path / "data")
-    found.make_data_dir()
+    found.data_dir.mkdir(mode=0o700)
     found.folder.mkdir(mode=0o700)
     return found
-
-
-# The data directory
-
-
-def test_a_data_directory_is_private(tmp_path: Path) -> None:
-    found = Cluster.at(tmp_path / "a/b/data")
-    found.make_data_dir()
-    found.make_data_dir()
-    assert stat.S_IMODE(found.data_dir.stat().st_mode) == 0o700
-
-
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "data").touch()
-    with pytest.raises(BadConfiguration, match="is not a directory"):
-        Cluster.at(tmp_path / "data").make_data_dir()
-
-
-def test_a_world_writable_directory_is_refused(cluster: Cluster) -> None:
-    cluster.data_dir.chmod(0o777)
-    with pytest.raises(BadConfiguration, match="can be written by every user"):
-        cluster.make_data_dir()
-
-
-@root_only
-def test_a_directory_of_another_user_is_refused(cluster: Cluster) -> None:
-    os.chown(cluster.data_dir, pwd.getpwnam("nobody").pw_uid, -1)
-    with pytest.raises(BadConfiguration, match="belongs to nobody, and this is root"):
-        cluster.make_data_dir()
 
 
 # Its programs

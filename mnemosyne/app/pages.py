@@ -40,6 +40,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
+from mnemosyne.services.conversation_view import no_conversations
 from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations, no_observations
 from mnemosyne.services.overviews import Openings
@@ -82,6 +83,7 @@ class OpenPageContext:
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
         self.turns = KnownTurns()
+        self.conversations = no_conversations()
         self.simulations = simulations
         self.now = now
         self.new_id = new_id

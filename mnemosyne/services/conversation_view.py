@@ -10,10 +10,11 @@ from uuid import UUID
 
 import attrs
 
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.context_view import ContextBlock, View
-from mnemosyne.domain.history.time_travel import Attempt, TurnPlace
+from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
 from mnemosyne.domain.segmentation.authors import Author, find_authors
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import CALL, RESULT
@@ -99,11 +100,33 @@ def read_content(raw: bytes) -> dict[str, Any]:
         return {}
 
 
+KnownConversations = Lru[tuple[UUID, str, int], ConversationView]
+"""A cache of conversations by session, branch and version of the session."""
+
+
+def no_conversations() -> KnownConversations:
+    """An empty cache of two conversations."""
+    return Lru(2)
+
+
 async def read_conversation(
-    archive: Archive, models: ReadModels, stream: UUID, branch: str, known: KnownTurns
+    archive: Archive,
+    models: ReadModels,
+    stream: UUID,
+    branch: str,
+    known: KnownTurns,
+    conversations: KnownConversations,
 ) -> ConversationView:
     """The conversation of a branch. Raises NotFound, ContentForgotten, LogFailed."""
     _, history = await known.read(archive, stream)
+    key = stream, branch, history.version
+    found = conversations.get(key)
+    return found or conversations.put(key, await _read(archive, models, stream, branch, known, history))
+
+
+async def _read(
+    archive: Archive, models: ReadModels, stream: UUID, branch: str, known: KnownTurns, history: History
+) -> ConversationView:
     attempt = history.at(branch, TurnPlace())
     last = attempt.began.turn
     found = await contexts.context_of(archive, stream, history, attempt, known.blocks)

@@ -46,7 +46,7 @@ def test_page_of_a_session_of_2400_turns_is_small(
         browser.new_context(base_url=shown.url) as context,
     ):
         tab = open_tab(context, shown)
-        for path in (shown.link, f"{shown.link}/turn/{TURNS}", f"{shown.link}/objects", "/-/"):
+        for path in (shown.link, f"{shown.link}/turn/{TURNS}", f"{shown.link}/conversation", "/-/"):
             response = tab.page.goto(path, timeout=12 * DEADLINE * 1000)
             assert response is not None
             assert response.ok, path

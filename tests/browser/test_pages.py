@@ -17,7 +17,6 @@ PAGES = (
     "/-/?by=model",
     "{link}",
     "{link}/turn/20",
-    "{link}/objects",
     "{link}/conversation",
     "{link}/window?turn=20",
     "{link}/object/",
@@ -235,7 +234,7 @@ def test_other_policy_is_simulated_and_its_map_shown_next_to_the_recorded_one(ta
 def test_page_of_a_recorded_session_of_many_turns_is_small(browser: Browser, recorded: Shown) -> None:
     with browser.new_context(base_url=recorded.url) as context:
         tab = open_tab(context, recorded)
-        for path in (recorded.link, f"{recorded.link}/turn/100", f"{recorded.link}/objects", "/-/"):
+        for path in (recorded.link, f"{recorded.link}/turn/100", f"{recorded.link}/conversation", "/-/"):
             response = tab.page.goto(path)
             assert response is not None
             assert response.ok

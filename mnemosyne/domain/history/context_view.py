@@ -71,11 +71,11 @@ KnownBlocks = Lru[tuple[str, str | None, bytes], tuple[ContextBlock, ...]]
 the element. Consecutive requests share nearly all elements.
 """
 
-_KNOWN_BLOCKS = 20_000
+_KNOWN_BLOCKS = 40_000
 
 
 def no_blocks() -> KnownBlocks:
-    """An empty cache of at most 10 MB."""
+    """An empty cache of at most 20 MB: enough for a session of 5,000 turns."""
     return Lru(_KNOWN_BLOCKS, lambda blocks: 1 + len(blocks))
 
 

@@ -8,12 +8,15 @@ from uuid import UUID
 from quart import request
 
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext
-from mnemosyne.http.inspector.rendered import render_beginning
+from mnemosyne.http.inspector.rendered import FIRST_LINES, render_beginning
 from mnemosyne.services import overviews, read_models, session_view
 from mnemosyne.services.conversation_view import ConversationItem, read_conversation
 
 SHOWN_ITEMS = 80
 SHOWN_PROMPTS = 300
+
+_LINES = {"client": 3, "thinking": 6}
+"""Number of first lines of items that readers rarely need."""
 
 
 async def show_conversation(page_context: PageContext, session: str) -> LongPage:
@@ -43,7 +46,14 @@ async def show_conversation(page_context: PageContext, session: str) -> LongPage
 async def _read(
     page_context: PageContext, stream: UUID, branch: str, *, turn: int | None, at: int | None
 ) -> Mapping[str, Any]:
-    view = await read_conversation(page_context.archive, page_context.models, stream, branch, page_context.turns)
+    view = await read_conversation(
+        page_context.archive,
+        page_context.models,
+        stream,
+        branch,
+        page_context.turns,
+        page_context.conversations,
+    )
     start = _find_start(view.items, turn, at)
     items = view.items[start : start + SHOWN_ITEMS]
     prompts = [each for each in view.items if each.kind == "prompt"]
@@ -55,7 +65,7 @@ async def _read(
         "parent": view.parent,
         "total": len(view.items),
         "start": start,
-        "items": [(each, render_beginning(view.read(each))) for each in items],
+        "items": [(each, render_beginning(view.read(each), _LINES.get(each.kind, FIRST_LINES))) for each in items],
         "turns": {each.turn: view.turns[each.turn] for each in items},
         "prompts": prompts[first : first + SHOWN_PROMPTS],
         "prompts_in_all": len(prompts),

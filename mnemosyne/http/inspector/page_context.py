@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.services.conversation_view import KnownConversations
 from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations
 from mnemosyne.services.overviews import Openings
@@ -75,6 +76,8 @@ class PageContext(Protocol):
 
     turns: KnownTurns
     """Cache of the turns read for the shown sessions."""
+
+    conversations: KnownConversations
 
     @property
     def simulations(self) -> "SimulationService": ...

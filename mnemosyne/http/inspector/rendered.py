@@ -51,9 +51,9 @@ def render(block: Mapping[str, Any]) -> Rendered:
     return _Renderer(LONGEST, LONGEST, whole=True).render(block)
 
 
-def render_beginning(block: Mapping[str, Any]) -> Rendered:
-    """Render its first lines."""
-    return _Renderer(FIRST_CHARACTERS, FIRST_LINES, whole=False).render(block)
+def render_beginning(block: Mapping[str, Any], lines: int = FIRST_LINES) -> Rendered:
+    """Render its first lines, of up to ``FIRST_CHARACTERS`` in all, and fewer of fewer lines."""
+    return _Renderer(FIRST_CHARACTERS * lines // FIRST_LINES, lines, whole=False).render(block)
 
 
 @attrs.define

@@ -16,7 +16,7 @@ from mnemosyne.errors import LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import render
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
-from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view, windows
+from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view
 from mnemosyne.services.conversation_view import read_content
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
@@ -63,25 +63,6 @@ async def show_session(page_context: PageContext, session: str) -> LongPage:
             linked=True,
         ),
     )
-
-
-async def show_objects(page_context: PageContext, session: str) -> LongPage:
-    """Show the current objects of a branch."""
-    branch = request.args.get("branch", MAIN)
-    stream = await read_models.find(page_context.models, session)
-    await session_view.require_session_branch(page_context.models, stream, branch)
-    return LongPage(
-        stream=stream,
-        template="objects.html",
-        values={"stream": stream, "branch": branch},
-        rest="objects_body.html",
-        read=partial(_list_objects, page_context, str(stream), branch),
-    )
-
-
-async def _list_objects(page_context: PageContext, session: str, branch: str) -> Mapping[str, Any]:
-    listing = await windows.list_objects(page_context.archive, page_context.models, session, branch)
-    return {"window": listing.window, "standings": listing.standings}
 
 
 async def show_window(page_context: PageContext, session: str) -> LongPage:
@@ -266,7 +247,6 @@ VIEWS: Mapping[str, View] = {
 
 LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>": show_session,
-    "/-/session/<session>/objects": show_objects,
     "/-/session/<session>/window": show_window,
     "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,

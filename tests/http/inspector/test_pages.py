@@ -32,7 +32,6 @@ LOOKED_AT = (
     "/-/?q=date+parser",
     "/-/?by=agent&order=cost",
     "/-/session/{session}",
-    "/-/session/{session}/objects",
     "/-/session/{session}/conversation",
     "/-/session/{session}/conversation?at=0",
     "/-/session/{session}/window",
@@ -192,7 +191,14 @@ async def test_a_megabyte_line_is_truncated_with_a_download_link(dsn: str, tmp_p
         block = f"{own}/turn/2/block/{held['number']}"
         spans = (await pages.json(f"{own}.json"))["view"]["map"]["spans"]
         largest = max((span["object"] for span in spans), key=lambda each: int(each["tokens"]))["id"]
-        for path in (own, f"{own}/objects", f"{own}/turn/2", f"{own}/turn/1/to/2", f"{own}/object/{largest}", block):
+        for path in (
+            own,
+            f"{own}/conversation",
+            f"{own}/turn/2",
+            f"{own}/turn/1/to/2",
+            f"{own}/object/{largest}",
+            block,
+        ):
             status, text = await pages.get(f"{path}?sent=client")
             assert (path, status) == (path, 200)
             assert len(text) < 200_000, path
@@ -352,10 +358,11 @@ async def test_an_evicted_object_can_be_restored_and_a_shown_one_released(pages:
 
 async def test_the_pages_of_a_tenant_show_no_other_tenant_s_sessions(shown: ShownLog) -> None:
     async with open_pages(shown.dsn, shown.folder, tenant="another") as pages:
-        assert (await pages.json("/-/sessions.json"))["sessions"] == []
+        listed = await pages.json("/-/sessions.json?by=agent")
+        assert (listed["sessions"], listed["spent"], listed["periods"]["Spent"]["replies"]) == ([], [], 0)
         assert (await pages.json("/-/savings.json"))["found"]["sessions"] == {}
         assert (await pages.json("/-/search.json?q=date+parser"))["found"]["found"] == []
-        for path in ("", "/turn/3", "/turn/3/body", "/objects", "/turn/2/to/3"):
+        for path in ("", "/turn/3", "/turn/3/body", "/conversation", "/turn/2/to/3"):
             assert (await pages.get(f"/-/session/{shown.session}{path}"))[0] == 404
         assert (await pages.client.get(f"/-/events?session={shown.session}")).status_code == 404
         _, streams = await pages.page_context.beyond(0)

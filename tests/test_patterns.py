@@ -58,12 +58,24 @@ def reached(value: Any, depth: int = 4) -> Iterator[tuple[Compiled, bool]]:
 
 
 def anchored_names(tree: ast.Module) -> set[str]:
-    """The names of patterns that are used at one place of a text only, by ``match`` or ``fullmatch``."""
+    """The names of patterns, or of collections of patterns, that are used at one place of a text only, by ``match`` or
+    ``fullmatch``.
+    """
     used: dict[str, set[str]] = {}
+    loops: list[tuple[set[str], set[str]]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used.setdefault(node.value.id, set()).add(node.attr)
-    return {name for name, how in used.items() if how <= {"match", "fullmatch", "pattern"}}
+        elif isinstance(node, ast.For | ast.comprehension):
+            loops.append((_names_in(node.target), _names_in(node.iter)))
+    for each, collections in loops:
+        for name in collections:
+            used.setdefault(name, set()).update(*(used.get(one, set()) for one in each))
+    return {name for name, how in used.items() if how and how <= {"match", "fullmatch", "pattern"}}
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def written(tree: ast.Module) -> Iterator[tuple[Compiled, bool]]:

@@ -56,31 +56,44 @@ def _units(tariff: Tariff) -> str:
 
 
 def _paragraphs(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> Iterator[Paragraph]:
-    yield _render_events(found)
-    yield _window(found)
-    yield from _unknown(found)
-    yield from _without_us(found)
-    yield from _render_plan(found, planned)
-    yield _render_kept(found)
+    yield _list_events(found)
+    yield "The window:", list(_window(found))
+    model = found.began.model
+    assumed = [] if is_priced(model) else ["Its cost is weighted like that of most models, and never shown in dollars."]
+    if not family_of(model or ""):
+        window = count_text(model_of(model).window)
+        assumed.append(f"It is assumed to be a current model with a window of {window} tokens.")
+    if assumed:
+        yield f"The table of models has incomplete data for {printable(model or 'a model without a name')}:", assumed
+    if (held := found.client_tokens) is not None:
+        takes = _model_window(found)
+        yield (
+            f"The client's own history has about {count_text(held)} tokens, and the model's limit is"
+            f" {count_text(takes)}: {_OUTCOMES[_outcome(held, takes)]}.",
+            [],
+        )
+    if planned is not None:
+        yield plan_sentence(planned), _list_changes(found, planned) if isinstance(planned, PlannedRewrite) else []
+    yield _list_kept(found)
     yield from _render_helped(found)
-    yield from _render_cost(found)
+    if found.account is not None:
+        first, *more = account_of(found.account)
+        yield first, more
 
 
-def _render_events(found: MemorySnapshot) -> Paragraph:
+def _list_events(found: MemorySnapshot) -> Paragraph:
     """The events of the turn."""
-    events: list[ObjectEvent] = []
+    lines = [_event_text(found, event) for event in (found.told, found.epoch) if event is not None]
+    unique: list[ObjectEvent] = []
     for event in (*found.happened, *found.faults, *found.moved):
-        if event not in events:
-            events.append(event)
-    lines = [_render_event(found, event) for event in (found.told, found.epoch) if event is not None]
-    lines += [
-        f"{_render_object(found.memory.objects[event.object])}: {_render_event(found, event)}" for event in events
-    ]
+        if event not in unique:
+            unique.append(event)
+    lines += [f"{_object_text(found.memory.objects[event.object])}: {_event_text(found, event)}" for event in unique]
     arrived = f"{plural(len(found.began.chains), 'new message')} arrived"
     return (f"{arrived}, with these events:", lines) if lines else (f"{arrived}; no object was created or changed.", [])
 
 
-def _render_event(found: MemorySnapshot, event: Event) -> str:
+def _event_text(found: MemorySnapshot, event: Event) -> str:
     if isinstance(event, ObjectCreated):
         event = size_event(event, event, found.scales)
     what, why = (
@@ -89,65 +102,42 @@ def _render_event(found: MemorySnapshot, event: Event) -> str:
     return f"{what} ({printable(why)})" if why else what
 
 
-def _window(found: MemorySnapshot) -> Paragraph:
+def _window(found: MemorySnapshot) -> Iterator[str]:
     if found.anchor is None:
         how = "from the text alone, because the provider had not counted any tokens yet"
     else:
         freed = ", minus the tokens freed by the compaction," if found.since_rewritten else ","
         how = f"from the provider's last count of {count_text(found.anchor.total)} tokens{freed} plus the new content"
     estimate = count_text(found.assessed.tokens)
-    lines = [window_line(found.window), f"The prompt was estimated at {estimate} tokens: {how}."]
+    yield window_line(found.window)
+    yield f"The prompt was estimated at {estimate} tokens: {how}."
     if found.counted is not None:
         off = found.assessed.tokens - found.counted
-        lines.append(
+        yield (
             f"The provider then counted {count_text(found.counted)}: the estimate was "
             + (f"{100 * abs(off) / found.counted:.1f} % too {'high' if off > 0 else 'low'}." if off else "exact.")
         )
     else:
-        lines.append("The provider's own count was not recorded.")
+        yield "The provider's own count was not recorded."
     if (stated := found.session.stated_windows.get(found.began.model)) is not None:
         where = f"{stated.branch} {stated.turn}"
-        lines.append(f"The model's limit is {count_text(stated.window)} tokens, as the provider stated at {where}.")
+        yield f"The model's limit is {count_text(stated.window)} tokens, as the provider stated at {where}."
     if found.last_tokens is not None:
         more = found.assessed.tokens - found.last_tokens
-        lines.append(
+        yield (
             f"Since the last measured turn, the prompt {'grew' if more >= 0 else 'shrank'} by about "
             f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
         )
-    return "The window:", lines
 
 
 COMPACTS_FROM = 80
 """Percent of the model's window: clients compact before it is full (at 78 to 88 % of 200,000 tokens in recordings)."""
 
-
-def _unknown(found: MemorySnapshot) -> Iterator[Paragraph]:
-    """The assumptions about a model that is not in the table."""
-    model = found.began.model
-    assumed = [] if is_priced(model) else ["Its cost is weighted like that of most models, and never shown in dollars."]
-    if not family_of(model or ""):
-        assumed.append(
-            f"It is assumed to be a current model with a window of {count_text(model_of(model).window)} tokens."
-        )
-    if assumed:
-        yield f"The table of models has incomplete data for {printable(model or 'a model without a name')}:", assumed
-
-
-def _without_us(found: MemorySnapshot) -> Iterator[Paragraph]:
-    """The size of a managed conversation without the proxy: the client keeps the whole history."""
-    held, takes = found.client_tokens, _model_window(found)
-    if held is None:
-        return
-    outcome = {
-        "fits": "it would also fit without the proxy",
-        "near": "without the proxy the client would have to compact it now",
-        "refused": "without the proxy the provider would refuse it as too long",
-    }
-    yield (
-        f"The client's own history has about {count_text(held)} tokens, and the model's limit is {count_text(takes)}: "
-        f"{outcome[_outcome(held, takes)]}.",
-        [],
-    )
+_OUTCOMES = {
+    "fits": "it would also fit without the proxy",
+    "near": "without the proxy the client would have to compact it now",
+    "refused": "without the proxy the provider would refuse it as too long",
+}
 
 
 def _model_window(found: MemorySnapshot) -> int:
@@ -162,29 +152,23 @@ def _outcome(held: int, takes: int) -> str:
     return "near" if 100 * held > COMPACTS_FROM * takes else "fits"
 
 
-def _render_plan(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> Iterator[Paragraph]:
-    if planned is None:
-        return
-    yield plan_sentence(planned), _render_lowerings(found, planned) if isinstance(planned, PlannedRewrite) else []
-
-
-def _render_lowerings(found: MemorySnapshot, planned: PlannedRewrite) -> list[str]:
-    """The objects that would be lowered, largest saving first."""
+def _list_changes(found: MemorySnapshot, planned: PlannedRewrite) -> list[str]:
+    """The objects that would be evicted or shortened, largest saving first."""
     return [
-        f"{_render_object(found.memory.objects[each.object])}: {each.before.label} → {each.after.label}, frees "
-        f"{count_text(planned.freed[each.object])}"
-        for each in sorted(planned.changes, key=lambda each: -planned.freed[each.object])
+        f"{_object_text(found.memory.objects[change.object])}: {change.before.label} → {change.after.label}, frees "
+        f"{count_text(planned.freed[change.object])}"
+        for change in sorted(planned.changes, key=lambda change: -planned.freed[change.object])
     ]
 
 
-def _render_kept(found: MemorySnapshot) -> Paragraph:
+def _list_kept(found: MemorySnapshot) -> Paragraph:
     kept = found.list_kept()
     if not kept:
         return "Nothing is pinned or protected.", []
-    why: dict[str, list[MemoryObject]] = {}
+    why: dict[str, list[str]] = {}
     for each, reason in kept:
-        why.setdefault(reason, []).append(each)
-    lines = [f"{reason}: {', '.join(each.id for each in objects)}" for reason, objects in why.items()]
+        why.setdefault(reason, []).append(each.id)
+    lines = [f"{reason}: {', '.join(ids)}" for reason, ids in why.items()]
     return f"{plural(len(kept), 'object')} must stay as {'it is' if len(kept) == 1 else 'they are'}:", lines
 
 
@@ -196,13 +180,7 @@ def _render_helped(found: MemorySnapshot) -> Iterator[Paragraph]:
         yield f"The model asked its memory: “{each.question}” {render_helper(each)}", lines
 
 
-def _render_cost(found: MemorySnapshot) -> Iterator[Paragraph]:
-    if found.account is not None:
-        first, *more = account_of(found.account)
-        yield first, more
-
-
-def _render_object(each: MemoryObject) -> str:
+def _object_text(each: MemoryObject) -> str:
     return f"{each.id} {each.kind.value} ({source_text(each)})"
 
 

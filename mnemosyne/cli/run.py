@@ -365,7 +365,7 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
         elif saved and break_even == 0:
             parts.append(f"{dollars_text(-saved)} of it for memory tools, before the first compaction")
         elif saved:
-            parts.append(f"{dollars_text(-saved)} more than unmanaged so far")
+            parts.append(f"{dollars_text(-saved)} more than without Mnemosyne so far")
     if mode == "manage" and total.managed < total.turns:
         parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""

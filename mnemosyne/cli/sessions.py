@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emp
 from mnemosyne.cli.printing import price_sentence, print_table, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
+from mnemosyne.config import Config
 from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import age_text, count_text, dollars, dollars_text, is_priced, iso_time, plural, printable
 from mnemosyne.services.overviews import SessionOverview, make_overviews
@@ -145,6 +147,12 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
     )
 
 
+def _print_gaps(config: Config) -> None:
+    server = find_server(config)
+    for path, count in server.unrecorded.items() if server is not None else ():
+        say(f"{render_unrecorded(path, count)}.", err=True)
+
+
 @click.command()
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
@@ -161,9 +169,7 @@ def sessions(limit: int | None, **options: Any) -> Found:
     Other commands accept a session's id, the client's id for it, or a prefix of either.
     """
     as_json = click.get_current_context().params["as_json"]
-    server = find_server(configuration(options, warns=False))
-    for path, count in server.unrecorded.items() if server is not None else ():
-        say(f"{render_unrecorded(path, count)}.", err=True)
+    click.get_current_context().call_on_close(partial(_print_gaps, configuration(options, warns=False)))
 
     async def read(models: OpenReadModels) -> Found:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)

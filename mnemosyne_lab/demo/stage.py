@@ -35,11 +35,11 @@ class Stage:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._width = min(console.width, WIDEST) - 1  # in the last column some terminals begin a new line
+        self._width = max(12, min(console.width, WIDEST) - 1)  # in the last column some terminals begin a new line
 
     def tell(self, text: str, style: str = "", *, indent: str = "") -> None:
         """Print a paragraph."""
-        for line in textwrap.wrap(text, max(20, self._width - len(indent))):
+        for line in textwrap.wrap(text, self._width - len(indent)):
             self._console.print(Text(f"{indent}{line}", style), soft_wrap=True)
 
     def begin(self, number: int, of: int, title: str, prompt: str) -> None:

@@ -71,6 +71,7 @@ def _photograph(link: str, pictures: Path) -> None:
             ("session", shown),
             ("turn", f"{shown}/turn/{last}"),
             ("object", f"{shown}/object/{left}"),
+            ("map", f"{shown}#map-title"),
         ):
             page.goto(address)
             page.wait_for_load_state("load")

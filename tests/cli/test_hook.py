@@ -45,13 +45,9 @@ def test_new_session_gets_the_facts_of_its_folder(environ: dict[str, str], tmp_p
     assert ask(environ, begins(tmp_path / "elsewhere")) == ("", "")
 
 
-@pytest.mark.parametrize(("mode", "has_facts"), [("manage", False), ("observe", True)])
-def test_session_of_a_managing_server_gets_nothing_from_the_hook(
-    mode: str, has_facts: bool, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with serving(environ={**environ, "MNEMOSYNE_MODE": mode}) as url:
-        text, _ = ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))
-    assert ("bicycles" in text) is has_facts
+def test_session_of_a_managing_server_gets_nothing_from_the_hook(environ: dict[str, str], tmp_path: Path) -> None:
+    with serving(environ={**environ, "MNEMOSYNE_MODE": "manage"}) as url:
+        assert ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))[0] == ""
 
 
 def test_hook_without_a_log_prints_and_creates_nothing(tmp_path: Path) -> None:
@@ -85,11 +81,12 @@ def test_files_are_kept_before_a_call_and_an_error_blocks_nothing(tmp_path: Path
     assert shown.stdout == "one\n"
 
 
-def test_hook_presents_its_session_so_that_its_next_credential_is_the_owner_s(
+def test_hook_of_an_observed_session_prints_facts_and_presents_it_so_that_its_next_credential_is_the_owner_s(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
     event = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": str(tmp_path), "session_id": "mine"}
     with serving(environ=environ) as url:
+        assert "bicycles" in ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))[0]
 
         def send(session: str, key: str) -> None:
             body = json.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": session}]})

@@ -126,13 +126,15 @@ def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # the client's library leaves readers open
-async def test_http_needs_the_token(own_conversation: str, tmp_path: Path) -> None:
+async def test_http_is_at_the_printed_address_and_needs_the_token(own_conversation: str, tmp_path: Path) -> None:
     token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
-    command = [*COMMAND, "--project", str(tmp_path), "--http", "127.0.0.1:0"]
+    command = [*COMMAND, "--project", str(tmp_path), "--http", "0.0.0.0:0", "--allow-remote"]
     process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
     try:
         with trio.fail_after(DEADLINE):
-            url = await _read_url(process)
+            printed = await _read_url(process)
+            assert printed.startswith("http://0.0.0.0:")
+            url = printed.replace("0.0.0.0", "127.0.0.1")
             async with httpx2.AsyncClient() as stranger:
                 assert (await stranger.post(url, json={})).status_code == 401
                 both = "application/json, text/event-stream"
@@ -158,17 +160,6 @@ async def _read_url(process: trio.Process) -> str:
     while b"/mcp\n" not in output:
         output += await process.stderr.receive_some()
     return output.decode().split("listening on ")[1].split("\n")[0]
-
-
-async def test_printed_address_is_the_bound_one(conversation: str, tmp_path: Path) -> None:
-    command = [*COMMAND, "--project", str(tmp_path), "--http", "0.0.0.0:0", "--allow-remote"]
-    process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))
-    try:
-        with trio.fail_after(DEADLINE):
-            assert (await _read_url(process)).startswith("http://0.0.0.0:")
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "10.0.0.1:8790", "box.example.com:0"])

@@ -17,6 +17,7 @@ from tests.http.managing import Client, text
 KEY = "sk-ant-api03-of-the-red-team"
 ROW = f'{digest(KEY)} = "red"\n'
 COMMAND = ["config", "tenant-key", "red"]
+HEADER = {"x-mnemosyne-tenant": "red"}
 
 
 def test_row_for_a_credential_has_its_hash_and_never_the_credential() -> None:
@@ -39,7 +40,7 @@ def test_missing_variable_and_invalid_tenant_are_refused() -> None:
     run("config", "tenant-key", "a b", stdin=KEY.encode(), code=2)
 
 
-async def test_server_distinguishes_tenants_by_their_keys_and_stores_no_key(tmp_path: Path) -> None:
+async def test_server_distinguishes_tenants_by_their_keys_alone_and_stores_no_key(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         data = tmp_path / "data"
         data.mkdir(mode=0o700)
@@ -54,6 +55,8 @@ async def test_server_distinguishes_tenants_by_their_keys_and_stores_no_key(tmp_
                 url, session="s", headers={"x-api-key": "", "authorization": f"Bearer {KEY}"}, history=[*red.history]
             )
             await bearer.work("And now?")
+            refused = await Client(url, session="s", headers=HEADER).turn(text("Where is it?"))
+            assert "is accepted only from proxies in `tenant_proxies`, and 127.0.0.1" in refused["error"]["message"]
         home.assert_lawful()
         ask = partial(invoked, environ=home.environ)
         doctor = await trio.to_thread.run_sync(ask, "doctor")
@@ -73,15 +76,10 @@ async def test_server_distinguishes_tenants_by_their_keys_and_stores_no_key(tmp_
     assert b"tenant_keys is assigned to tenant local" in stored
 
 
-async def test_tenant_header_is_accepted_only_from_a_trusted_proxy(tmp_path: Path, dsn: str) -> None:
+async def test_tenant_header_of_a_trusted_proxy_is_accepted(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
-        header = {"x-mnemosyne-tenant": "red"}
-        async with home.serving("manage") as url:
-            refused = await Client(url, session="s", headers=header).turn(text("Where is it?"))
-            assert "is accepted only from proxies in `tenant_proxies`, and 127.0.0.1" in refused["error"]["message"]
         async with home.served("manage", "--tenant-proxies", "127.0.0.0/8,::1") as served:
-            url = served.url
-            await Client(url, session="s", headers=header).work("Where is it?")
+            await Client(served.url, session="s", headers=HEADER).work("Where is it?")
         home.assert_lawful()
         assert all("x-mnemosyne-tenant" not in str(message).lower() for message in home.standin.messages)
         ask = partial(invoked, environ=home.environ)

@@ -240,7 +240,7 @@ async def test_internal_error_does_not_change_a_count_while_the_wire_history_is_
         await count_and_send(stage, client, *results(message))
 
 
-@pytest.fixture(params=[0.7, 1.4], ids=["counts-fewer", "counts-more"])
+@pytest.fixture(params=[0.7, pytest.param(1.4, marks=pytest.mark.release)], ids=["counts-fewer", "counts-more"])
 def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
     """The ratio of the provider's token count to the expected one."""
     monkeypatch.setattr(reading, "TOKENS_PER_CHARACTER", request.param * reading.TOKENS_PER_CHARACTER)

@@ -131,7 +131,7 @@ async def test_each_step_of_the_story_happens_in_the_log(tmp_path: Path) -> None
     assert "did not happen" not in text
 
 
-@pytest.mark.parametrize("width", [30, 60, 200])
+@pytest.mark.parametrize("width", [13, 30, 60, 200])
 def test_lines_fit_any_terminal(width: int) -> None:
     output = io.StringIO()
     stage, witness = Stage(Console(file=output, width=width)), Witness(StoppableLog())

@@ -93,7 +93,7 @@ class Line:
                     yield _load(line)
 
 
-def _load(line: bytes) -> Beat | Call | Answer:
+def _load(line: bytearray) -> Beat | Call | Answer:
     try:
         message = pickle.loads(a2b_base64(line, strict_mode=True))
     except Exception as error:

@@ -93,5 +93,6 @@ def foreign_files(site: Path) -> list[str]:
 if __name__ == "__main__":
     site = Path(sys.argv[1])
     write_pages(site)
-    subprocess.run([sys.argv[2], "build", "--strict", "--config-file", site / "zensical.toml"], check=True)
+    if status := subprocess.call([sys.argv[2], "build", "--strict", "--config-file", site / "zensical.toml"]):
+        sys.exit(status)
     sys.exit("\n".join(foreign_files(site / "html")) or None)

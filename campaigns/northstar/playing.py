@@ -9,9 +9,9 @@ import attrs
 
 from campaigns.northstar import conversation, model
 from campaigns.northstar.conversation import Prompt, PromptKind
-from mnemosyne.domain.objects.events import ObjectFaulted
-from mnemosyne.domain.objects.faults import thrash
+from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.full_text import full_text
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import ContentStore, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan, RoundFinished
@@ -185,7 +185,7 @@ async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: Con
         most_faults=max(len([tool for tool in each.tools if tool in _FAULTING]) for each in play.asked),
         most_quoted=max(by_turn[each.turn] for each in play.asked),
         faults=dict(Counter(fault.kind.value for fault in faults)),
-        thrash=max(thrash(faults, session.memory, "main", turn) for turn in turns),
+        thrash=max(_thrash(faults, session.memory, turn) for turn in turns),
         billed=float(session.ledger.billed / session.ledger.unmanaged),
     )
 
@@ -201,3 +201,13 @@ async def holds(session: Session, contents: ContentStore, stream: UUID, asked: A
         return named is not None and asked.expected == named.stub
     content = await assembled(contents, recipe.apply(Recipe(), recipe.decode(named.content)), stream)
     return asked.expected in full_text(content)
+
+
+def _thrash(faults: Sequence[ObjectFaulted], memory: Memory, turn: int) -> float:
+    """Repeated faults per turn over the last five turns; the first fault of each file or command, and questions, do not
+    count. At 0.5 and above the window is too small for its task.
+    """
+    recent = [each for each in faults if each.kind is not FaultKind.MICRO and turn - 5 < each.turn <= turn]
+    found = (memory.objects[each.object] for each in recent if each.branch == "main")
+    topics = Counter(each.source_key or each.id for each in found)
+    return sum(count - 1 for count in topics.values()) / 5

@@ -19,9 +19,10 @@ import pytest
 
 from mnemosyne.domain.cost.catalogue import model_of, price_of
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, client_markers, serialize
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne_lab.evaluation.driver import client_markers
 from tests.domain import recorded
 
 Session = dict[str, Any]

@@ -15,7 +15,7 @@ import attrs
 from mnemosyne.domain.cost import prompt_cache
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, check_markers, client_markers
+from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -373,7 +373,6 @@ class _Run:
             self._slot = prompt
             return tokens
         markers = client_markers(marked or prompt, head=self._head, tail=self._settings.ttl)
-        check_markers(prompt, markers)
         self._cache, billed = prompt_cache.bill(
             self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at, rules=self._rules
         )
@@ -520,3 +519,20 @@ def _round(each: SizedItem, turn: int) -> list[Message]:
 def _body(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A request with this history, for the wire rules."""
     return {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": list(messages)}
+
+
+def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dict[int, Ttl]:
+    """The markers that Claude Code 2.1.329 sets: on the last two blocks of the system prompt, and on the last
+    block that may carry one.
+    """
+    systems = []
+    for number, step in enumerate(prompt):
+        if step.block.tier == Tier.MESSAGES:
+            break  # the head is short: this does not walk through the history
+        if step.block.tier == Tier.SYSTEM and step.block.markable:
+            systems.append(number)
+    markers: dict[int, Ttl] = dict.fromkeys(systems[-2:], head)
+    last = last_markable(prompt)
+    if last is not None:
+        markers.setdefault(last, tail)
+    return markers

@@ -21,13 +21,7 @@ Ttl = Literal["5m", "1h"]
 Markers = Mapping[int, Ttl]
 """The blocks that carry ``cache_control``, by number in the prompt, and the lifetime of their entries."""
 
-MOST_MARKERS = 4
-
 _RUNS = frozenset({CALL, RESULT})
-
-
-class UnlawfulMarkers(ValueError):
-    """The provider would refuse the request because of its markers."""
 
 
 class Tier(IntEnum):
@@ -191,23 +185,6 @@ def _steps(keys: Keys, last: PromptStep | None, blocks: Iterable[PromptBlock]) -
 # Markers
 
 
-def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dict[int, Ttl]:
-    """Return the markers that Claude Code 2.1.329 sets: on the last two blocks of the system prompt, and on the last
-    block that may carry one.
-    """
-    systems = []
-    for number, step in enumerate(prompt):
-        if step.block.tier == Tier.MESSAGES:
-            break  # the head is short: this does not walk through the history
-        if step.block.tier == Tier.SYSTEM and step.block.markable:
-            systems.append(number)
-    markers: dict[int, Ttl] = dict.fromkeys(systems[-2:], head)
-    last = last_markable(prompt)
-    if last is not None:
-        markers.setdefault(last, tail)
-    return markers
-
-
 def with_automatic(prompt: Prompt, markers: Markers, ttl: Ttl = "5m") -> dict[int, Ttl]:
     """Add the marker of a top-level ``cache_control``, which applies to the last block that may carry one."""
     last = last_markable(prompt)
@@ -217,21 +194,3 @@ def with_automatic(prompt: Prompt, markers: Markers, ttl: Ttl = "5m") -> dict[in
 def last_markable(prompt: Prompt) -> int | None:
     """Return the number of the last block that may carry a marker."""
     return next((number for number in range(len(prompt) - 1, -1, -1) if prompt[number].block.markable), None)
-
-
-def check_markers(prompt: Prompt, markers: Markers) -> None:
-    """Raise UnlawfulMarkers for markers that the provider refuses: more than four, one hour after five minutes, or on a
-    block that may not carry one or does not exist.
-    """
-    if len(markers) > MOST_MARKERS:
-        raise UnlawfulMarkers(f"{len(markers)} markers; the provider takes {MOST_MARKERS}")
-    short = None
-    for number, ttl in sorted(markers.items()):
-        if not 0 <= number < len(prompt):
-            raise UnlawfulMarkers(f"a marker on block {number} of a prompt of {len(prompt)}")
-        if not prompt[number].block.markable:
-            raise UnlawfulMarkers(f"block {number} ({prompt[number].block.kind}) may not carry a marker")
-        if ttl == "5m":
-            short = number
-        elif short is not None:
-            raise UnlawfulMarkers(f"block {number} is marked for one hour, after block {short} for five minutes")

@@ -8,7 +8,6 @@ in between, count.
 import json
 import re
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from itertools import pairwise
 
 import attrs
@@ -29,22 +28,12 @@ BETWEEN = 2
 """Maximum number of other calls between two of them."""
 
 
-class Guard(Enum):
-    """The kind of a finding."""
-
-    RUNAWAY = "runaway"
-    """The same call with the same result, many times."""
-    IGNORED = "ignored"
-    """The same call again, directly after its result, with the same result."""
-
-
 @attrs.frozen(kw_only=True)
 class Repetition:
     """A call that was made ``times`` times with the same result. ``turns`` are the turns of its first and last result,
     ``given`` is a line of its input, ``said`` the beginning of its result.
     """
 
-    guard: Guard
     tool: str
     given: str
     said: str
@@ -91,14 +80,9 @@ def note_repetition(read: Transcript, history: UpstreamHistory) -> UpstreamHisto
 
 def _judge(run: Sequence[tuple[int, AnsweredCall]]) -> Repetition | None:
     first, last = run[0][1], run[-1][1]
-    if len(run) >= RUNAWAY:
-        guard = Guard.RUNAWAY
-    elif any(_follows(one, other) for one, other in pairwise(run)):
-        guard = Guard.IGNORED
-    else:
+    if len(run) < RUNAWAY and not any(_follows(one, other) for one, other in pairwise(run)):
         return None
     return Repetition(
-        guard=guard,
         tool=plain(first.tool, 60),
         given=plain(_line_of(first), 120),
         said=plain(first.said, 120),

@@ -2,7 +2,6 @@
 recorded content again.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
@@ -15,7 +14,6 @@ from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
-    ObjectFaulted,
     ObjectFields,
     ObjectRestored,
     ObjectSuperseded,
@@ -94,25 +92,6 @@ class EvictionTurns:
 
     def _with(self, branch: str, turns: Mapping[str, int]) -> "EvictionTurns":
         return EvictionTurns({**self.turns, branch: turns})
-
-
-THRASH_TURNS = 5
-
-
-def thrash(faults: Iterable[ObjectFaulted], memory: Memory, branch: str, turn: int) -> float:
-    """The thrash index of a branch at a turn, from the session's faults: repeated faults per turn over the last
-    ``THRASH_TURNS`` turns. The first fault of each file or command does not count.
-
-    At 0.5 and above the window is too small for its task: every other turn fetches the same content once more. A micro
-    fault restores nothing to the window, so it is no sign of that.
-    """
-    refetched = (
-        memory.objects[fault.object]
-        for fault in faults
-        if fault.branch == branch and fault.kind is not FaultKind.MICRO and turn - THRASH_TURNS < fault.turn <= turn
-    )
-    topics = Counter(obj.source_key or obj.id for obj in refetched)
-    return sum(count - 1 for count in topics.values()) / THRASH_TURNS
 
 
 # Implicit faults

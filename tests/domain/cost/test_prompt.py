@@ -11,10 +11,7 @@ from mnemosyne.domain.cost.prompt import (
     Prompt,
     PromptBlock,
     Tier,
-    UnlawfulMarkers,
     block_of,
-    check_markers,
-    client_markers,
     serialize,
     with_automatic,
 )
@@ -129,40 +126,10 @@ def test_a_text_with_half_a_surrogate_pair_is_a_valid_block() -> None:
 
 # Markers
 
-SYSTEMS = [block(f"s{number}", tier=Tier.SYSTEM) for number in range(3)]
 THINKING = PromptBlock(b"thought", 10, Tier.MESSAGES, "thinking", markable=False)
 
 
-def test_the_clients_markers_are_on_the_last_two_system_blocks_and_the_last_markable_block() -> None:
-    prompt = Prompt(Keys(), [THREE[0], *SYSTEMS, block("a"), block("b"), THINKING])
-    assert client_markers(prompt) == {2: "5m", 3: "5m", 5: "5m"}
-    assert client_markers(prompt, head="1h") == {2: "1h", 3: "1h", 5: "5m"}
-    check_markers(prompt, client_markers(prompt, head="1h"))
-
-
-def test_without_a_system_prompt_only_the_last_block_is_marked() -> None:
-    assert client_markers(Prompt(Keys(), [block("a"), block("b")])) == {1: "5m"}
-    assert client_markers(Prompt()) == {}
-
-
-def test_the_automatic_marker_is_on_the_last_markable_block_and_counts() -> None:
+def test_the_automatic_marker_is_on_the_last_markable_block() -> None:
     prompt = Prompt(Keys(), [*(block(name) for name in "abcde"), THINKING])
     assert with_automatic(prompt, {}) == {4: "5m"}
-    full = with_automatic(prompt, {0: "5m", 1: "5m", 2: "5m", 3: "5m"})
-    with pytest.raises(UnlawfulMarkers, match="5 markers; the provider takes 4"):
-        check_markers(prompt, full)
-
-
-def test_a_one_hour_marker_after_a_five_minute_marker_is_refused() -> None:
-    prompt = Prompt(Keys(), [block("a"), block("b")])
-    check_markers(prompt, {0: "1h", 1: "5m"})
-    with pytest.raises(UnlawfulMarkers, match="block 1 is marked for one hour, after block 0"):
-        check_markers(prompt, {0: "5m", 1: "1h"})
-
-
-def test_a_marker_on_a_missing_or_unmarkable_block_is_refused() -> None:
-    prompt = Prompt(Keys(), [block("a"), THINKING])
-    with pytest.raises(UnlawfulMarkers, match="block 1 \\(thinking\\)"):
-        check_markers(prompt, {1: "5m"})
-    with pytest.raises(UnlawfulMarkers, match="block 2 of a prompt of 2"):
-        check_markers(prompt, {2: "5m"})
+    assert with_automatic(Prompt(), {}) == {}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.history.calls import read_calls
-from mnemosyne.domain.history.guards import Guard, Repetition, find_repetitions
+from mnemosyne.domain.history.guards import Repetition, find_repetitions
 from tests.domain.segmenting_support import Talk
 
 MAKE = ("Bash", {"command": "make"}, "no rule to make it")
@@ -17,11 +17,11 @@ LAST = ("Grep", {"pattern": "z"}, "none")
 Called = tuple[str, dict[str, Any], str]
 
 
-def found(*made: Called) -> list[tuple[Guard, str, int]]:
+def found(*made: Called) -> list[tuple[str, int]]:
     talk = Talk().user("go")
     for tool, given, said in made:
         talk.call(tool, given, said)
-    return [(each.guard, each.tool, each.times) for each in find_repetitions(read_calls(talk.messages))]
+    return [(each.tool, each.times) for each in find_repetitions(read_calls(talk.messages))]
 
 
 def different(said: str, number: int = 3) -> list[Called]:
@@ -32,13 +32,13 @@ def different(said: str, number: int = 3) -> list[Called]:
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        ([MAKE, MAKE, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
-        ([MAKE, LOOK, OTHER, MAKE, OTHER, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
-        ([MAKE, MAKE], [(Guard.IGNORED, "Bash", 2)]),
-        (different("failed in {0}.5s at 10:0{0}:07"), [(Guard.RUNAWAY, "Bash", 3)]),
+        ([MAKE, MAKE, MAKE], [("Bash", 3)]),
+        ([MAKE, LOOK, OTHER, MAKE, OTHER, MAKE], [("Bash", 3)]),
+        ([MAKE, MAKE], [("Bash", 2)]),
+        (different("failed in {0}.5s at 10:0{0}:07"), [("Bash", 3)]),
         ([("Bash", {"command": "make", "description": f"try {each}"}, "no") for each in range(3)],
-         [(Guard.RUNAWAY, "Bash", 3)]),
-        ([MAKE, LOOK, MAKE, MAKE], [(Guard.RUNAWAY, "Bash", 3)]),
+         [("Bash", 3)]),
+        ([MAKE, LOOK, MAKE, MAKE], [("Bash", 3)]),
     ],
     ids=["over and over", "with little between", "once more at once", "but for times", "with another word", "mixed"],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Faults: when a branch evicted an object, the thrash index, and implicit faults."""
+"""Faults: when a branch evicted an object, and implicit faults."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from mnemosyne.domain.objects.events import (
     ObjectRestored,
     Supersession,
 )
-from mnemosyne.domain.objects.faults import EvictionTurns, implicit, thrash
+from mnemosyne.domain.objects.faults import EvictionTurns, implicit
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
-from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered, superseded
+from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
 # EvictionTurns
 
@@ -48,19 +48,6 @@ def test_latest_eviction_counts_until_the_object_is_restored_in_full() -> None:
     fork = left.fork("fork", BRANCH)
     assert fork.find_turn("fork", "abc2345") == 18
     assert fork.find_turn("agent", "abc2345") is None
-
-
-# Thrashing
-
-
-def test_thrashing_counts_repeated_fetches_but_not_questions() -> None:
-    state = remembered(created("one2345", source_key="a.py"), created("two2345", 3, source_key="a.py"))
-    state = remembered(created("oth2345", 5, source_key="b.py"), before=state)
-    faults = [faulted("one2345", 8), faulted("two2345", 9), faulted("oth2345", 10)]
-    assert thrash(faults, state, BRANCH, 10) == pytest.approx(0.2)  # one of five turns fetched a.py again
-    assert thrash(faults, state, BRANCH, 13) == 0
-    assert thrash([faulted("one2345", 8), faulted("one2345", 9, FaultKind.MICRO)], state, BRANCH, 10) == 0
-    assert thrash([faulted("one2345", 8), faulted("one2345", 9, branch="agent")], state, BRANCH, 10) == 0
 
 
 # Implicit faults

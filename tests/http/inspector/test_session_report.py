@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.history.guards import Guard, Repetition
+from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
 from mnemosyne.domain.session.events import CheckpointNamed
@@ -47,7 +47,7 @@ async def test_the_file_has_no_scripts_resources_or_links(pages: Pages, shown: S
 async def test_plan_and_repeated_calls_are_shown_and_redacted(pages: Pages, shown: ShownLog) -> None:
     shown_values = await read_everything(pages, shown)
     items = (PlanItem("1", "Look <closely>", ItemState.DONE), PlanItem("2", "Mend", ItemState.OPEN))
-    again = Repetition(guard=Guard.RUNAWAY, tool="Bash", given="make <all>", said="no rule", times=4, turns=(3, 9))
+    again = Repetition(tool="Bash", given="make <all>", said="no rule", times=4, turns=(3, 9))
     plan = WorkPlan(title="The parser", items=items, turn=7, left=1)
     planned = {**shown_values, "observed": Observed(plan=plan, repetitions=(again,))}
     page = session_report(planned, redacted=False)

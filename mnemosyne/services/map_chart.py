@@ -105,7 +105,7 @@ class MapLinks:
         made = self.objects.get(known.id)
         if made is not None:
             return classify_object(made), name_object(made)
-        return _KINDS.get(known.kind, ContentKind.OTHER), known.kind.replace("_", " ")
+        return _KINDS.get(known.kind, ContentKind.OTHER), ""
 
     def wrap(self, drawn: str, path: str) -> str:
         """A link around an element. It is not in the tab order: the tables of the page have the same links."""
@@ -253,7 +253,8 @@ def _join(bands: Sequence[_Band]) -> Iterator[_Band]:
 def _rectangle(plane: Plane, band: _Band, name: str, branch: str, links: MapLinks) -> str:
     x, end = plane.x(band.first), plane.x(band.last + 1)
     top, base = plane.y(band.below + band.tokens), plane.y(band.below)
-    what = f"{band.count} small objects" if band.count > 1 else f"{KIND_NAMES[band.kind]}: {band.label[:120]}"
+    named = ": ".join(filter(None, (KIND_NAMES[band.kind], band.label[:120])))
+    what = f"{band.count} small objects" if band.count > 1 else named
     level = band.fidelity.label
     title = f"{what}, {LEVELS.get(level, level)}, {count_text(band.tokens)} tokens, turns {band.first} to {band.last}"
     look = f'class="{band.kind.value} {level}"'
@@ -277,7 +278,7 @@ def _label(plane: Plane, band: _Band) -> str:
     x, top, base = plane.x(band.first), plane.y(band.below + band.tokens), plane.y(band.below)
     room = int((plane.x(band.last + 1) - x - 8) / _LETTER)
     text = band.label.rpartition("/")[2]
-    if band.count > 1 or base - top < _LINE or room < min(len(text), _SHORTEST):
+    if not text or band.count > 1 or base - top < _LINE or room < min(len(text), _SHORTEST):
         return ""
     text = text if len(text) <= room else f"{text[: room - 1]}…"
     return f'<text class="name" x="{px(x + 4)}" y="{px((top + base) / 2)}">{escape(text)}</text>'
@@ -294,6 +295,9 @@ def _scale(plane: Plane) -> Iterator[str]:
     yield f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn</text>'
 
 
+_LAST = WIDTH - 16
+"""The right-most position of a turn number."""
+
 _APART = 28
 """Minimum distance between turn numbers, for legibility."""
 
@@ -307,7 +311,7 @@ def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
         for turn in [first, *(tick for tick in ticks(last, most) if tick > first)]:
             x = plane.x(turn + 0.5)
             if x - end >= _APART:
-                yield f'<text class="across" x="{px(x)}" y="{_BASE + 36}">{turn}</text>'
+                yield f'<text class="across" x="{px(min(x, _LAST))}" y="{_BASE + 36}">{turn}</text>'
                 end = x
 
 

@@ -1,5 +1,7 @@
 """Format values for templates, as Jinja filters."""
 
+from markupsafe import Markup, escape
+
 from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -100,6 +102,11 @@ def shorten(label: str) -> str:
     return f"…/{label[2 - LONGEST_LABEL :].partition('/')[2] or label[2 - LONGEST_LABEL :]}"
 
 
+def breakable(label: str) -> Markup:
+    """Let a label break after a slash."""
+    return Markup(str(escape(label)).replace("/", "/<wbr>"))
+
+
 FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
@@ -114,6 +121,7 @@ FILTERS = {
     "missed": describe_miss,
     "level": level_text,
     "shorten": shorten,
+    "breakable": breakable,
     "kind_name": KIND_NAMES.__getitem__,
     "bar_of_kinds": bar_of_kinds,
     "harmless": harmless,

@@ -153,10 +153,11 @@ document.addEventListener("submit", (event) => {
     + "?branch=" + encodeURIComponent(other.dataset.branch);
 });
 
-// The slider next to a turn's number.
+// The slider next to a turn's number; a change shows the turn at once.
 function slide(form) {
   const [number, slider] = form.querySelectorAll("input:not([type=hidden])");
   slider.hidden = false;
+  form.querySelector("button").hidden = true;
   slider.addEventListener("input", () => { number.value = slider.value; });
   number.addEventListener("input", () => { slider.value = number.value; });
 }

@@ -46,8 +46,8 @@ class Beat:
 
 
 @attrs.frozen
-class Call:
-    """A call of a method of ``ServedSessions``. Answered by Answer."""
+class WorkerCall:
+    """A call of a method of ``ServedSessions``. Answered by WorkerAnswer."""
 
     number: int
     method: str
@@ -55,7 +55,7 @@ class Call:
 
 
 @attrs.frozen
-class Answer:
+class WorkerAnswer:
     """The result of a call, or the reason of its failure; ``later``: a retry may succeed."""
 
     number: int
@@ -76,13 +76,13 @@ class Line:
         self._into = into
         self._sending = trio.Lock()
 
-    async def send(self, message: Beat | Call | Answer) -> None:
+    async def send(self, message: Beat | WorkerCall | WorkerAnswer) -> None:
         """Send a message. Raises trio.BrokenResourceError if the other side has ended."""
         line = b2a_base64(pickle.dumps(message))
         async with self._sending:
             await self._out.send_all(line)
 
-    async def messages(self) -> AsyncIterator[Beat | Call | Answer]:
+    async def messages(self) -> AsyncIterator[Beat | WorkerCall | WorkerAnswer]:
         """Yield messages until the other side ends. Raises BrokenMessage."""
         held = bytearray()
         async for data in self._into:
@@ -93,12 +93,12 @@ class Line:
                     yield _load(line)
 
 
-def _load(line: bytearray) -> Beat | Call | Answer:
+def _load(line: bytearray) -> Beat | WorkerCall | WorkerAnswer:
     try:
         message = pickle.loads(a2b_base64(line, strict_mode=True))
     except Exception as error:
         raise BrokenMessage(f"a message cannot be read: {type(error).__name__}") from None
-    if not isinstance(message, Beat | Call | Answer):
+    if not isinstance(message, Beat | WorkerCall | WorkerAnswer):
         raise BrokenMessage(f"{type(message).__name__} is no message")
     return message
 
@@ -111,12 +111,12 @@ class RemoteSessions:
     def __init__(self, line: Line) -> None:
         self._line = line
         self._numbers = 0
-        self._waiting: dict[int, tuple[trio.Event, list[Answer]]] = {}
+        self._waiting: dict[int, tuple[trio.Event, list[WorkerAnswer]]] = {}
 
     async def run(self) -> None:
         """Receive answers until the server ends."""
         async for message in self._line.messages():
-            if isinstance(message, Answer) and message.number in self._waiting:
+            if isinstance(message, WorkerAnswer) and message.number in self._waiting:
                 answered, answer = self._waiting[message.number]
                 answer.append(message)
                 answered.set()
@@ -141,7 +141,7 @@ class RemoteSessions:
         recorded: bool = await self._call("deliver_answer", number, answer)
         return recorded
 
-    async def _send(self, message: Beat | Call) -> None:
+    async def _send(self, message: Beat | WorkerCall) -> None:
         try:
             await self._line.send(message)
         except _GONE:
@@ -149,10 +149,10 @@ class RemoteSessions:
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         self._numbers += 1
-        number, answered, answers = self._numbers, trio.Event(), list[Answer]()
+        number, answered, answers = self._numbers, trio.Event(), list[WorkerAnswer]()
         self._waiting[number] = answered, answers
         try:
-            await self._send(Call(number, method, arguments))
+            await self._send(WorkerCall(number, method, arguments))
             await answered.wait()
         finally:
             del self._waiting[number]
@@ -172,7 +172,7 @@ async def answer_worker(line: Line, sessions: ServedSessions, status: "WorkerSta
         try:
             async for message in line.messages():
                 status.note(message)
-                if isinstance(message, Call):
+                if isinstance(message, WorkerCall):
                     nursery.start_soon(_answer, line, sessions, message)
         except BrokenMessage as error:
             log.warning("the worker sent an unknown message: %s", error)
@@ -181,16 +181,16 @@ async def answer_worker(line: Line, sessions: ServedSessions, status: "WorkerSta
         nursery.cancel_scope.cancel()
 
 
-async def _answer(line: Line, sessions: ServedSessions, call: Call) -> None:
+async def _answer(line: Line, sessions: ServedSessions, call: WorkerCall) -> None:
     try:
         if call.method not in _CALLED:
             raise MnemosyneError(f"a worker cannot call {call.method}")
-        answer = Answer(call.number, await getattr(sessions, call.method)(*call.arguments))
+        answer = WorkerAnswer(call.number, await getattr(sessions, call.method)(*call.arguments))
     except MnemosyneError as error:
-        answer = Answer(call.number, failure=str(error), later=isinstance(error, LATER))
+        answer = WorkerAnswer(call.number, failure=str(error), later=isinstance(error, LATER))
     except Exception:
         log.exception("a worker's call could not be answered")
-        answer = Answer(call.number, failure="an internal error; see the server's log")
+        answer = WorkerAnswer(call.number, failure="an internal error; see the server's log")
     try:
         await line.send(answer)
     except _GONE:

@@ -13,9 +13,9 @@ from mnemosyne.cli.printing import say
 from mnemosyne.cli.search import helper_as_json, render_helper
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
+    EPOCH,
     decision_as_json,
     decision_text,
-    epoch_as_json,
     excess_as_json,
     excess_text,
     now_us,
@@ -204,7 +204,7 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
         ],
         "superseded": [members(event, "object by how") for event in superseded],
         "planned": plan_as_json(planned),
-        "epoch": None if found.epoch is None else epoch_as_json(found.epoch),
+        "epoch": None if found.epoch is None else members(found.epoch, EPOCH),
         "told": None if told is None else members(told, "turn tokens entries"),
         "helped": [{"question": each.question, **helper_as_json(each)} for each in found.helped],
         "kept": [{"object": each.id, "why": why} for each, why in found.list_kept()],

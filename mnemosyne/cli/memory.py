@@ -17,8 +17,8 @@ from mnemosyne.app.storage import Storage
 from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.group import Commands
-from mnemosyne.cli.log_access import Result, json_option, project_option, start_of, with_log
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import Result, prints, project_option, start_of, with_log
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
@@ -38,6 +38,7 @@ from mnemosyne.services.memory_operations import (
     Arguments,
     KnowledgeOperation,
 )
+from mnemosyne.services.unstructuring import members
 from mnemosyne.terminal import json_text
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -88,18 +89,14 @@ def does(
 
     def decorate(show: Callable[[Any], None]) -> Callable[..., None]:
         @wraps(show)
-        def command(as_json: bool, **options: Any) -> None:
+        def command(**options: Any) -> Any:
             given = {name: options.pop(name) for name in operation.properties if name in options}
             answer = call_operation(
                 operation, options, {name: value for name, value in given.items() if value not in (None, False)}
             )
-            shown = answer if part is None else answer[part]
-            if as_json:
-                print_json(shown)
-            else:
-                show(shown)
+            return answer if part is None else answer[part]
 
-        made: Callable[..., None] = json_option(knowledge_options(command))
+        made: Callable[..., None] = knowledge_options(prints(lambda shown: shown, show)(command))
         for key, schema in reversed([*operation.properties.items()]):
             if key not in {*placed, *PLACE, *WRITER, *SOURCE}:
                 made = _option(key, renamed.get(key, key), schema, key in operation.required)(made)
@@ -241,13 +238,21 @@ def update(done: Any) -> None:
     print_report(done)
 
 
+def _print_forget(done: Mapping[str, Any]) -> None:
+    if "erased" in done:
+        say(f"The text of {plural(done['erased'], 'entry')} was erased.")
+        print_files(done["files"])
+    else:
+        print_report(done)
+
+
 @memory.command(short_help="End an entry, or erase its text.")
 @click.argument("wanted", metavar="ENTRY")
 @click.option("--erase", is_flag=True, help="Erase the text of all matching entries from the log permanently.")
 @quick_option
 @knowledge_options
-@json_option
-def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any) -> None:
+@prints(lambda done: done, _print_forget)
+def forget(wanted: str, erase: bool, quick: bool, **options: Any) -> Mapping[str, Any]:
     """End an entry: it is no longer added to sessions, but stays in the log.
 
     \b
@@ -258,23 +263,14 @@ def forget(wanted: str, erase: bool, quick: bool, as_json: bool, **options: Any)
     Sessions that contain the text keep it; use `mnemosyne forget` for those.
     """
 
-    async def erase_words(knowledge: KnowledgeService, storage: Storage) -> tuple[int, str]:
+    async def erase_words(knowledge: KnowledgeService, storage: Storage) -> Mapping[str, Any]:
         count = await knowledge.erase(wanted, stamp())
-        return count, "kept" if quick else await clean_files(storage)
+        return {"erased": count, "files": "kept" if quick else await clean_files(storage)}
 
     if erase:
-        count, files = with_knowledge(options, erase_words)
-        if as_json:
-            print_json({"erased": count, "files": files})
-        else:
-            say(f"The text of {plural(count, 'entry')} was erased.")
-            print_files(files)
-        return
-    done = call_operation(BY_NAME["forgetMemory"], options, {"id": wanted})
-    if as_json:
-        print_json(done)
-    else:
-        print_report(done)
+        return with_knowledge(options, erase_words)
+    done: Mapping[str, Any] = call_operation(BY_NAME["forgetMemory"], options, {"id": wanted})
+    return done
 
 
 @memory.command(short_help="Confirm that an entry is still true.")
@@ -321,13 +317,25 @@ def block(answer: Any) -> None:
     say(answer["text"] or "Nothing: no active entry here would be added to a session.")
 
 
+def _print_admission(done: Any) -> None:
+    if isinstance(done, Mapping):
+        print_report(done)
+        if "fingerprint" in done:
+            say(f"Its fingerprint is {done['fingerprint']}.")
+    elif done:
+        rows = [(key["fingerprint"], key["how"], local_time(key["at"])) for key in done]
+        print_table(("fingerprint", "how", "since"), rows, whole=("fingerprint",))
+    else:
+        say("No credential is admitted.")
+
+
 @memory.command(short_help="Grant a credential access to your memory.")
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
 @click.option("--list", "listed", is_flag=True, help="List the admitted credentials.")
 @click.option("--remove", metavar="FINGERPRINT", help="Revoke this one.")
 @log_options()
-@json_option
-def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool, **options: Any) -> None:
+@prints(lambda done: done, _print_admission)
+def admit(variable: str | None, listed: bool, remove: str | None, **options: Any) -> Any:
     """Allow requests with a credential to read your memory and add to it.
 
     \b
@@ -343,27 +351,14 @@ def admit(variable: str | None, listed: bool, remove: str | None, as_json: bool,
     place = {**options, "folder": Path()}
     if listed:
         admitted = with_knowledge(place, lambda knowledge, _: knowledge.list_admitted())
-        if as_json:
-            print_json([{"fingerprint": key.fingerprint, "how": key.how.value, "at": key.at} for key in admitted])
-        elif admitted:
-            rows = [(key.fingerprint, key.how.value, local_time(key.at)) for key in admitted]
-            print_table(("fingerprint", "how", "since"), rows, whole=("fingerprint",))
-        else:
-            say("No credential is admitted.")
-        return
+        return [members(key, "fingerprint how at") for key in admitted]
     if remove is not None:
-        done = with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp()))
-    else:
-        data_dir = configuration(options).data_dir
-        prepare_data_dir(data_dir)
-        fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
-        done = with_knowledge(place, lambda knowledge, _: knowledge.admit(fingerprint, stamp()))
-    if as_json:
-        print_json(describe_write(done))
-        return
-    print_report(describe_write(done))
-    if remove is None:
-        say(f"Its fingerprint is {fingerprint}.")
+        return describe_write(with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp())))
+    data_dir = configuration(options).data_dir
+    prepare_data_dir(data_dir)
+    fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
+    done = with_knowledge(place, lambda knowledge, _: knowledge.admit(fingerprint, stamp()))
+    return {**describe_write(done), "fingerprint": fingerprint}
 
 
 @memory.command("export", short_help="Write the entries to a file.")
@@ -388,22 +383,22 @@ def export_command(file: Path, **options: Any) -> None:
     say(f"{plural(len(lines), 'entry')} written to {file}.")
 
 
+def _print_counts(counts: Mapping[str, int]) -> None:
+    say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "The file has no entries.")
+
+
 @memory.command("import", short_help="Read entries from a file.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @knowledge_options
-@json_option
-def import_command(file: Path, as_json: bool, **options: Any) -> None:
+@prints(dict, _print_counts)
+def import_command(file: Path, **options: Any) -> Mapping[str, int]:
     """Import the entries of a file that `mnemosyne memory export` wrote, skipping existing ones; `-` is standard input.
 
     \b
       mnemosyne memory import facts.jsonl
     """
     lines = list(_read_objects(file))
-    counts = with_knowledge(options, lambda knowledge, _: knowledge.import_lines(lines, stamp()))
-    if as_json:
-        print_json(dict(counts))
-        return
-    say(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "The file has no entries.")
+    return with_knowledge(options, lambda knowledge, _: knowledge.import_lines(lines, stamp()))
 
 
 _LONGEST_LINE = 1024 * 1024

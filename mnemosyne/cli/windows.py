@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mnemosyne.domain.history.working_set import WindowView
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.protection import Resident
-    from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan
+    from mnemosyne.domain.session.round_events import BranchModeSet
     from mnemosyne.domain.window.planning import NoRewrite
     from mnemosyne.services.session_list import ListedDecision
 
@@ -130,6 +130,10 @@ def plan_sentence(planned: "PlannedRewrite | NoRewrite") -> str:
     )
 
 
+EPOCH = "epoch reason freed price payback hour"
+"""The JSON keys of an epoch."""
+
+
 def plan_as_json(planned: "PlannedRewrite | NoRewrite | None") -> dict[str, Any] | None:
     """The planner's next decision as JSON; None if the branch is or was managed."""
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
@@ -139,18 +143,13 @@ def plan_as_json(planned: "PlannedRewrite | NoRewrite | None") -> dict[str, Any]
     if not isinstance(planned, PlannedRewrite):
         return {"epoch": None, "why_not": planned.reason, "objects": []}
     return {
-        "epoch": epoch_as_json(planned.began),
+        "epoch": members(planned.began, EPOCH),
         "why_not": None,
         "objects": [
             {**members(change, "object before after"), "tokens": planned.freed.get(change.object)}
             for change in planned.changes
         ],
     }
-
-
-def epoch_as_json(began: "EpochBegan") -> dict[str, Any]:
-    """An epoch as JSON."""
-    return members(began, "epoch reason freed price payback hour")
 
 
 # The mode of a branch

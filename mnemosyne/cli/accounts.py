@@ -109,8 +109,7 @@ def usage(by: Grouping, **options: Any) -> Usage:
 
 # Savings
 
-_HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED $", "SAVED")
-_NUMBERS = "TURNS MANAGED SENT UNMANAGED COST"
+_HEADERS = ("SESSION", "TURNS", "MANAGED", "SENT", "SENT WITHOUT", "COST", "COST WITHOUT", "SAVED")
 
 
 def _savings_as_json(found: Savings) -> dict[str, Any]:
@@ -127,8 +126,8 @@ def _print_savings(found: Savings) -> None:
         say(f"The ledger has no turns {'yet' if since is None else f'since {since}'}.", err=True)
         return
     rows = [(name_session(stream, found.names), *_balance_cells(balance)) for stream, balance in found.sessions.items()]
-    whole = ("UNMANAGED $", "SAVED")
-    print_groups(_HEADERS, rows, _balance_cells(found.total), right=_NUMBERS, whole=whole, spare="MANAGED")
+    numbers = _HEADERS[1:-1]
+    print_groups(_HEADERS, rows, _balance_cells(found.total), right=numbers, whole="SAVED", spare="MANAGED")
     for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):
         say(sentence)
 
@@ -150,14 +149,14 @@ def _balance_cells(balance: Balance) -> tuple[str, ...]:
 @log_options()
 @prints(_savings_as_json, _print_savings, empty={"sessions": [], "total": None, "quota": []})
 def savings(since: str | None, **options: Any) -> Savings:
-    """Show how much managing saved or cost, compared with the same session without Mnemosyne, including the client's
-    own compactions and cache hits.
+    """Show how much managing saved or cost, compared with the same session without Mnemosyne (WITHOUT), including the
+    client's own compactions and cache hits.
 
     \b
       mnemosyne savings --since 7d
 
-    The unmanaged session is simulated turn by turn. Sessions that are only observed save and lose nothing. Side calls,
-    such as for a title, are in neither column.
+    The session without Mnemosyne is simulated turn by turn. Sessions that are only observed save and lose nothing. Side
+    calls, such as for a title, are in neither column.
     """
     start = start_of(since)
     return with_read_models(log_of(options), lambda models: read_savings(models, start))

@@ -233,19 +233,16 @@ def find_rewrites(rows: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[s
     return found
 
 
-_OBSERVED = (
-    "Every one of these turns was only observed: what the client sent went upstream, so nothing was saved and nothing"
-    " lost."
-)
+_OBSERVED = "These turns were only observed: the client's requests were sent unchanged, so nothing was saved or lost."
 
 _SIMULATED = (
-    "Unmanaged is a simulation: the client's own requests through the rules of the provider's cache, at the sizes that"
-    " the provider counted."
+    "The bill without Mnemosyne is simulated: the client's own requests by the rules of the provider's cache, at the"
+    " sizes that the provider counted."
 )
 
 _BASELINE = (
-    "From which size on the client would have compacted is a guess (967,000 tokens where it has a window of a million,"
-    " else 155,000), unless it was seen to compact by itself in the session."
+    "The client is assumed to compact at 967,000 tokens, or at 155,000 if its window is smaller than a million, unless"
+    " it was seen to compact in the session."
 )
 
 
@@ -254,16 +251,13 @@ def list_caveats(balance: Balance) -> list[str]:
     caveats = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
     if balance.compacted:
         times = plural(balance.compacted, "time")
-        caveats.append(f"It would have compacted {times}; to what size is assumed, from recorded sessions.")
+        caveats.append(f"It would have compacted {times}; the size afterwards is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        caveats.append(
-            f"Of {turns} the provider did not report what was used, or what of it came from its cache, or nothing "
-            "credible: that is assumed, too."
-        )
+        caveats.append(f"For {turns} the provider reported no complete or plausible usage, so it is assumed, too.")
     if balance.unpriced:
         turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
-        caveats.append(f"{turns} without a known price ({names}): counted and not priced.")
+        caveats.append(f"{turns} without a known price ({names}): counted but not priced.")
     if balance.deviates:
-        caveats.append("At times the provider billed markedly more than the rules of its cache let us expect.")
+        caveats.append("At times the provider billed considerably more than the rules of its cache predict.")
     return caveats

@@ -101,12 +101,22 @@ def test_missing_log_has_no_usage(arguments: list[str], output: str, tmp_path: P
 @pytest.mark.usefixtures("managed")
 def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumptions() -> None:
     lines = run("savings").stdout.splitlines()
-    assert lines[0].split() == ["SESSION", "TURNS", "MANAGED", "SENT", "UNMANAGED", "COST", "UNMANAGED", "$", "SAVED"]
+    assert lines[0].split() == [
+        "SESSION",
+        "TURNS",
+        "MANAGED",
+        "SENT",
+        "SENT",
+        "WITHOUT",
+        "COST",
+        "COST",
+        "WITHOUT",
+        "SAVED",
+    ]
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
-    assert lines[1].endswith("$0.44  $0.97        $0.53 (55%) saved")
-    assert "It would have compacted 1 time; to what size is assumed, from recorded sessions." in lines
-    sentence = "Of 1 turn the provider did not report what was used, or what of it came from its cache, or nothing "
-    assert f"{sentence}credible: that is assumed, too." in lines
+    assert lines[1].endswith("$0.44         $0.97  $0.53 (55%) saved")
+    assert "It would have compacted 1 time; the size afterwards is assumed, from recorded sessions." in lines
+    assert "For 1 turn the provider reported no complete or plausible usage, so it is assumed, too." in lines
 
 
 @pytest.mark.usefixtures("managed")

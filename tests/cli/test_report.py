@@ -42,7 +42,7 @@ def test_json_has_the_contents_of_the_page() -> None:
 def test_unmanaged_session_saves_nothing(recorded: Recorded) -> None:
     recorded(OBSERVED)
     assert run("savings").stdout.splitlines()[1].endswith("nothing")
-    assert "nothing was saved and nothing lost" in run("savings").stdout
+    assert "nothing was saved or lost" in run("savings").stdout
     assert run_json("savings")["total"]["dollars_saved"] == 0
 
 

@@ -92,13 +92,13 @@ def test_balances_add_up_in_any_order(one: Balance, other: Balance, third: Balan
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"assumed": 2}, "Of 2 turns the provider did not report what was used"),
+        ({"assumed": 2}, "For 2 turns the provider reported no complete or plausible usage"),
         ({"unpriced": 1, "unknown": frozenset({"claude-opus-5 (priority)"})}, "1 turn without a known price (claude"),
-        ({"deviates": True}, "At times the provider billed markedly more"),
+        ({"deviates": True}, "At times the provider billed considerably more"),
     ],
 )
 def test_observed_turns_have_the_caveats_of_their_figures_too(more: dict[str, Any], said: str) -> None:
     observed, *others = list_caveats(Balance(turns=3, **more))
-    assert observed.startswith("Every one of these turns was only observed")
+    assert observed.startswith("These turns were only observed")
     (caveat,) = others
     assert caveat.startswith(said)

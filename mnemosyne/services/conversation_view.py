@@ -3,7 +3,7 @@ changes of fidelity.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -15,12 +15,13 @@ from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.context_view import ContextBlock, View
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.segmentation.authors import Author, find_authors
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import CALL, RESULT
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.services import contexts, turn_prices
-from mnemosyne.services.context_map import ContextMap, Span, read_map
+from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.turn_prices import TurnPrice
@@ -150,7 +151,7 @@ async def _read(
         branch=branch,
         parent=history.line(branch).opened.parent,
         last=last,
-        items=price_items(items, turns, _list_changes(window)),
+        items=price_items(items, turns, list_changes(window.spans)),
         turns=turns,
         opaque=found.view.opaque,
         request=found.rebuilt.body,
@@ -222,10 +223,15 @@ def _kind_of(block: ContextBlock, author: Author) -> str:
     return {Author.USER: "prompt", Author.ASSISTANT: "reply"}.get(author, "client")
 
 
-def _list_changes(window: ContextMap) -> Mapping[str, Sequence[Span]]:
-    """The later spans of each object, in order."""
-    spans = groupby(window.spans, lambda span: span.object.id)
-    return {name: changes for name, (_, *changes) in spans if changes}
+def list_changes(spans: Iterable[Span]) -> Mapping[str, Sequence[Span]]:
+    """The spans of each object that begin with another fidelity, in order. It enters the conversation in full."""
+    changes: dict[str, list[Span]] = {}
+    last: dict[str, Fidelity] = {}
+    for span in spans:
+        if span.fidelity is not last.get(span.object.id, Fidelity.FULL):
+            changes.setdefault(span.object.id, []).append(span)
+        last[span.object.id] = span.fidelity
+    return changes
 
 
 def price_items(

@@ -7,7 +7,9 @@ import attrs
 import pytest
 
 from mnemosyne.domain.history.context_view import ContextBlock
-from mnemosyne.services.conversation_view import ConversationItem, ConversationTurn, price_items
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.services.context_map import MapObject, Span
+from mnemosyne.services.conversation_view import ConversationItem, ConversationTurn, list_changes, price_items
 from mnemosyne.services.turn_prices import prices_of
 from tests.services.test_turn_prices import row
 
@@ -56,3 +58,14 @@ def test_item_of_a_turn_without_usage_or_price_has_neither_state_nor_price() -> 
     known = turn(1, 1_000, 0, input=1_000)
     for one in (attrs.evolve(known, tokens=None, read=None), attrs.evolve(known, price=None)):
         assert price_items([item("prompt", 1, 40)], {1: one}, {})[0].nanodollars is None
+
+
+def test_change_of_an_object_is_a_change_of_its_fidelity_and_not_of_its_place() -> None:
+    known = MapObject(id="one", kind="file_context", turn=1, tokens=9, version=1)
+    levels = [Fidelity.EVICTED, Fidelity.EVICTED, Fidelity.FULL, Fidelity.FULL, Fidelity.STUB]
+    spans = [
+        Span(object=known, first=turn, last=turn, fidelity=fidelity, tokens=9, place=(turn, 0))
+        for turn, fidelity in enumerate(levels, 1)
+    ]
+    assert [span.first for span in list_changes(spans)["one"]] == [1, 3, 5]
+    assert list_changes([attrs.evolve(spans[2], first=1)]) == {}

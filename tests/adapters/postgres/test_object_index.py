@@ -134,16 +134,25 @@ async def test_a_search_never_returns_an_object_of_another_session(dsn: str) -> 
         assert not (await world.index.search(streams[0], "ERR_HEADER_2041", [], 10)).hits
 
 
-async def test_a_rebuilt_index_equals_the_live_one(dsn: str) -> None:
+@pytest.mark.parametrize("how", ["cleared", "of another log", "in small portions"])
+async def test_a_rebuilt_index_equals_the_live_one(dsn: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with indexing(dsn) as world:
         for number in range(3):
             await world.add(f"s{number}", *FILES, (f"{number}.md", f"Number {number} is one of {number + 1}."))
             await world.catch_up()
         live = rows(dsn)
         assert all(live.values())
-        await world.index.clear()
-        query(dsn, "delete from mnemosyne.object_vectors")
-        await world.catch_up()
+        if how == "of another log":
+            query(dsn, "update mnemosyne.object_index_cursors set stream = gen_random_uuid()")
+            query(dsn, "delete from mnemosyne.object_texts")
+        else:
+            await world.index.clear()
+            query(dsn, "delete from mnemosyne.object_vectors")
+        if how == "in small portions":
+            monkeypatch.setattr(object_indexer, "MOST_TOGETHER", len(PARSER))
+        with asked_of_the_database() as asked:
+            await world.catch_up()
+        assert len(asked.of("select digest, size")) > 4 or how != "in small portions"
         assert rows(dsn) == live
 
 
@@ -395,17 +404,6 @@ async def test_vectors_stay_pending_if_the_embedder_is_broken(dsn: str) -> None:
         assert standing.unembedded > 0
 
 
-async def test_the_index_of_another_log_is_rebuilt(dsn: str) -> None:
-    async with indexing(dsn) as world:
-        await world.add("s", *FILES)
-        await world.catch_up()
-        live = rows(dsn)
-        query(dsn, "update mnemosyne.object_index_cursors set stream = gen_random_uuid()")
-        query(dsn, "delete from mnemosyne.object_texts")
-        await world.catch_up()
-        assert rows(dsn) == live
-
-
 ODD = {
     "=" * 500 + "\n" + "— … ?!" * 100: "?!",
     "": "anything",
@@ -474,20 +472,6 @@ async def test_only_a_search_of_everything_uses_the_approximate_index(dsn: str) 
         assert not await world.index.drop_near_index()
         query(dsn, "create index theirs on mnemosyne.object_vectors using hnsw (vector mnemosyne.halfvec_ip_ops)")
         assert "theirs" not in await world.database.run(explained, object_index_search.IN_SESSION.by_both, stream)
-
-
-async def test_large_objects_are_read_in_several_portions(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with indexing(dsn) as world:
-        await world.add("s", *((f"{number}.py", f"the {number}th parser\n" * 60) for number in range(9)))
-        await world.catch_up()
-        together = rows(dsn)
-        await world.index.clear()
-        query(dsn, "delete from mnemosyne.object_vectors")
-        monkeypatch.setattr(object_indexer, "MOST_TOGETHER", 2 * len("the 0th parser\n" * 60))
-        with asked_of_the_database() as asked:
-            await world.indexer.catch_up()
-        assert len(asked.of("select digest, size")) > 4
-        assert rows(dsn) == together
 
 
 async def test_the_number_of_statements_does_not_depend_on_the_number_of_objects(dsn: str) -> None:

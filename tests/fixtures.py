@@ -13,8 +13,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import attrs
 import psycopg
@@ -31,6 +33,22 @@ from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
 gc.disable()  # collected tests stay: repeated garbage collection over them takes a fifth of the collection time
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import a share of the modules first, another share in each worker: what one compiles, with its assertions
+    rewritten, the others read. In the same order, each worker would compile all of them on a new checkout.
+    """
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    left_out = tuple(session.config.getoption("ignore") or ())
+    found = [file for each in session.config.args for file in sorted(Path(each).rglob("test_*.py"))]
+    files = [file.resolve().relative_to(session.config.rootpath) for file in found]
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for file in [file for file in files if not str(file).startswith(left_out)][number::count]:
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            import_module(".".join(file.with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

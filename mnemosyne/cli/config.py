@@ -1,4 +1,4 @@
-"""``mnemosyne config``: show every setting with its value and source; create and change the settings file."""
+"""``mnemosyne config``: show every setting with its value and source; change the settings file."""
 
 import json
 import os
@@ -10,10 +10,11 @@ from typing import TypeVar
 
 import click
 
+from mnemosyne.cli.group import Commands
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
-from mnemosyne.cli.settings_file import parse_value, set_price, set_value, write_template
+from mnemosyne.cli.settings_file import parse_value, set_price, set_value
 from mnemosyne.config import MODELS_NAME, SETTINGS, Config, Setting, find_file, load_text, models_path, plain
 from mnemosyne.credentials import digest
 from mnemosyne.data_dir import prepare_data_dir
@@ -23,7 +24,7 @@ from mnemosyne.setting_values import parse_tenant
 F = TypeVar("F", bound=Callable[..., object])
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Commands, invoke_without_command=True)
 @setting_options()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
@@ -73,22 +74,6 @@ def file_options(command: F) -> F:
     command = click.option("--data-dir", metavar="DIR", help="The data directory that contains the file.")(command)
     file = click.Path(path_type=Path)
     return click.option("--config", "config_file", type=file, metavar="FILE", help=CONFIG_HELP)(command)
-
-
-@config.command()
-@file_options
-@click.pass_obj
-def init(outer: Mapping[str, object], /, **options: object) -> None:
-    """Write a settings file that lists each setting with its meaning and default, commented out.
-
-    \b
-      mnemosyne config init
-    """
-    file = _file_of(_join(outer, options))
-    if file.exists():
-        raise BadConfiguration(f"{file} already exists; nothing was changed.")
-    _write(file, write_template())
-    say(f"{file} was written; every setting in it is commented out, so nothing changes yet.")
 
 
 @config.command(name="set")

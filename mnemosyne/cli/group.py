@@ -48,6 +48,7 @@ PLUGINS = "mnemosyne.commands"
 
 
 REMOVED = {
+    "mnemosyne config init": "`mnemosyne config` shows every setting, and `mnemosyne config set` writes one",
     "mnemosyne memory init": "save facts with `mnemosyne remember`",
     "mnemosyne upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
 }

@@ -2,40 +2,15 @@
 
 import json
 import re
-import textwrap
 import tomllib
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mnemosyne.config import SETTINGS, Setting, explain_removal, parse_file, render
+from mnemosyne.config import SETTINGS, explain_removal, parse_file, render
 from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables
 from mnemosyne.errors import BadConfiguration, BadOption
-
-WIDTH = 100
-
-HEAD = """\
-# Settings of Mnemosyne. Each commented line shows the default; remove the # to change it.
-# Command-line options override environment variables, which override this file.
-# `mnemosyne config` shows the effective values; `mnemosyne config set KEY VALUE` changes one here.
-"""
-
-
-def write_template() -> str:
-    """The text of a settings file that lists every setting with its meaning and default, commented out."""
-    return HEAD + "".join(map(_explain, SETTINGS))
-
-
-def _explain(setting: Setting) -> str:
-    meaning = setting.meaning
-    if setting.default in (None, ()):
-        meaning += f" Default: {setting.unset}."
-        line = f"# {setting.name} = …"
-    else:
-        line = f"# {setting.name} = {_literal(setting.default)}"
-    comment = textwrap.fill(meaning, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-    return f"\n{comment}\n{line}\n"
 
 
 def parse_value(key: str, typed: str) -> object:
@@ -120,11 +95,8 @@ def _table(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, An
 
 
 def _place_for(lines: list[str], key: str) -> int:
-    """The index at which to insert a new value: after its commented default, else before the first table."""
-    named = re.compile(rf"\s*#\s*{key}\s*=")
-    tables = (number for number, line in enumerate(lines) if line.lstrip().startswith("["))
-    first_table = next(tables, len(lines))
-    return next((number + 1 for number, line in enumerate(lines[:first_table]) if named.match(line)), first_table)
+    """The index of a new value: before the first table, which would contain it otherwise."""
+    return next((number for number, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
 
 
 def _comment_after(old: str) -> str:

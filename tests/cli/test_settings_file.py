@@ -1,4 +1,4 @@
-"""``mnemosyne config`` creates the settings file, and changes one value without changing anything else."""
+"""``mnemosyne config set`` changes one value of the settings file, and nothing else."""
 
 import tomllib
 from pathlib import Path
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.cli import main
-from mnemosyne.cli.settings_file import set_price, set_value, write_template
-from mnemosyne.config import SETTINGS, load
+from mnemosyne.cli.settings_file import set_price, set_value
+from mnemosyne.config import load
 from mnemosyne.domain.cost.catalogue import read_tables
 from mnemosyne.errors import BadConfiguration
 
@@ -21,33 +21,10 @@ def config(*arguments: str, **variables: str) -> Result:
     return CliRunner().invoke(main, ["config", *arguments], env=variables, catch_exceptions=False)
 
 
-def test_new_file_lists_every_setting_and_changes_none(tmp_path: Path) -> None:
-    result = config("init", "--data-dir", str(tmp_path / "new"))
-    assert result.exit_code == 0, result.output
-    file = tmp_path / "new/config.toml"
-    assert file.stat().st_mode & 0o777 == 0o600
-    text = file.read_text()
-    assert tomllib.loads(text) == {}
-    for setting in SETTINGS:
-        assert f"\n# {setting.name} = " in text
-    options = {"data_dir": str(tmp_path / "new")}
-    assert load(options, {}) == load(options, {}, config_file=Path("/dev/null"))
-
-
-def test_each_line_of_the_new_file_sets_the_default_once_uncommented() -> None:
-    lines = [line for line in write_template().splitlines() if line.startswith("# ") and " = " in line]
-    named = [line.removeprefix("# ") for line in lines if line.split()[1] in {setting.name for setting in SETTINGS}]
-    values = tomllib.loads("\n".join(line for line in named if not line.endswith("…")))
-    defaults = {setting.name: setting.default for setting in SETTINGS if setting.default not in (None, ())}
-    assert values == defaults
-
-
-def test_existing_or_unwritable_file_is_not_changed(tmp_path: Path) -> None:
+def test_invalid_or_unwritable_file_is_not_changed(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("port = \n")
     for command, path, problem in (
-        (["init"], file, "already exists; nothing was changed.\n"),
-        (["init"], tmp_path / "no/config.toml", "cannot be written: No such file or directory.\n"),
         (["set", "port", "1"], tmp_path / "no/config.toml", "cannot be written: No such file or directory.\n"),
         (["set", "port", "1"], file, "is not TOML"),
     ):
@@ -88,8 +65,7 @@ def test_value_is_changed_and_comments_stay(key: str, value: object, line: str, 
     assert set_value(KEPT, FILE, key, value) == KEPT.replace(line, instead)
 
 
-def test_new_value_follows_its_commented_default_or_ends_the_file() -> None:
-    assert "# port = 8787\nport = 8800\n" in set_value(write_template(), FILE, "port", 8800)
+def test_new_value_ends_the_file() -> None:
     text = '# one\u2028two\x85three\ntenant = "a\u2028b"\n'  # line separators, but not of TOML
     assert set_value(text, FILE, "port", 1) == f"{text}port = 1\n"
 

@@ -48,9 +48,9 @@ PLUGINS = "mnemosyne.commands"
 
 
 REMOVED = {
-    "mnemosyne config init": "`mnemosyne config` shows every setting, and `mnemosyne config set` writes one",
-    "mnemosyne memory init": "save facts with `mnemosyne remember`",
-    "mnemosyne upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
+    "config init": "`mnemosyne config` shows every setting, and `mnemosyne config set` writes one",
+    "memory init": "save facts with `mnemosyne remember`",
+    "upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
 }
 """Removed commands, and what to use instead."""
 
@@ -76,9 +76,9 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        removed = REMOVED.get(f"{ctx.command_path} {args[0]}")
-        if removed is not None:
-            ctx.fail(f"`{ctx.command_path} {args[0]}` was removed: {removed}.")
+        name = " ".join([*ctx.command_path.split()[1:], args[0]])
+        if name in REMOVED:
+            ctx.fail(f"`mnemosyne {name}` was removed: {REMOVED[name]}.")
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:

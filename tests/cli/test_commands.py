@@ -177,7 +177,7 @@ def test_help_of_run_has_its_own_options_and_help_all_those_of_the_server() -> N
 
 @pytest.mark.parametrize("command", REMOVED)
 def test_removed_command_names_its_replacement(command: str) -> None:
-    assert f"`{command}` was removed: {REMOVED[command]}." in run(*command.split()[1:], code=2).stderr
+    assert f"`mnemosyne {command}` was removed: {REMOVED[command]}." in run(*command.split(), code=2).stderr
 
 
 def test_errors_from_a_nursery_are_sentences_and_bugs_keep_their_traceback() -> None:

@@ -75,6 +75,6 @@ def test_line_of_5_mb_is_shown_as_truncated_text_with_a_link_to_all_of_it(
         expect(block.locator("pre")).to_contain_text("<script>alert")
         assert tab.page.locator("main img").count() == 0
         with tab.page.expect_download() as begun:
-            block.get_by_role("link", name="All of it").click()
+            block.get_by_role("link", name="Download all").click()
         assert begun.value.path().stat().st_size > LINE
         assert tab.said == []

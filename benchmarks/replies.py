@@ -53,10 +53,6 @@ def frame(event: Event) -> bytes:
     return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
 
 
-def message_frames(message: Event, turn: int) -> list[bytes]:
-    return [frame(event) for event in message_events(message, turn)]
-
-
 def last_frames(said: str) -> list[bytes]:
     """The end of a reply, and before it a ping that says something."""
     return [frame({"type": "ping", "said": said}), frame({"type": "message_stop"})]

@@ -18,7 +18,7 @@ import attrs
 import trio
 
 from benchmarks.history import history
-from benchmarks.replies import frame, last_frames, message_frames
+from benchmarks.replies import frame, last_frames, message_events
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 _IN_BODY = re.compile(rb'"user_id": ?"((?:deltas|history)=[^"]+)"')
@@ -107,7 +107,7 @@ async def play_reply(stream: trio.SocketStream, asked: Played) -> None:
     """Send a reply of a history: its beginning, and then all the rest at once. The first block begins with the message,
     as a provider says both once the model has begun; a relay may wait for the block.
     """
-    frames = message_frames(history(asked.kind).reply(asked.turn), asked.turn)
+    frames = [frame(event) for event in message_events(history(asked.kind).reply(asked.turn), asked.turn)]
     beginning, body = (b"".join(map(_chunk, part)) for part in (frames[:BEGINNING], frames[BEGINNING:]))
     await trio.sleep(asked.wait_seconds)
     await stream.send_all(HEAD + beginning)

@@ -35,7 +35,7 @@ from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.cli.logs import OBJECT, put_golden
 from tests.cli.running import run, run_json
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 from tests.domain.talks import on_topics
 from tests.fixtures import UseLog
 from tests.golden.sessions import LOGS, appends

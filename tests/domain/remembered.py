@@ -4,6 +4,7 @@ from functools import reduce
 from typing import Any
 
 import attrs
+from hypothesis import strategies as st
 
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import (
@@ -15,13 +16,20 @@ from mnemosyne.domain.objects.events import (
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
+    ObjectForgotten,
+    ObjectPinned,
+    ObjectReleased,
+    ObjectRequested,
+    ObjectRestored,
     ObjectSummarized,
     ObjectSuperseded,
+    ObjectUnpinned,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.wire import recipe
 
 BRANCH = "main"
 _READ = ObjectCreated(
@@ -54,6 +62,19 @@ def created(object_id: str, message: int = 1, **changes: Any) -> ObjectCreated:
     turn = message // 2 + 1
     base = attrs.evolve(_READ, object=object_id, turn=turn, first_turn=turn, last_turn=turn, places=places)
     return attrs.evolve(base, **changes)
+
+
+NOTHING = recipe.encode(recipe.change_of(0, (), 0))
+
+
+def made(object_id: str, *messages: int, branch: str = BRANCH, **fields: Any) -> ObjectCreated:
+    """The output of a command, an object of the first blocks of some messages."""
+    turn = messages[-1] // 2 + 1 if messages else 1
+    known: dict[str, Any] = {"at": 1, "branch": branch, "turn": turn, "first_turn": turn, "last_turn": turn}
+    known |= {"kind": ObjectKind.TOOL_RESULT, "source_tool": "Bash", "source_key": "ls", "tags": ()}
+    known |= {"places": tuple(BlockPlace(message, 0) for message in messages), "content": NOTHING, "size": 400}
+    known |= {"tokens": 100, "stub": f"stub of {object_id}", "stub_tokens": 5, "key_entities": (object_id,)}
+    return created(object_id, **known | fields)
 
 
 def degraded(object_id: str, after: Fidelity, turn: int = 10, before: Fidelity = Fidelity.FULL) -> ObjectDegraded:
@@ -97,3 +118,25 @@ def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, bra
 
 def remembered(*events: ObjectEvent, before: Memory | None = None) -> Memory:
     return reduce(memory.evolve, events, before or Memory())
+
+
+def about(object_id: str) -> list[ObjectEvent]:
+    """One event of each kind but the first."""
+    where: dict[str, Any] = {"at": 2, "object": object_id, "branch": "main", "turn": 3}
+    full, stub = Fidelity.FULL, Fidelity.STUB
+    return [
+        attrs.evolve(summarized(object_id, Fidelity.COMPACT, 10), at=2, text=bytes(32)),
+        ObjectDegraded(**where, before=full, after=stub, cause=Cause.PRESSURE),
+        ObjectRestored(**where, before=stub, after=full, cause=Cause.FAULT),
+        ObjectFaulted(**where, kind=FaultKind.MICRO, reason="r", distance=1, tokens=9, avoided_tokens=91, latency=1),
+        ObjectPinned(at=2, object=object_id, reason="r", until_turn=9),
+        ObjectUnpinned(at=2, object=object_id, reason="r"),
+        ObjectReleased(**where, reason="r"),
+        ObjectRequested(**where, after=full, reason="r"),
+        ObjectSuperseded(at=2, object=object_id, branch="main", by=None, how=Supersession.EDITED),
+        ObjectForgotten(at=2, object=object_id, reason="r"),
+    ]
+
+
+histories = st.lists(st.sampled_from(["a", "b"]).flatmap(lambda each: st.sampled_from(about(each))), max_size=12)
+"""What may happen to the objects ``a`` and ``b``, in any order."""

@@ -38,7 +38,7 @@ from mnemosyne.projections.working_set import WINDOW_NOW, WORKING_SET, WORKING_S
 from mnemosyne.services import windows
 from mnemosyne.services.sessions import Archive
 from tests.adapters.log_support import open_database
-from tests.domain.memory_objects import about, made
+from tests.domain.remembered import about, made
 from tests.domain.session_events import opened_branch
 from tests.golden.sessions import FOLDERS, opened
 from tests.plain.log import PlainLog

@@ -21,7 +21,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.errors import ContentMissing, NotFound
 from mnemosyne.services.manifests import manifest_as_json, manifest_of, read_manifest
 from mnemosyne.services.sessions import Archive
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 from tests.golden.sessions import FOLDERS, LOGS, opened
 from tests.replay import stories
 from tests.services.manifest_checks import check_manifest

@@ -92,13 +92,6 @@ def test_the_sum_of_replies_is_priced_by_the_size_of_each() -> None:
     assert cost(Tokens(input=200_000), "claude-haiku-5-5", prompt=50_000) == 200_000 * 100
 
 
-def test_equivalents_are_the_price_in_plain_input() -> None:
-    price = in_force().prices["claude-haiku-5-5"]
-    assert price.equivalents(Tokens(input=1, read=10, write_5m=4, write_1h=1)) == 1 + 1 + 5 + 2
-    assert price.equivalents(Tokens(read=1)) == Fraction(1, 10)
-    assert price.equivalents(Tokens(input=100_001)) == 5 * 100_001
-
-
 def test_every_priced_model_has_a_row() -> None:
     assert {family_of(name) for name in in_force().prices} <= set(in_force().models)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Price, Tokens, reports_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 
 
 def test_cache_writes_are_split_by_lifetime() -> None:
@@ -53,10 +53,6 @@ def test_usage_without_counts_is_unknown_and_not_zero() -> None:
     assert tokens_of({}) is None
     assert tokens_of({"prompt_tokens": 5}) is None
     assert tokens_of({"input_tokens": 0}) == Tokens()
-
-
-def test_the_price_of_a_write_follows_from_the_input_price() -> None:
-    assert (Price(100, 0, read=0).write_5m, Price(100, 0, read=0).write_1h) == (125, 200)
 
 
 def entry(kind: str, read: int) -> dict[str, object]:

@@ -166,13 +166,6 @@ def test_entries_are_not_readable_before_the_writers_reply_begins() -> None:
     assert bill(cache, numbered(1), {0: "5m"}, started_at=5, minimum=0)[1].tokens.read == 100
 
 
-def test_billing_does_not_modify_the_given_cache() -> None:
-    before, _ = bill(Cache(), numbered(1), {0: "5m"}, started_at=0, readable_at=0, minimum=0)
-    held = dict(before.entries)
-    bill(before, numbered(2), {0: "5m", 1: "5m"}, started_at=10, readable_at=10, minimum=0)
-    assert dict(before.entries) == held
-
-
 def test_expired_entries_are_removed() -> None:
     provider = Provider()
     for turn in range(50):

@@ -5,8 +5,7 @@ from typing import Any
 from mnemosyne.domain.history.effective import find_last_uses
 from mnemosyne.domain.objects.events import Link, LinkRelation
 from mnemosyne.domain.objects.kinds import Role
-from tests.domain.memory_objects import made
-from tests.domain.remembered import faulted
+from tests.domain.remembered import faulted, made
 from tests.domain.session_events import recorded
 
 

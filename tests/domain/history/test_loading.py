@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.services.forgetting import forget
-from tests.domain.memory_objects import histories, made
+from tests.domain.remembered import histories, made
 from tests.domain.stories import Story
 from tests.plain.log import PlainLog
 from tests.services.talking import body, rich_session, talking, user

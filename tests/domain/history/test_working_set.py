@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
+from mnemosyne.domain.history.working_set import WorkingObject, standing_of
 from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.events import ObjectEvent, ObjectFaulted, ObjectReleased
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.errors import LogFailed
-from tests.domain.memory_objects import about, made
+from tests.domain.remembered import about, made
 
 SHOWING = [each for each in about("a") if not isinstance(each, ObjectFaulted | ObjectReleased)]
 
@@ -47,8 +47,3 @@ def test_an_unexpected_event_raises_log_failed() -> None:
     assert other.kind is ObjectKind.TOOL_RESULT
     with pytest.raises(LogFailed, match="no event that made an object where there should be one, at 7"):
         standing_of(other, [about("a")[0]])
-
-
-def test_the_history_is_the_prompt_without_system_prompt_and_tools() -> None:
-    view = WindowView(branch="b", turn=1, tokens=500, fixed=120, usable=900, zone="normal", counted=None)
-    assert view.history == 380

@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.events import (
     ObjectRestored,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from tests.domain.memory_objects import about, histories, made
+from tests.domain.remembered import about, histories, made
 
 
 def test_every_event_type_has_a_sample() -> None:

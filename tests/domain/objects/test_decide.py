@@ -41,8 +41,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.memory import Memory
-from tests.domain.memory_objects import made
-from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized, superseded
+from tests.domain.remembered import BRANCH, created, degraded, made, remembered, summarized, superseded
 
 LATER = "successor-1"
 """A window that begins with a summary of the first one."""

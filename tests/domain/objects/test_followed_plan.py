@@ -5,7 +5,7 @@ import pytest
 from mnemosyne.domain.objects.aggregate import MemoryObject, make_object
 from mnemosyne.domain.objects.followed_plan import FINISHED, LIST, PROPOSAL, find_followed_plan
 from mnemosyne.domain.objects.kinds import ObjectKind
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 
 
 def plan(name: str, key: str | None = None, *tags: str) -> MemoryObject:

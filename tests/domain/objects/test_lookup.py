@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.events import ObjectForgotten
 from mnemosyne.domain.objects.lookup import find_wanted, living
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.errors import NotFound
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 
 ONE = memory.evolve(Memory(), made("abcdefg", 0))
 

@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectDegraded, 
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
-from tests.domain.memory_objects import about, histories, made
+from tests.domain.remembered import about, histories, made
 
 TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
 

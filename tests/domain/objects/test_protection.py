@@ -13,8 +13,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
 from mnemosyne.domain.objects.kinds import REFERENCED
 from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
-from tests.domain.memory_objects import made
-from tests.domain.remembered import faulted
+from tests.domain.remembered import faulted, made
 
 PLAIN = make_object(made("o", 1, tokens=1_000))
 NOW = Now(turn=100, message_count=200, exchange_first_message=150, last_user_messages=(100, 150))

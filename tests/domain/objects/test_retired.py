@@ -3,7 +3,7 @@
 from mnemosyne.domain.objects.events import ObjectSuperseded, Supersession
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.retired import find_retired, is_retired
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 
 
 def test_only_claims_and_their_supersessions_are_retired() -> None:

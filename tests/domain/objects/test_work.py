@@ -22,8 +22,7 @@ from mnemosyne.domain.objects.losses import Declared, Loss, Measured
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
-from tests.domain.memory_objects import made
-from tests.domain.remembered import summarized
+from tests.domain.remembered import made, summarized
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
 

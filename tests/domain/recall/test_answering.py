@@ -24,7 +24,7 @@ from mnemosyne.domain.recall.answering import (
 from mnemosyne.domain.recall.object_search import PassageHit
 from mnemosyne.domain.text.parts import PartRole, TextPart, join
 from mnemosyne.domain.text.passages import Passage
-from tests.domain.memory_objects import made
+from tests.domain.remembered import made
 
 
 def remembered(*, text: str, id: str, name: str, **more: Any) -> SearchedText:

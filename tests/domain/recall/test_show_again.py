@@ -1,6 +1,7 @@
 """An object that a person asked to see again is restored behind the last message of the next request."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,15 @@ from mnemosyne.domain.wire.dialects import conversation_of
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
-from tests.domain.asking import Json, began, said
 from tests.domain.remembered import BRANCH, created, degraded, remembered
+from tests.domain.session_events import began
+
+Json = dict[str, Any]
+
+
+def said(role: str, *texts: str) -> Json:
+    return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
+
 
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "done"}]}
 SYSTEM = said("system", "Today is Monday.")
@@ -54,7 +62,7 @@ def test_objects_are_added_behind_any_last_message(last: Json) -> None:
     place = find_place(read, history, kept=2)
     assert place == 2
     restores = [PendingRestore(granted=granted, text=NOTES)]
-    shown = show_again.show_again(history, place, restores, session, began(kept=2), strict=False)
+    shown = show_again.show_again(history, place, restores, session, began(90, "claude-opus-4-5", kept=2), strict=False)
     grown, (restored,) = shown.history, shown.events
     blocks = json.loads(grown.messages[2])["content"]
     assert blocks[:-1] == last["content"]

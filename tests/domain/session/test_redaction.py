@@ -17,7 +17,7 @@ from mnemosyne.domain.ports import UnreadableEvent
 from mnemosyne.domain.session.events import EVENT_NAMES, Event, EventLost, SessionForgotten, SessionStarted
 from mnemosyne.domain.session.redaction import is_whole, lose, redact
 from mnemosyne.domain.session.state import Session, evolve
-from tests.domain.memory_objects import histories, made
+from tests.domain.remembered import histories, made
 from tests.domain.stories import Story
 from tests.services.talking import rich_session, talking
 

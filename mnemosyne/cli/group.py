@@ -77,7 +77,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = " ".join([*ctx.command_path.split()[1:], args[0]])
-        if name in REMOVED:
+        if name in REMOVED and not ctx.resilient_parsing:
             ctx.fail(f"`mnemosyne {name}` was removed: {REMOVED[name]}.")
         return super().resolve_command(ctx, args)
 

@@ -128,7 +128,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "objects": (["objects", SESSION], ["object", "OBJECT"], ["objects", SESSION, "--topics"]),
     "memory": (["memory", "admit", "--list"], ["memory", "list"]),
     "sql": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
-    "replay": (["replay", "session.jsonl"],),
+    "replay": (),  # its table has only decisions that differ
     "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all"],),
     "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),
 }

@@ -273,8 +273,8 @@ class History:
         while number <= owner.inherited and (parent := self.lines.get(owner.opened.parent or "")) is not None:
             owner = parent
         if number not in owner.turns:
-            turns = f"turns 1 to {line.last}" if line.last else "no turns"
-            raise NotFound(f"Branch {branch} of session {self.session} has {turns}, and not {number}.")
+            turns = f"turns 1 to {line.last}, and not {number}" if line.last else "no turns"
+            raise NotFound(f"Branch {branch} of session {self.session} has {turns}.")
         return owner.turns[number]
 
     def find(self, branch: str, text: str | None) -> Attempt:

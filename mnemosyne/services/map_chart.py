@@ -43,7 +43,7 @@ NEAR = 1.3
 
 @attrs.frozen
 class _Band:
-    """One rectangle: a single object, or ``count`` neighbours too thin to be visible."""
+    """A single object, or neighbours too thin to be visible: ``steps`` are their first turns and tokens, in order."""
 
     first: int
     last: int
@@ -53,7 +53,7 @@ class _Band:
     object: str | None
     kind: ContentKind
     label: str
-    count: int = 1
+    steps: Sequence[tuple[int, int]] = ()
 
 
 LEVELS = {"L0": "L0 full", "L1": "L1 detailed", "L2": "L2 compact", "L3": "L3 one line"}
@@ -246,15 +246,13 @@ def _join(bands: Sequence[_Band]) -> Iterator[_Band]:
         tokens=sum(each.tokens for each in bands),
         kind=max(bands, key=lambda each: each.tokens).kind,
         object=None,
-        count=len(bands),
+        steps=[(each.first, each.tokens) for each in bands],
     )
 
 
 def _rectangle(plane: Plane, band: _Band, name: str, branch: str, links: MapLinks) -> str:
-    x, end = plane.x(band.first), plane.x(band.last + 1)
-    top, base = plane.y(band.below + band.tokens), plane.y(band.below)
     named = ": ".join(filter(None, (KIND_NAMES[band.kind], band.label[:120])))
-    what = f"{band.count} small objects" if band.count > 1 else named
+    what = f"{len(band.steps)} small objects" if band.steps else named
     level = band.fidelity.label
     title = f"{what}, {LEVELS.get(level, level)}, {count_text(band.tokens)} tokens, turns {band.first} to {band.last}"
     look = f'class="{band.kind.value} {level}"'
@@ -262,11 +260,28 @@ def _rectangle(plane: Plane, band: _Band, name: str, branch: str, links: MapLink
         look = f'class="{level}" fill="url(#{name}-{band.kind.value}-{level})"'
     mark = f' data-object="{escape(band.object)}"' if band.object is not None else ""
     place = f"/window?turn={band.first}&branch={quote(branch)}" if band.object is None else f"/object/{band.object}"
-    rectangle = (
-        f'<rect {look}{mark} x="{px(x)}" y="{px(top)}" width="{px(max(end - x, 0.3))}"'
-        f' height="{px(max(base - top, 0.2))}"><title>{escape(title)}</title></rect>'
-    )
-    return links.wrap(rectangle, place)
+    shape = _staircase(plane, band) if band.steps else _box(plane, band)
+    return links.wrap(f"<{shape[0]} {look}{mark} {shape[1]}><title>{escape(title)}</title></{shape[0]}>", place)
+
+
+def _box(plane: Plane, band: _Band) -> tuple[str, str]:
+    """The element of one object, and its attributes."""
+    x, end = plane.x(band.first), plane.x(band.last + 1)
+    top, base = plane.y(band.below + band.tokens), plane.y(band.below)
+    size = f'width="{px(max(end - x, 0.3))}" height="{px(max(base - top, 0.2))}"'
+    return "rect", f'x="{px(x)}" y="{px(top)}" {size}'
+
+
+def _staircase(plane: Plane, band: _Band) -> tuple[str, str]:
+    """The element of joined objects: each adds to the height from its first turn on."""
+    base = px(plane.y(band.below))
+    drawn, height, shown = [f"M{px(plane.x(band.first))} {base}"], band.below, base
+    for first, tokens in sorted(band.steps):
+        height += tokens
+        if (top := px(plane.y(height))) != shown:
+            drawn.append(f"H{px(plane.x(first))}V{top}")
+            shown = top
+    return "path", f'd="{"".join(drawn)}H{px(plane.x(band.last + 1))}V{base}Z"'
 
 
 _LETTER, _LINE = 6.5, 13
@@ -277,8 +292,8 @@ def _label(plane: Plane, band: _Band) -> str:
     """The name of a band inside it, if it has room for it."""
     x, top, base = plane.x(band.first), plane.y(band.below + band.tokens), plane.y(band.below)
     room = int((plane.x(band.last + 1) - x - 8) / _LETTER)
-    text = band.label.rpartition("/")[2]
-    if not text or band.count > 1 or base - top < _LINE or room < min(len(text), _SHORTEST):
+    text = "" if band.steps else band.label.rpartition("/")[2]
+    if not text or base - top < _LINE or room < min(len(text), _SHORTEST):
         return ""
     text = text if len(text) <= room else f"{text[: room - 1]}…"
     return f'<text class="name" x="{px(x + 4)}" y="{px((top + base) / 2)}">{escape(text)}</text>'

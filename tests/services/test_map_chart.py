@@ -1,5 +1,6 @@
 """The map has a band for each visible object, and no markup from names."""
 
+import re
 from xml.etree import ElementTree
 
 from hypothesis import given
@@ -54,14 +55,17 @@ def test_bands_are_in_wire_order_without_overlap() -> None:
     assert abs(float(late.attrib["y"]) + float(late.attrib["height"]) - float(early.attrib["y"])) < 0.2
 
 
-def test_thin_bands_are_joined() -> None:
-    spans = [span(f"o{number}", 1, 1, Fidelity.FULL, 1, number) for number in range(50)]
-    found = ContextMap(branch="main", turns=[turn(1, tokens=100_000)], spans=spans)
+def test_thin_bands_are_joined_and_grow_with_each_object() -> None:
+    spans = [span(f"o{number}", 1 + number, 50, Fidelity.FULL, 100, number) for number in range(50)]
+    turns = [turn(number, tokens=100_000, fixed=0, usable=0) for number in range(1, 51)]
+    found = ContextMap(branch="main", turns=turns, spans=spans)
     assert bands(found) == []
     assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
-    spanned = [each for each in elements(found) if each.tag.endswith("rect") and each.get("class") == "files L0"]
-    assert len(spanned) == 1
-    assert "50 small objects" in (spanned[0][0].text or "")
+    (joined,) = [each for each in elements(found) if each.get("class") == "files L0"]
+    assert "50 small objects" in (joined[0].text or "")
+    heights = [float(y) for y in re.findall(r"V([\d.]+)", joined.attrib["d"])][:-1]
+    assert len(heights) > 20
+    assert heights == sorted(heights, reverse=True)
 
 
 def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:

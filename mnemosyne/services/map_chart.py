@@ -28,6 +28,7 @@ from mnemosyne.services.charts import (
     ticks,
 )
 from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
+from mnemosyne.terminal import harmless
 
 HEIGHT = 380
 _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 28, 318
@@ -104,7 +105,7 @@ class MapLinks:
         """The kind and the name of an object."""
         made = self.objects.get(known.id)
         if made is not None:
-            return classify_object(made), name_object(made)
+            return classify_object(made), harmless(name_object(made))
         return _KINDS.get(known.kind, ContentKind.OTHER), ""
 
     def wrap(self, drawn: str, path: str) -> str:

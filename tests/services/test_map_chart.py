@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
-from mnemosyne.services.map_chart import map_chart
+from mnemosyne.services.map_chart import MapLinks, map_chart
+from tests.domain.remembered import made
 
 
 def turn(number: int, tokens: int = 1000, **more: object) -> MapTurn:
@@ -40,6 +41,18 @@ def test_each_fidelity_with_tokens_has_a_band() -> None:
     ]
     found = ContextMap(branch="main", turns=[turn(number) for number in range(1, 10)], spans=spans)
     assert set(bands(found)) == {("files L0", "a"), ("L2", "a"), ("files L0", "b")}
+
+
+def test_band_names_its_object_as_text_in_the_colour_of_its_kind_and_links_to_it() -> None:
+    spans = [span("a", 1, 4, Fidelity.FULL, 900, 1), span("a", 5, 9, Fidelity.STUB, 300, 1)]
+    found = ContextMap(branch="main", turns=[turn(number) for number in range(1, 10)], spans=spans)
+    objects = {"a": made("a", 0, source_key="<b>\u202emake")}
+    drawn = ElementTree.fromstring(map_chart([found], links=MapLinks(objects, "/-/session/s")))
+    links = [each for each in drawn.iter() if each.tag.endswith("a")]
+    assert {each.get("href") for each in links} == {"/-/session/s/object/a"}
+    full, shortened = [each[0] for each in links]
+    assert (full.get("class"), shortened.get("fill")) == ("results L0", "url(#map-results-L3)")
+    assert (full[0].text or "").startswith("Tool results: <b>\N{REPLACEMENT CHARACTER}make, L0 full, 900 tokens")
 
 
 def test_turns_over_the_usable_window_are_listed() -> None:

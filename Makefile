@@ -100,9 +100,9 @@ package: install  ## build the wheel and the source archive; install each, with 
 	$(PACKAGE)/venv/bin/pip install --quiet --disable-pip-version-check uv
 	$(PACKAGE)/venv/bin/uvx --from $(PACKAGE)/*.whl mnemosyne-proxy demo --fast >/dev/null
 
-image:  ## build the container's image; skipped where there is no docker
-	@if command -v docker >/dev/null; then docker build -f deploy/Dockerfile -t mnemosyne-proxy .; \
-	else echo "image: skipped: there is no docker on the PATH"; fi
+image:  ## build the container's image; skipped where no docker runs
+	@if docker info >/dev/null 2>&1; then docker build -f deploy/Dockerfile -t mnemosyne-proxy .; \
+	else echo "image: skipped: no docker runs here"; fi
 
 site: install  ## the documentation as a site in .cache/site/html; a broken link fails
 	@test -x $(SITE)/venv/bin/zensical || { $(PYTHON) -m venv $(SITE)/venv && \

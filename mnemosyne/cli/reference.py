@@ -26,13 +26,15 @@ def commands_page() -> str:
 def _help(ctx: click.Context) -> str:
     """The --help of a command without the options in OMITTED."""
     command = copy(ctx.command)
-    command.params = [param for param in command.params if not OMITTED & {*param.opts}]
+    command.params = [
+        param for param in command.params if not OMITTED & {*param.opts, str(getattr(param, "help", None))}
+    ]
     command.add_help_option = False
     return command.get_help(ctx)
 
 
-OMITTED = frozenset(("--help-all", "--json"))
-"""The page describes these options and -h once."""
+OMITTED = frozenset(("--help-all", "--json", "The branch.", "A folder of the project.  [default: this one]"))
+"""The page describes these options and -h once: by their name, or by their text if the name has several meanings."""
 
 
 def log_options_table() -> str:

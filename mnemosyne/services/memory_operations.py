@@ -133,25 +133,25 @@ LARGEST = 10**9
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 
 _TEXT: dict[str, Any] = {"type": "string"}
-_ID: dict[str, Any] = {"type": "string", "description": "The id of an entry, or words that it alone has."}
+_ID: dict[str, Any] = {"type": "string", "description": "The id of an entry, or words that only one entry contains."}
 TIME = "date-time"
 """The format of a time: a date or time of ISO 8601, or µs of UTC since 1970 as answers give it."""
 _KIND = {"type": "string", "description": f"One of {', '.join(each.value for each in EntryKind)}."}
 _PREFERENCE = {"type": "string", "description": f"One of {PREFERENCE_KINDS}."}
-_SCOPE = {"type": "string", "enum": [each.value for each in Scope], "description": "Where it holds."}
-_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "At most so many."}
+_SCOPE = {"type": "string", "enum": [each.value for each in Scope], "description": "The scope of the entry."}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "description": "Maximum number of entries."}
 
 
 def _time(description: str) -> dict[str, Any]:
     return {"type": "string", "format": TIME, "description": description}
 
 
-_BEGINS = _time("True from then on; by default from now on.")
+_BEGINS = _time("The time from which it is true; default: now.")
 
 PLACE: Mapping[str, dict[str, Any]] = {
     "project": {
         "type": "string",
-        "description": "The absolute path of a folder of the project; without one, what holds in every project.",
+        "description": "The absolute path of a folder of the project; without it, entries of all projects.",
     }
 }
 """Whose memory it is; an argument of every operation."""
@@ -160,25 +160,25 @@ WRITER: Mapping[str, dict[str, Any]] = {
     "source": {
         "type": "string",
         "enum": [EntrySource.USER.value, EntrySource.AGENT.value],
-        "description": "Who says so; by default user.",
+        "description": "The author; default: user.",
     }
 }
 
 _LISTING = {
     "scope": _SCOPE,
-    "as_of": _time("What was true and known then."),
-    "true_at": _time("What was true then, as it is known now."),
-    "known_at": _time("What was believed then."),
+    "as_of": _time("Entries that were true and recorded at this time."),
+    "true_at": _time("Entries that were true at this time, as recorded until now."),
+    "known_at": _time("Entries that were recorded at this time."),
     "limit": _COUNT,
 }
 SOURCE: Mapping[str, dict[str, Any]] = {
-    "session": {"type": "string", "description": "The session that it is from, if its id is known."},
-    "turn": {"type": "integer", "minimum": 1, "description": "Which turn of that; by default the last one."},
+    "session": {"type": "string", "description": "The session in which it was stated."},
+    "turn": {"type": "integer", "minimum": 1, "description": "The turn of that session; default: the last one."},
 }
-_WRITING = {**WRITER, **SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "More, told only to who asks."}}
+_WRITING = {**WRITER, **SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "Details, shown only on request."}}
 _ADDING = {
     **_WRITING,
-    "summary": {**_TEXT, "description": "A shorter line, told to sessions in place of the content."},
+    "summary": {**_TEXT, "description": "A shorter line, given to sessions instead of the content."},
     "scope": _SCOPE,
     "valid_from": _BEGINS,
 }
@@ -187,7 +187,7 @@ _ASKING = {
     "query": _TEXT,
     "limit": {**_COUNT, "maximum": MOST_RECALLED},
     "kind": _KIND,
-    "ended": {"type": "boolean", "description": "Also what holds no longer."},
+    "ended": {"type": "boolean", "description": "Include entries that have ended."},
 }
 
 
@@ -372,7 +372,7 @@ async def _confirm_entry(call: ApiCall) -> Any:
     "/memories/{id}/links",
     "linkMemories",
     "Link two entries of one scope.",
-    {"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "How; by default relates-to."}},
+    {"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "The relation; default: relates-to."}},
     ("id", "other"),
     writes=True,
 )

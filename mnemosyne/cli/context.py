@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,13 +15,14 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
 from mnemosyne.domain.history.excess import Excess, excess_of
-from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
 from mnemosyne.figures import bytes_text, count_text, iso_time, local_time, plural, printable
 from mnemosyne.services.contexts import Rebuilt, SessionContext, compare_turns, read_context, rebuild_turn
-from mnemosyne.services.manifests import contents_as_json, manifest_as_json, read_contents, read_manifest
 from mnemosyne.services.unstructuring import members
+
+if TYPE_CHECKING:
+    from mnemosyne.domain.history.window_contents import WindowContents
 
 
 @click.command()
@@ -65,6 +66,8 @@ def context(
         raise click.UsageError("--manifest and --by-kind cannot be combined with --raw.")
     config = log_of(options)
     if by_kind:
+        from mnemosyne.services.manifests import contents_as_json, read_contents
+
         contents = with_log(config, lambda storage: read_contents(storage, session, branch, turn))
         if as_json:
             print_json(contents_as_json(contents))
@@ -72,6 +75,8 @@ def context(
             print_kinds(contents, LARGEST)
         return
     if manifest:
+        from mnemosyne.services.manifests import manifest_as_json, read_manifest
+
         print_json(manifest_as_json(with_log(config, lambda storage: read_manifest(storage, session, branch, turn))))
         return
     if raw:
@@ -89,8 +94,10 @@ LARGEST = 20
 """Number of items listed with ``--by-kind``."""
 
 
-def print_kinds(contents: WindowContents, most: int = 0) -> None:
+def print_kinds(contents: "WindowContents", most: int = 0) -> None:
     """Print what fills the window: its tokens by kind, and its ``most`` largest items."""
+    from mnemosyne.domain.history.window_contents import KIND_NAMES
+
     of_window = f", {contents.share:.0%} of {count_text(contents.window)} usable tokens" if contents.share else ""
     how = "counted by the provider" if contents.is_counted else "estimated"
     say(f"{contents.branch} {contents.turn}: {count_text(contents.tokens)} tokens, {how}{of_window}", bold=True)

@@ -163,9 +163,16 @@ def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 
 def help_all_option(what: str) -> Callable[[F], F]:
-    """Add --help-all, which also shows ``what`` --help omits."""
+    """Add --help-all, which also shows ``what`` --help omits, as the last option before --help."""
     text = f"Show {what}, too, and exit."
-    return click.option("--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help=text)
+    add = click.option("--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help=text)
+
+    def decorate(command: F) -> F:
+        options = add(command).__dict__["__click_params__"]  # in reverse order
+        options.insert(0, options.pop())
+        return command
+
+    return decorate
 
 
 class RareOption(click.Option):

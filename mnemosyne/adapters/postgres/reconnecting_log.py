@@ -19,8 +19,8 @@ from mnemosyne.adapters.postgres.leading import Lag, lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.errors import LogUnavailable
 
-SILENT_SECONDS = 5.0
-"""The time without an answer after which the database counts as away."""
+SILENT_SECONDS = 9.0
+"""The time without an answer after which the database counts as away. A slow one takes seconds to open a connection."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -64,7 +64,7 @@ class ReconnectingLog:
         self._answered = -math.inf
         """The time of the last answer."""
         self._is_silent = False
-        """Whether a call has ended without an answer since then."""
+        """Whether a call that began since then has ended without an answer."""
 
     @contextmanager
     def holding(self, log: OpenLog) -> Iterator[None]:
@@ -98,16 +98,18 @@ class ReconnectingLog:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Note whether a call gets an answer. A caller that gives up early says nothing about the database."""
+        """Note whether a call gets an answer. That says nothing about the database if a later call was answered, or if
+        its caller gave up early.
+        """
         call, began = object(), trio.current_time()
         self._calls[call] = began
         try:
             yield
         except LogUnavailable:
-            self._is_silent = True
+            self._is_silent |= began >= self._answered
             raise
         except trio.Cancelled:
-            self._is_silent |= trio.current_time() - began > SILENT_SECONDS
+            self._is_silent |= began >= self._answered and trio.current_time() - began > SILENT_SECONDS
             raise
         else:
             self._answered, self._is_silent = trio.current_time(), False

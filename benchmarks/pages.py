@@ -33,7 +33,7 @@ PAGES: Sequence[tuple[str, str]] = (
     ("the sessions", "/-/"),
     ("a session", "{session}"),
     ("a turn", "{session}/turn/{turn}"),
-    ("its objects", "{session}/objects"),
+    ("its window", "{session}/window"),
     ("what if", "{session}/what-if"),
 )
 """The pages, in order of the first request."""

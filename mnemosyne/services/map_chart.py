@@ -35,8 +35,10 @@ _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 28, 318
 _STRIP = (_BASE + 8, 10)
 """The top of the cache strip, and its height."""
 
-THIN = 0.4
-"""Height in units below which bands are drawn together with their neighbours."""
+THIN, THICK, MOST_BANDS = 0.4, 8.0, 700
+"""Bands that are less than ``THIN`` units high are drawn together with their neighbours. In a window with more than
+``MOST_BANDS`` bands the limit is doubled, up to ``THICK``: each band is a link with a title, which the page must carry.
+"""
 
 NEAR = 1.3
 """The window's limit is drawn if it is at most this many times the highest prompt."""
@@ -156,7 +158,10 @@ def _patterns(name: str) -> str:
 def _draw(found: ContextMap, plane: Plane, name: str, links: MapLinks) -> str:
     """One window. The page's script reads from its element which turn the pointer is at."""
     heads = _size_heads(found)
-    bands = list(_bands(found, heads, plane, links))
+    thin, bands = THIN, list(_bands(found, heads, plane, links, THIN))
+    while len(bands) > MOST_BANDS and thin < THICK:
+        thin *= 2
+        bands = list(_bands(found, heads, plane, links, thin))
     parts = [
         area("rest", plane, [(each.turn, each.tokens) for each in found.turns]),
         area("fixed", plane, list(heads.items())),
@@ -210,23 +215,25 @@ def _size_heads(found: ContextMap) -> Mapping[int, int]:
     return {each.turn: min(round(each.fixed * scale), each.tokens) for each in found.turns}
 
 
-def _bands(found: ContextMap, heads: Mapping[int, int], plane: Plane, links: MapLinks) -> Iterator[_Band]:
+def _bands(found: ContextMap, heads: Mapping[int, int], plane: Plane, links: MapLinks, limit: float) -> Iterator[_Band]:
     """Nothing moves between two cuts: new objects are stacked on top."""
     first, last = found.turns[0].turn, found.turns[-1].turn
     spans = sorted(found.spans, key=lambda span: span.place)
     for start, end in pairwise([first, *(cut for cut in found.cuts if cut > first), last + 1]):
         here = [span for span in spans if span.tokens and span.first < end and span.last >= start]
-        yield from _stack(here, range(start, end), heads.get(start, 0), plane, links)
+        yield from _stack(here, range(start, end), heads.get(start, 0), plane, links, limit)
 
 
-def _stack(spans: Sequence[Span], turns: range, head: int, plane: Plane, links: MapLinks) -> Iterator[_Band]:
+def _stack(
+    spans: Sequence[Span], turns: range, head: int, plane: Plane, links: MapLinks, limit: float
+) -> Iterator[_Band]:
     below = head
     thin: list[_Band] = []
     for span in spans:
         first, last = max(span.first, turns.start), min(span.last, turns.stop - 1)
         band = _Band(first, last, below, span.tokens, span.fidelity, span.object.id, *links.describe(span.object))
         below += span.tokens
-        if plane.y(0) - plane.y(span.tokens) < THIN and (not thin or thin[-1].fidelity is band.fidelity):
+        if plane.y(0) - plane.y(span.tokens) < limit and (not thin or thin[-1].fidelity is band.fidelity):
             thin.append(band)
             continue
         yield from _join(thin)

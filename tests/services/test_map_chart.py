@@ -81,6 +81,13 @@ def test_thin_bands_are_joined_and_grow_with_each_object() -> None:
     assert heights == sorted(heights, reverse=True)
 
 
+def test_map_of_many_turns_joins_more_bands_to_stay_small() -> None:
+    spans = [span(f"o{number}", 1 + number, 3000, Fidelity.FULL, 1000, number) for number in range(3000)]
+    turns = [turn(number, tokens=number * 1000) for number in range(1, 3001)]
+    assert len(bands(ContextMap(branch="main", turns=turns[:100], spans=spans[:100]))) == 100
+    assert len(map_chart([ContextMap(branch="main", turns=turns[:1000], spans=spans[:1000])])) < 60_000
+
+
 def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:
     turns = [turn(1), turn(2, epoch=True, read=0), turn(3, missed=2, read=900)]
     found = ContextMap(branch="main", turns=turns, spans=[])

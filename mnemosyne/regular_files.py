@@ -7,7 +7,7 @@ cannot be replaced in between.
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -35,6 +35,17 @@ def read_text(path: Path, longest: int, *, follow_link: bool = True) -> str:
     """At most ``longest`` bytes of a regular file as text; invalid UTF-8 is replaced. Raises OSError."""
     with open_regular(path, follow_link=follow_link) as file:
         return file.read(longest).decode("utf-8", "replace")
+
+
+def read_files(folder: Path, names: Iterable[str], longest: int) -> dict[str, str]:
+    """At most ``longest`` bytes of each file that is there, by name. Links and unreadable files are left out."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = read_text(folder / name, longest, follow_link=False)
+        except OSError:
+            continue
+    return found
 
 
 def read_lines(file: IO[bytes], longest: int) -> Iterator[bytes]:

@@ -49,7 +49,6 @@ PLUGINS = "mnemosyne.commands"
 
 REMOVED = {
     "config init": "`mnemosyne config` shows every setting, and `mnemosyne config set` writes one",
-    "memory init": "save facts with `mnemosyne remember`",
     "upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
 }
 """Removed commands, and what to use instead."""

@@ -23,10 +23,12 @@ from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.data_dir import memory_key, prepare_data_dir
+from mnemosyne.domain.knowledge.initial import READ, propose_entries
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
-from mnemosyne.errors import BadEntry, BadOption
+from mnemosyne.errors import BadEntry, BadOption, NotFound
 from mnemosyne.figures import local_time, plural
-from mnemosyne.regular_files import LineTooLong, open_regular, read_lines
+from mnemosyne.regular_files import LineTooLong, open_regular, read_files, read_lines
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, describe_write
 from mnemosyne.services.memory_operations import (
     BY_NAME,
@@ -315,6 +317,39 @@ def block(answer: Any) -> None:
       mnemosyne memory block "Mend the date parser"
     """
     say(answer["text"] or "Nothing: no active entry here would be added to a session.")
+
+
+def _print_initial(shown: Sequence[Json]) -> None:
+    for each in shown:
+        if "content" in each:
+            say(f"{each['kind']}: {each['content']}")
+        else:
+            print_report(each)
+    if any("content" in each for each in shown):
+        say("`mnemosyne memory init --yes` saves these entries.")
+
+
+@memory.command(short_help="Propose entries from the project's own files.")
+@click.option("--yes", is_flag=True, help="Save the proposed entries.")
+@knowledge_options
+@prints(lambda shown: shown, _print_initial)
+def init(yes: bool, **options: Any) -> Sequence[Json]:
+    """Read the README and the manifests in the project's folder, and propose entries: its purpose, its technology, its
+    commands. Nothing is saved without --yes; existing entries are not changed.
+
+    \b
+      mnemosyne memory init --yes
+    """
+    proposed = propose_entries(read_files(Path(options["folder"]), READ, longest=200_000))
+    if not proposed:
+        raise NotFound(f"No entries can be proposed: none of {', '.join(READ)} in this folder describes the project.")
+    if not yes:
+        return [{"kind": entry.kind.value, "content": entry.content} for entry in proposed]
+
+    async def work(knowledge: KnowledgeService, _storage: Storage) -> Any:
+        return [await knowledge.remember(Scope.PROJECT, entry, stamp()) for entry in proposed]
+
+    return [describe_write(write) for write in with_knowledge(options, work)]
 
 
 def _print_admission(done: Any) -> None:

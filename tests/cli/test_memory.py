@@ -134,6 +134,19 @@ def test_an_invalid_request_is_refused_with_one_sentence(tmp_path: Path, argumen
     assert why in run(*arguments, "--project", str(tmp_path), code=1).stderr
 
 
+def test_entries_proposed_from_a_project_s_files_are_saved_only_with_yes(tmp_path: Path) -> None:
+    here = ("--project", str(tmp_path))
+    assert "No entries can be proposed" in run("memory", "init", *here, code=1).stderr
+    (tmp_path / "README.md").write_text("# App\n\nApp is a proxy that manages memory.\n")
+    (tmp_path / "go.mod").write_text("module example.org/app\n")
+    shown = run("memory", "init", *here).stdout
+    assert shown.startswith("project-brief: App is a proxy that manages memory.\ntech-context: go.mod: the module")
+    assert contents(*here) == []
+    run("memory", "init", "--yes", *here)
+    assert contents(*here) == ["App is a proxy that manages memory.", "go.mod: the module example.org/app"]
+    assert "skipped" in run("memory", "init", "--yes", *here).stdout
+
+
 def test_credential_is_admitted_listed_and_removed_and_never_shown() -> None:
     first = run("memory", "admit", "--variable", "NEW_KEY", NEW_KEY="sk-ant-api03-new").output
     assert "admitted" in first

@@ -232,8 +232,9 @@ def _stack(
     for span in spans:
         first, last = max(span.first, turns.start), min(span.last, turns.stop - 1)
         band = _Band(first, last, below, span.tokens, span.fidelity, span.object.id, *links.describe(span.object))
+        height = plane.y(below) - plane.y(below + span.tokens)
         below += span.tokens
-        if plane.y(0) - plane.y(span.tokens) < limit and (not thin or thin[-1].fidelity is band.fidelity):
+        if height < limit and (not thin or thin[-1].fidelity is band.fidelity):
             thin.append(band)
             continue
         yield from _join(thin)

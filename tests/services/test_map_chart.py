@@ -85,7 +85,9 @@ def test_map_of_many_turns_joins_more_bands_to_stay_small() -> None:
     spans = [span(f"o{number}", 1 + number, 3000, Fidelity.FULL, 1000, number) for number in range(3000)]
     turns = [turn(number, tokens=number * 1000) for number in range(1, 3001)]
     assert len(bands(ContextMap(branch="main", turns=turns[:100], spans=spans[:100]))) == 100
-    assert len(map_chart([ContextMap(branch="main", turns=turns[:1000], spans=spans[:1000])])) < 60_000
+    assert len(map_chart([ContextMap(branch="main", turns=turns, spans=spans)])) < 100_000
+    beyond = [turn(number, tokens=1000) for number in range(1, 3001)]  # most of the objects are above the chart
+    assert len(map_chart([ContextMap(branch="main", turns=beyond, spans=spans)])) < 100_000
 
 
 def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:

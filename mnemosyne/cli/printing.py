@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -24,10 +25,10 @@ def price_sentence(names: Iterable[str], what: str) -> str:
     """A sentence that names models without a known price, and the command that sets a price."""
     listed = sorted(names)
     problem = f"No price is known for {', '.join(map(printable, listed))}: {what} counted but not priced."
-    bare = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
-    if bare is None:
+    simple = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
+    if simple is None:
         return problem
-    return f"{problem} Set it, in dollars: mnemosyne config price {bare} INPUT OUTPUT CACHE-READ"
+    return f"{problem} Set it, in dollars: mnemosyne config price {shlex.quote(simple)} INPUT OUTPUT CACHE-READ"
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:

@@ -40,7 +40,9 @@ def _print(found: Found) -> None:
     near = [str(other) for session in listed.sessions for other in session.neighbours]
     ids, now = short_ids([*(str(overview.stream) for overview in overviews), *near]), now_us()
     rows = [(ids[str(overview.stream)], *_row(overview, now)) for overview in overviews]
-    print_table(_HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", spare=("MODE", "FOLDER", "CONTEXT"))
+    print_table(
+        _HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", whole="SESSION", spare=("MODE", "FOLDER", "CONTEXT")
+    )
     if listed.total > len(rows):
         say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
     notes = _render_unmanaged(listed.sessions), _render_unpriced(overviews), _render_oversized(over, ids)

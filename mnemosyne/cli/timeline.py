@@ -70,7 +70,7 @@ def _print_table(found: Timeline) -> None:
     lines += [(row["version"], _mode(row, depths, clock), "") for row in found.modes]
     lines.sort(key=lambda line: line[0])
     rows, styles = [row for _, row, _ in lines], [style for *_, style in lines]
-    print_table(HEADERS, rows, right=NUMBERS, spare="MODEL TOOK", styles=styles)
+    print_table(HEADERS, rows, right=NUMBERS, whole="TURN", spare="MODEL TOOK", styles=styles)
 
 
 DATE = len("2026-11-21")

@@ -24,11 +24,11 @@ SOURCE = 40
 
 
 def window_line(view: "WindowView") -> str:
-    """``██████░░░░ 31 % of 98.0k usable, normal; …``."""
+    """``██████░░░░ 31 % of 98.0k usable tokens, zone normal (…)``, as the session page counts them."""
+    usable = view.fixed + view.usable
     return (
-        f"{bar(view.history, view.usable)} {percent(view.history, view.usable)} of {count_text(view.usable)} usable "
-        f"tokens, zone {view.zone} (history {count_text(view.history)}; system prompt and tools "
-        f"{count_text(view.fixed)} more)"
+        f"{bar(view.tokens, usable)} {percent(view.tokens, usable)} of {count_text(usable)} usable tokens, "
+        f"zone {view.zone} (history {count_text(view.history)}, system prompt and tools {count_text(view.fixed)})"
     )
 
 
@@ -92,8 +92,8 @@ def source_text(each: "MemoryObject") -> str:
     text = printable(" ".join(text.split())) or "(forgotten)"
     if len(text) <= SOURCE:
         return text
-    if each.source_key is not None and each.source_key.startswith("/"):  # the end of a path distinguishes files
-        return f"{each.source_tool} …{text[len(str(each.source_tool)) + 2 - SOURCE :]}"
+    if each.source_tool and (each.source_key or "").startswith("/"):  # the end of a path distinguishes files
+        return f"{each.source_tool} …{text[len(each.source_tool) + 2 - SOURCE :]}"
     return text[: SOURCE - 1] + "…"
 
 

@@ -19,10 +19,11 @@ from mnemosyne.cli.objects import (
     print_topics,
     topics_as_json,
 )
-from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text
+from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text, source_text, window_line
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
+from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -95,6 +96,17 @@ def test_link_is_shown_from_both_ends(capsys: pytest.CaptureFixture[str]) -> Non
 def test_tool_is_named_once(key: str, text: str) -> None:
     event = attrs.evolve(made("a", 0), source_tool="Bash", source_key=key)
     assert _source_line(object_of("a", event).object).startswith(text)
+
+
+def test_long_source_without_a_tool_is_the_beginning_of_the_stub() -> None:
+    event = attrs.evolve(made("a", 0), source_tool=None, source_key="/notes.md", stub="Wrote /notes.md; " + "x" * 90)
+    assert source_text(object_of("a", event).object) == f"Wrote /notes.md; {'x' * 22}…"
+
+
+def test_window_is_full_by_as_much_as_its_contents_on_the_page() -> None:
+    view = WindowView(branch="main", turn=1, tokens=50_000, fixed=20_000, usable=80_000, zone="normal", counted=None)
+    assert " 50 % of 100.0k usable tokens, zone normal" in window_line(view)
+    assert "(history 30.0k, system prompt and tools 20.0k)" in window_line(view)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from mnemosyne.cli import main
+from mnemosyne.cli.printing import price_sentence
 from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.cli.running import run
 from tests.tables import other_tables
@@ -32,3 +33,7 @@ def test_unknown_model_is_named(command: str, sentence: str, conversation: str) 
     run("usage")  # updates the read model
     done = CliRunner().invoke(main, command.replace("SESSION", conversation).split(), catch_exceptions=False)
     assert sentence in " ".join(done.output.split())
+
+
+def test_suggested_command_quotes_a_model_that_the_shell_would_interpret() -> None:
+    assert price_sentence(["a-<b>x</b>"], "it is").endswith("config price 'a-<b>x</b>' INPUT OUTPUT CACHE-READ")

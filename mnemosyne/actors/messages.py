@@ -223,7 +223,7 @@ class NextRound:
 @attrs.frozen(kw_only=True)
 class Finish:
     """The reply to a turn is complete. ``last`` is its last round, whose reply may differ from the client's; ``limits``
-    are the subscription windows in its headers.
+    are the subscription windows in its headers, ``first_byte`` the time in µs to its first byte.
     """
 
     at: int
@@ -233,6 +233,7 @@ class Finish:
     correlation_id: str
     last: RoundEnd | None = None
     limits: Mapping[str, str] = attrs.field(factory=dict)
+    first_byte: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -246,6 +247,7 @@ class Interrupt:
     reason: str
     correlation_id: str
     limits: Mapping[str, str] = attrs.field(factory=dict)
+    first_byte: int | None = None
 
 
 @attrs.frozen

@@ -671,6 +671,7 @@ def _finish(message: Finish, reply: bytes) -> FinishTurn:
         error_type=sanitize.optional_text(client_reply.error_type),
         usage=sanitize.facts(client_reply.usage),
         limits=message.limits,
+        first_byte=message.first_byte,
     )
 
 
@@ -683,4 +684,5 @@ def _interrupt(message: Interrupt, reply: bytes | None) -> InterruptTurn:
         reason=sanitize.text(message.reason),
         usage=sanitize.facts(message.reply.usage) if message.reply else {},
         limits=message.limits,
+        first_byte=message.first_byte,
     )

@@ -219,6 +219,9 @@ class Turn:
         self._registry = opener.registry
         self._patience = opener.registry.patience
         self._request = request
+        self._arrived_at = trio.current_time()
+        self._first_byte: int | None = None
+        """Time in µs from the request to the first byte of its reply."""
         self._identified: Identity | None = None
         self._outgoing: Outgoing = Passthrough()
         self._prepared: Prepared | None = None
@@ -580,6 +583,11 @@ class Turn:
         self.note_sent()
         await self._wait_for_database(self._begun.wait)
 
+    def note_byte(self) -> None:
+        """Bytes of the reply's body arrived; the first ones are timed."""
+        if self._first_byte is None:
+            self._first_byte = round((trio.current_time() - self._arrived_at) * 1e6)
+
     async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
         """The reply is complete; its last bytes have not been sent to the client yet."""
         await self._finish(head, reply, None)
@@ -589,21 +597,22 @@ class Turn:
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
-        stamp, limits = self._stamp(), limits_of(head.headers)
+        ended = {"limits": limits_of(head.headers), "first_byte": self._first_byte, **self._stamp()}
         reply = await self._without_keys(reply, head.status)
         await self._record_end(
-            lambda address: Finish(address=address, status=head.status, reply=reply, last=last, limits=limits, **stamp)
+            lambda address: Finish(address=address, status=head.status, reply=reply, last=last, **ended)
         )
 
     async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no complete reply, and there will be none."""
-        stamp = self._stamp()
-        status, limits = (head.status, limits_of(head.headers)) if head else (None, {})
+        status = head.status if head else None
+        limits = limits_of(head.headers) if head else {}
+        ended = {"limits": limits, "first_byte": self._first_byte, **self._stamp()}
         if reply is not None:
             reply = await self._without_keys(reply, status)
         why = echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers))
         await self._record_end(
-            lambda address: Interrupt(address=address, status=status, reply=reply, reason=why, limits=limits, **stamp)
+            lambda address: Interrupt(address=address, status=status, reply=reply, reason=why, **ended)
         )
 
     async def _without_keys(self, reply: Reply, status: int | None) -> Reply:

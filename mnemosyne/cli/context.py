@@ -229,7 +229,7 @@ def _reply_as_json(found: SessionContext) -> dict[str, Any] | None:
     ended = found.rebuilt.attempt.reply_event
     if ended is None:
         return None
-    names = ("message_id", "model", "stop_reason", "error_type", "reason")
+    names = ("message_id", "model", "stop_reason", "error_type", "reason", "first_byte")
     return {
         **{name: getattr(ended, name, None) for name in names},
         "http_status": getattr(ended, "status", None),

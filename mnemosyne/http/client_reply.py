@@ -41,11 +41,6 @@ class RelayProgress:
     """Relays blocked by a client that does not read."""
 
 
-def _nothing() -> Reply | None:
-    """The default of ``_so_far``: nothing has arrived."""
-    return None
-
-
 class ClientReply:
     """Passes the reply from the relay task to the client's request task."""
 
@@ -59,7 +54,7 @@ class ClientReply:
         self._head_known = trio.Event()
         self._to_client, self._from_relay = trio.open_memory_channel[bytes](CHUNKS_IN_FLIGHT)
         self._recorded = False
-        self._so_far: Callable[[], Reply | None] = _nothing
+        self._so_far: Callable[[], Reply | None] = lambda: None
 
     # The client's side
 
@@ -166,7 +161,7 @@ class ClientReply:
         """Record the end of the turn, once."""
         if not self._recorded:
             self._recorded = True
-            self._so_far = _nothing  # breaks a reference cycle, which would delay garbage collection
+            self._so_far = lambda: None  # breaks a reference cycle, which would delay garbage collection
             with trio.CancelScope(shield=True):
                 await safely(end())
 

@@ -14,6 +14,7 @@ from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.passed_reply import PassedStream, PassedWhole
 from mnemosyne.http.splicing import EndOfReply, Output, ToClient
+from mnemosyne.http.turn_log import TurnLog
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +37,18 @@ async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyReading, head: Rep
     """Pass a reply with this head to the client and record its end. Raises ReplyCut if it is cut off."""
     client.watch(reading.reply.result)
     client.begin(head)
-    async with aclosing(_outputs(chunks, reading)) as outputs:
+    async with aclosing(_outputs(chunks, reading, client.turn)) as outputs:
         async for output in outputs:
             if isinstance(output, EndOfReply):
                 await client.record(lambda: client.turn.note_finished(head, reading.reply.result()))
             await client.hand_over(output.raw)
 
 
-async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading) -> AsyncGenerator[Output, None]:
+async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading, turn: TurnLog) -> AsyncGenerator[Output, None]:
     cut: ReplyCut | None = None
     try:
         async for chunk in chunks:
+            turn.note_byte()
             for outputs in reading.feed(chunk):
                 await trio.lowlevel.checkpoint()
                 for output in outputs:

@@ -179,6 +179,7 @@ class SplicedRounds:
     async def _take(self, chunk: bytes) -> TryAgain | None:
         """Forward the output of a chunk; return a retry if the chunk shows that the reply failed."""
         self._heard_at = trio.current_time()
+        self._turn.note_byte()
         for piece in self._decode(chunk):
             outputs = self._rewriting.feed(piece)
             again = self._again_after_event()
@@ -277,6 +278,7 @@ class SplicedRounds:
             if body is not None:
                 log.warning("the provider refused the managed request; sending a replacement: %s", reply.error_type)
                 return body
+            self._turn.note_byte()
             await self._client.end_plainly(exchange.head, error)
             return None
         for output in self._rewriting.fail(error):

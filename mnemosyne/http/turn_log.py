@@ -45,6 +45,9 @@ class TurnLog(Protocol):
     async def note_begun(self) -> None:
         """Note that the reply begins, before any of it is sent to the client."""
 
+    def note_byte(self) -> None:
+        """Note that bytes of the reply's body arrived."""
+
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         """Answer a round's hidden calls; return the body of the next round, or None to end the reply."""
         ...
@@ -82,6 +85,8 @@ class Unrecorded:
         return None
 
     async def note_begun(self) -> None: ...
+
+    def note_byte(self) -> None: ...
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
         return None

@@ -74,6 +74,7 @@ TURNS = Table(
         "relation": Type.TEXT,
         "state": Type.TEXT,
         "began_at": Type.INTEGER,
+        "first_byte": Type.INTEGER,
         "ended_at": Type.INTEGER,
         "model": Type.TEXT,
         "streamed": Type.BOOLEAN,
@@ -184,7 +185,7 @@ def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]
 
 
 def _fold_end(event: TurnFinished | TurnInterrupted) -> Row:
-    ended = {"ended_at": event.at, "status": event.status, **fold_tokens(window_of(event.usage))}
+    ended = row_of(event, "status", "first_byte") | {"ended_at": event.at, **fold_tokens(window_of(event.usage))}
     if isinstance(event, TurnInterrupted):
         return ended | {"state": "interrupted", **row_of(event, "reason")}
     return ended | {"state": "finished", "reply_model": text(event.model), **row_of(event, "stop_reason", "error_type")}
@@ -324,7 +325,7 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=5,
+    version=6,
     tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, FILLED, GAPS),
     changes=changes,
     queries=(

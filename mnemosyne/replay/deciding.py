@@ -394,9 +394,7 @@ class _Judge:
         reply = self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
         await _say(
             actor,
-            Finish(
-                at=event.at, address=address, status=event.status, reply=reply, last=last, limits=event.limits, **_ID
-            ),
+            Finish(address=address, reply=reply, last=last, **_end_fields(event), **_ID),
         )
         self._under_way.pop(address, None)
         return journal.events
@@ -413,15 +411,7 @@ class _Judge:
         actor = self._actor(decision, journal)
         await _say(
             actor,
-            Interrupt(
-                at=event.at,
-                address=address,
-                status=event.status,
-                reply=reply,
-                reason=event.reason,
-                limits=event.limits,
-                **_ID,
-            ),
+            Interrupt(address=address, reply=reply, reason=event.reason, **_end_fields(event), **_ID),
         )
         self._under_way.pop(address, None)
         return journal.events
@@ -548,6 +538,10 @@ class _CannotBeDecided(Exception):
 
 async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
     raise _CannotBeDecided("the request that it belongs to is not in the log.")
+
+
+def _end_fields(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in ("at", "status", "limits", "first_byte")}
 
 
 async def _say(actor: SessionActor, message: Message) -> None:

@@ -1,7 +1,7 @@
 """A turn in the relay: the order of durable records and sent bytes, and the turn's session."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import attrs
 import pytest
@@ -13,6 +13,7 @@ from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterru
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import as_json, describe
+from mnemosyne.errors import ReplyCut
 from mnemosyne.http.client_reply import CHUNKS_IN_FLIGHT, RelayProgress
 from mnemosyne.http.relay import Relay
 from tests.actors.support import Process, StoppableLog, events_of, headers, of_turns, open_process, request, turns
@@ -32,6 +33,8 @@ class Provider:
     frames: tuple[bytes, ...] = FRAMES
     failure: Exception | None = None
     closed: bool = False
+    pause: float = 0.0
+    """Seconds before each frame."""
 
     @asynccontextmanager
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator["Provider"]:
@@ -48,7 +51,7 @@ class Provider:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             for frame in self.frames:
-                await trio.lowlevel.checkpoint()
+                await trio.sleep(self.pause)
                 yield frame
         finally:
             self.closed = True
@@ -89,6 +92,20 @@ async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(
         assert trio.current_time() == pytest.approx(2 * USUAL.database)
         log.flowing.set()
     assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
+
+
+async def test_end_of_a_turn_has_the_time_to_the_first_byte_of_its_reply_whole_or_not(
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_process(log) as process:
+        for frames in (FRAMES, FRAMES[:1], ()):
+            relay = relay_of(process, Provider(frames=frames, pause=0.4))
+            with suppress(ReplyCut):
+                async for _ in relay.client.body():
+                    pass
+    ends = [event for event in await events_of(log) if isinstance(event, TurnFinished | TurnInterrupted)]
+    assert [type(each) for each in ends] == [TurnFinished, TurnInterrupted, TurnInterrupted]
+    assert [each.first_byte for each in ends] == [400_000, 400_000, None]
 
 
 async def test_unread_reply_is_closed_with_its_exchange() -> None:

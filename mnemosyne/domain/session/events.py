@@ -128,7 +128,8 @@ class TurnBegan(AttemptEvent):
 @attrs.frozen(kw_only=True)
 class TurnFinished(AttemptEvent):
     """A reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message, or the error, as JSON.
-    ``limits`` are the usage limits of a subscription that the reply's headers stated (wire.limits).
+    ``limits`` are the usage limits of a subscription that the reply's headers stated (wire.limits). ``first_byte`` is
+    the time in µs from the client's request to the first byte of the provider's reply, None if it is not known.
     """
 
     status: int
@@ -139,6 +140,7 @@ class TurnFinished(AttemptEvent):
     error_type: str | None
     usage: Mapping[str, Any]
     limits: Mapping[str, str] = attrs.field(factory=dict)
+    first_byte: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -150,6 +152,7 @@ class TurnInterrupted(AttemptEvent):
     reason: str
     usage: Mapping[str, Any]
     limits: Mapping[str, str] = attrs.field(factory=dict)
+    first_byte: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -220,8 +223,8 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.started.v1": SessionStarted,
     "session.branch_opened.v1": BranchOpened,
     "session.turn_began.v2": TurnBegan,
-    "session.turn_finished.v2": TurnFinished,
-    "session.turn_interrupted.v2": TurnInterrupted,
+    "session.turn_finished.v3": TurnFinished,
+    "session.turn_interrupted.v3": TurnInterrupted,
     "session.turn_assessed.v2": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
     "session.forgotten.v1": SessionForgotten,
@@ -245,6 +248,16 @@ def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
 def _upcast_unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
     """Upcast a rendition from before spot checks."""
     return {**summarized, "losses": {**summarized["losses"], "asked": 0, "failed": []}}
+
+
+def _without_first_byte(ended: dict[str, Any]) -> dict[str, Any]:
+    """Upcast the end of a turn that did not record the time to the first byte of its reply."""
+    return {**ended, "first_byte": None}
+
+
+def _without_limits(ended: dict[str, Any]) -> dict[str, Any]:
+    """Upcast the end of a turn that did not record the limits of a subscription either."""
+    return _without_first_byte({**ended, "limits": {}})
 
 
 def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
@@ -285,8 +298,10 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.settings_taken.v4": ("session.settings_taken.v7", _upcast_settings(parts=False, counted=False)),
     "session.settings_taken.v5": ("session.settings_taken.v7", _upcast_settings(counted=False)),
     "session.settings_taken.v6": ("session.settings_taken.v7", lambda fields: {**fields, "counted": False}),
-    "session.turn_finished.v1": ("session.turn_finished.v2", lambda fields: {**fields, "limits": {}}),
-    "session.turn_interrupted.v1": ("session.turn_interrupted.v2", lambda fields: {**fields, "limits": {}}),
+    "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
+    "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),
+    "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),
+    "session.turn_interrupted.v2": ("session.turn_interrupted.v3", _without_first_byte),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
 }
 """For each stored name that is no longer written: its successor, and a function that converts the fields."""

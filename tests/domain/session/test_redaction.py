@@ -86,7 +86,7 @@ NO_WORDS = {
     "stop_reason": "the provider's word for how a reply ended",
     "error_type": "the provider's word for an error, without its message",
     "usage": "what the provider counted",
-    ("session.turn_interrupted.v2", "reason"): "our words on how the exchange broke off",
+    ("session.turn_interrupted.v3", "reason"): "our words on how the exchange broke off",
     ("session.epoch_began.v1", "reason"): "our words on why the window was rewritten",
     ("session.window_filled.v1", "why"): "our words on why no more was taken out",
     ("session.gap_recorded.v1", "reason"): "our words on why a turn went unrecorded",

@@ -10,7 +10,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import dollars_text, printable
+from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
@@ -124,15 +124,15 @@ class SessionView:
 def _cost_sentence(total: Balance) -> str:
     if not total.turns:
         return "No turn of it is in the ledger yet."
-    names = ", ".join(map(printable, sorted(total.unknown)))
+    turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
     unpriced = f" {total.unpriced} of them have no known price ({names}) and are left out." if total.unpriced else ""
     if not total.managed:
         observed = "only observed: what the client sent went upstream, so nothing was saved or lost."
-        return f"{total.turns} turns, {observed}{unpriced}"
+        return f"{turns}, {observed}{unpriced}"
     if not total.is_priced:
-        return f"{total.turns} turns without a known price ({names})."
+        return f"{turns} without a known price ({names})."
     cost, without = dollars_text(total.nanodollars), dollars_text(total.nanodollars_unmanaged)
-    return f"{total.turns} turns cost {cost}; without Mnemosyne they would have cost {without}.{unpriced}"
+    return f"{turns} cost {cost}; without Mnemosyne they would have cost {without}.{unpriced}"
 
 
 async def read_session_view(

@@ -168,7 +168,7 @@ def _draw(found: ContextMap, plane: Plane, name: str, links: MapLinks) -> str:
         *(_rectangle(plane, each, name, found.branch, links) for each in bands),
         *(_label(plane, each) for each in bands),
         _limit(plane, found.turns),
-        *_cuts(plane, found.turns),
+        *_cuts(plane, found, links),
         *_misses(plane, found.turns),
         *_cache(plane, found.turns),
     ]
@@ -361,12 +361,15 @@ def _limit(plane: Plane, turns: Sequence[MapTurn]) -> str:
     return f'<polyline class="limit" points="{points}"><title>{KEY["line limit"]}</title></polyline>'
 
 
-def _cuts(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
-    for each in turns:
+def _cuts(plane: Plane, found: ContextMap, links: MapLinks) -> Iterator[str]:
+    """A line before each turn whose history was compacted, with a link to what that changed."""
+    for each in found.turns:
         if each.epoch:
             x = px(plane.x(each.turn))
             title = f"{KEY['line cut']} before turn {each.turn}"
-            yield f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{title}</title></line>'
+            line = f'<line class="cut" x1="{x}" y1="{_TOP}" x2="{x}" y2="{_BASE}"><title>{title}</title></line>'
+            path = f"/turn/{each.turn - 1}/to/{each.turn}?branch={quote(found.branch)}"
+            yield links.wrap(line, path) if each.turn > 1 else line
 
 
 def _misses(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:

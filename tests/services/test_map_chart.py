@@ -99,6 +99,14 @@ def test_rewrites_misses_and_the_cache_are_drawn_at_their_turns() -> None:
     assert "turns 3 to 3: cached" in titles
 
 
+def test_each_compaction_links_to_what_it_changed() -> None:
+    turns = [turn(1, epoch=True), turn(2), turn(3, epoch=True), turn(4, epoch=True)]
+    found = ContextMap(branch="a&b", turns=turns, spans=[])
+    drawn = ElementTree.fromstring(map_chart([found], links=MapLinks(session="/-/session/s")))
+    links = [each.get("href") for each in drawn.iter() if each.tag.endswith("a") and each[0].get("class") == "cut"]
+    assert links == [f"/-/session/s/turn/{before}/to/{before + 1}?branch=a%26b" for before in (2, 3)]
+
+
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.sampled_from(Fidelity), st.integers(0, 10**7))))
 def test_any_map_is_well_formed_without_scripts(spanned: list[tuple[int, int, Fidelity, int]]) -> None:
     spans = [

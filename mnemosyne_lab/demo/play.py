@@ -217,7 +217,8 @@ async def _farewell(options: Options, stage: Stage, config: Config, url: str) ->
             stage.tell("The session's page is open in your browser, until Ctrl-C.", "bold")
             await trio.sleep_forever()
     if options.keep is not None:
-        stage.tell(f"The log stays in {config.data_dir}. To see it: mnemosyne open {SESSION} --data-dir DIR")
+        stage.tell(f"The log stays in {config.data_dir}. To see it:")
+        stage.command("mnemosyne", "open", SESSION, "--data-dir", str(config.data_dir.resolve()))
     else:
         stage.tell("Everything of this demo is removed again; --keep DIR would keep its log.", "dim")
     stage.tell("Now with an agent of yours: mnemosyne run --manage -- claude")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import textwrap
 from typing import NoReturn
 
@@ -41,6 +42,10 @@ class Stage:
         """Print a paragraph."""
         for line in textwrap.wrap(text, self._width - len(indent)):
             self._console.print(Text(f"{indent}{line}", style), soft_wrap=True)
+
+    def command(self, *words: str) -> None:
+        """Print a command on a line of its own, never wrapped: it is there to be copied."""
+        self._console.print(Text(f"  {shlex.join(words)}"), soft_wrap=True)
 
     def begin(self, number: int, of: int, title: str, prompt: str) -> None:
         """Print the head of a scene."""

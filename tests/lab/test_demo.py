@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -177,6 +178,11 @@ def test_demo_ends_quietly_when_its_output_pipe_closes(environ: dict[str, str], 
 
 
 @pytest.mark.release
+def test_command_that_opens_the_kept_log_can_be_copied(played: "subprocess.CompletedProcess[str]", kept: Path) -> None:
+    command = next(line for line in played.stdout.splitlines() if "mnemosyne open" in line)
+    assert shlex.split(command) == ["mnemosyne", "open", "demo", "--data-dir", str(kept.resolve())]
+
+
 def test_kept_record_is_verified(
     played: "subprocess.CompletedProcess[str]", kept: Path, environ: dict[str, str], place: Path
 ) -> None:

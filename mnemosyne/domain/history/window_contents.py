@@ -11,7 +11,7 @@ from mnemosyne.domain.history.manifest import Manifest, ManifestPage
 from mnemosyne.domain.history.page_layout import METADATA, BlockUse
 from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
+from mnemosyne.domain.objects.kinds import KINDS, is_inserted, keeps_prompt
 from mnemosyne.domain.wire import normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 from mnemosyne.domain.wire.client_texts import find_inserted
@@ -38,7 +38,7 @@ KIND_NAMES: Mapping[ContentKind, str] = {
     ContentKind.TOOLS: "Tool definitions",
     ContentKind.FILES: "Files",
     ContentKind.RESULTS: "Tool results",
-    ContentKind.REMINDERS: "Reminders",
+    ContentKind.REMINDERS: "Added by the client",
     ContentKind.MEMORY: "Memory notes and tools",
     ContentKind.PROMPTS: "Prompts",
     ContentKind.REPLIES: "Replies",
@@ -220,7 +220,7 @@ def classify_object(each: ObjectFields) -> ContentKind:
         return ContentKind.FILES
     if each.source_tool is not None:
         return ContentKind.RESULTS
-    if is_operators(each.tags):
+    if is_inserted(each.tags):
         return ContentKind.REMINDERS
     return ContentKind.PROMPTS if keeps_prompt(each.tags) else ContentKind.REPLIES
 

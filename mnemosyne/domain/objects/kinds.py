@@ -111,6 +111,16 @@ def is_operators(tags: Collection[str]) -> bool:
     return NOTE in tags or DEFINITIONS in tags
 
 
+_INSERTED = frozenset({"output", "agent", "attached"})
+
+
+def is_inserted(tags: Collection[str]) -> bool:
+    """Whether an object holds text that the client added to the user's message: operator text, the summary of an
+    earlier history, the output of a command that the user ran, the report of an agent, an attachment.
+    """
+    return is_operators(tags) or not _INSERTED.isdisjoint(tags) or ("summary" in tags and keeps_prompt(tags))
+
+
 def is_its_own_detail(tags: Collection[str]) -> bool:
     """Whether the L1 of an object with these tags is made from its own calls and needs no summary: that of an edit. L1
     drops the replaced text and keeps the new text in the call; the result only repeats it, so the stub replaces the

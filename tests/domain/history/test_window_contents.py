@@ -1,10 +1,13 @@
 """What fills a window: every block belongs to one kind, by its structure."""
 
 import attrs
+import pytest
 
 from mnemosyne.domain.history.manifest import Manifest
-from mnemosyne.domain.history.window_contents import ContentKind, WindowContents, list_contents
+from mnemosyne.domain.history.window_contents import ContentKind, WindowContents, classify_object, list_contents
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.segmentation.authors import Author, find_authors
+from mnemosyne.domain.segmentation.prose import describe
 from mnemosyne.services.manifests import contents_as_json, read_manifest
 from tests.golden.sessions import LOGS, opened
 
@@ -31,6 +34,27 @@ async def test_items_are_listed_by_kind_and_source_largest_first() -> None:
     assert (notes.items[0].level, notes.items[0].object is not None) == (Fidelity.COMPACT, True)
     for sizes in ([each.tokens for each in contents.kinds], [group.tokens for _, group in contents.largest]):
         assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "author", "kind"),
+    [
+        ("<local-command-stdout>Set model</local-command-stdout>", Author.CLIENT, ContentKind.REMINDERS),
+        ("<bash-stderr>make: no rule</bash-stderr>", Author.CLIENT, ContentKind.REMINDERS),
+        ("<task-notification>done</task-notification>", Author.CLIENT, ContentKind.REMINDERS),
+        ("<system-reminder>Be brief.</system-reminder>", Author.CLIENT, ContentKind.REMINDERS),
+        ("This session is being continued from a previous conversation", Author.CLIENT, ContentKind.REMINDERS),
+        ("Read the notes.", Author.USER, ContentKind.PROMPTS),
+    ],
+)
+async def test_text_has_one_author_in_the_conversation_and_in_the_window(
+    text: str, author: Author, kind: ContentKind
+) -> None:
+    block = {"type": "text", "text": text}
+    assert find_authors("user", [block]) == (author,)
+    described = describe("user", block)
+    phase = next(each.object for each in (await managed()).pages if each.object.source_tool is None)
+    assert classify_object(attrs.evolve(phase, kind=described.kind, tags=described.tags)) is kind
 
 
 async def test_sizes_add_up_to_the_provider_s_count_or_to_the_estimate() -> None:

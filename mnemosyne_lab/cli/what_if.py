@@ -126,11 +126,10 @@ def _words(found: "WhatIf") -> Iterator[str]:
 
 WORDS = (
     "In the first row, without us is the recorded cost; the other rows simulate the same sessions under another tariff."
-    " Native is the simulation of Claude Code of autumn 2026; dearest is the"
-    " session that fares worst against what really happened, ends>1.02 the share of requests after which a session, had"
-    " it ended there, would have cost more than 1.02 times as much. In a quota every token of a prompt counts alike,"
-    " from the cache or not, and one that is produced five times: nobody publishes that. Local is what a server of one"
-    " slot would have had to read."
+    " Native simulates Claude Code as of autumn 2026. Dearest is the worst session's cost with Mnemosyne, relative to"
+    " its cost without; ends>1.02 is the share of requests after which a session, had it ended there, would have cost"
+    " more than 1.02 times as much. Providers do not publish how they count a quota: here a token of a prompt counts"
+    " once, cached or not, and a token of a reply five times. Local counts what a server with one slot reads."
 )
 
 
@@ -139,7 +138,7 @@ def sentence(found: "WhatIf", since: str) -> str:
     cost = f"{which} {dollars_text(found.recorded)} at list prices"
     main = _against(found.evaluation, found.tariff.name, "unmanaged")
     if main is None or main.ratio is None:
-        return f"{cost}. What they would have cost with Mnemosyne cannot be told."
+        return f"{cost}. Their cost with Mnemosyne is unknown."
     saved = main.nanodollars_against - main.nanodollars
     share = 100 * saved / found.recorded if found.recorded else 0
     change = f"{abs(share):.0f} % {'less' if saved >= 0 else 'more'}"

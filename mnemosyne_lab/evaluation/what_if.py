@@ -164,21 +164,21 @@ def _unknown(found: Sequence[TranscriptConversation], evaluation: Evaluation | N
     heads = [session.points[0].fixed for session in sessions if session.points]
     if heads:
         yield (
-            "System prompt and tools are in no transcript: what the counted prompts hold beyond the messages is taken"
-            f" for them, {min(heads):,} to {max(heads):,} tokens, {round(median(heads)):,} in the middle. How much of"
-            " that are tools, and what paging would take out of them, only a log tells (`mnemosyne report`)."
-            " What the client adds by itself (reminders, what changed in files) is counted with what stands beside it."
+            "Transcripts omit the system prompt and the tools. Their size is estimated as the counted prompt minus its"
+            f" messages: {min(heads):,} to {max(heads):,} tokens, with a median of {round(median(heads)):,}. The size"
+            " of the tools alone is known only for recorded sessions (`mnemosyne report`). Reminders and other content"
+            " that the client adds are counted with the message next to them."
         )
     if thinking := sum(each.thinking_removed for each in found):
-        yield f"The text of {thinking:,} blocks of thinking was not kept; their signatures tell their size."
+        yield f"The text of {plural(thinking, 'thinking block')} is missing; the size is estimated from the signature."
     if images := sum(each.images for each in found):
-        yield f"{images:,} images are taken for what their size in pixels makes them."
+        yield f"The tokens of {plural(images, 'image')} are estimated from the size in pixels."
     if agents := sum(each.is_sidechain for each in found):
-        yield f"{agents:,} conversations of sub-agents are judged like sessions of their own."
+        yield f"{plural(agents, 'sub-agent conversation')}: each is evaluated as a session of its own."
     if resets := sum(len(each.session["resets"]) for each in found):
         yield (
-            f"What the client spent to compact {resets:,} times is not recorded; the simulation bills the prompt once"
-            " more and the summary."
+            f"The client compacted {plural(resets, 'time')}. Transcripts omit that cost; the simulation bills the"
+            " prompt once more, and the summary."
         )
     if left:
-        yield f"{left:,} replies were recorded and are not simulated: their user went back behind them."
+        yield f"{plural(left, 'recorded reply')} not simulated: the user rewound the conversation past that point."

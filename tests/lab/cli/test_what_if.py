@@ -43,7 +43,7 @@ def test_transcripts_of_the_home_are_read_without_a_path(result: Result) -> None
     assert " at list prices; with Mnemosyne, about $" in first
     assert head.split()[:3] == ["tariff", "without", "us"]
     assert [row.split()[0] for row in rows[:2]] == ["api-5m", "quota"]
-    assert "System prompt and tools are in no transcript" in result.stdout
+    assert "Transcripts omit the system prompt and the tools" in result.stdout
     assert "b.jsonl, line 12: it is no JSON." in result.stderr
     assert max(map(len, result.stdout.splitlines()[3:])) <= 110
 

@@ -46,8 +46,12 @@ def test_recorded_cost_is_the_sum_of_all_replies_and_the_simulation_is_close(tmp
     assert sum(each.nanodollars for each in unmanaged.sessions) == found.recorded > 0
     assert all(each.scale == pytest.approx(1, rel=0.02) for each in unmanaged.sessions)
     assert sum(each.nanodollars for each in ours.sessions) <= found.recorded
-    assert any("14," in each or "15," in each for each in found.unknown if each.startswith("System prompt"))
-    assert any("1 conversations of sub-agents" in each for each in found.unknown)
+    assert any(
+        "14," in each or "15," in each
+        for each in found.unknown
+        if each.startswith("Transcripts omit the system prompt")
+    )
+    assert any(each.startswith("1 sub-agent conversation:") for each in found.unknown)
 
 
 def test_only_conversations_active_in_the_period_count_completely(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
 
 import click
@@ -18,6 +18,9 @@ from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, Usage, read_usage
+
+if TYPE_CHECKING:
+    from mnemosyne.app.read_models import OpenReadModels
 
 
 def print_groups(
@@ -86,7 +89,7 @@ def _use_cells(use: Consumption) -> tuple[str, ...]:
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["session", "day", "model", "client", "agent"]),
+    type=click.Choice(get_args(Grouping)),
     default="day",
     show_default=True,
     help="Grouping.",
@@ -104,7 +107,18 @@ def usage(by: Grouping, **options: Any) -> Usage:
     zone; in JSON, in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
-    return with_read_models(log_of(options), lambda models: read_usage(models, by, zone))
+
+    async def read(models: "OpenReadModels") -> Usage:
+        return await read_usage(models, by, zone, projects=await _find_projects(models) if by == "project" else None)
+
+    return with_read_models(log_of(options), read)
+
+
+async def _find_projects(models: "OpenReadModels") -> dict[UUID, str | None]:
+    """The folder of each session, as in the list of sessions."""
+    from mnemosyne.services.overviews import list_overviews  # imported late: it reads requests
+
+    return {each.stream: each.project for each in await list_overviews(models.archive, models, openings={})}
 
 
 # Savings

@@ -206,12 +206,15 @@ def _classify(
         return ContentKind.FILES, page.object.source_key
     if block.tool_id is not None or (kind is ContentKind.RESULTS and block.role != "assistant"):
         return ContentKind.RESULTS, block.name or tool or (page and page.object.source_tool) or "unknown tool"
-    if page is not None and page.level is not Fidelity.FULL and kind is not None:
+    is_users = block.role == "user" and kind in (None, ContentKind.REPLIES)
+    if page is not None and page.level is not Fidelity.FULL and kind is not None and not is_users:
         return kind, None
     if block.role == "assistant":
         return ContentKind.REPLIES, None
-    is_prompt = find_inserted(block.preview) is None if page is None else kind is ContentKind.PROMPTS
-    return ContentKind.PROMPTS if block.role == "user" and is_prompt else ContentKind.REMINDERS, None
+    # Objects of old logs have no tag for the user's words: a text in the user's message is a prompt if no client or
+    # tool wrote it.
+    is_prompt = is_users and find_inserted(block.preview) is None and not (page and KINDS[page.object.kind].is_fetched)
+    return ContentKind.PROMPTS if is_prompt or kind is ContentKind.PROMPTS else ContentKind.REMINDERS, None
 
 
 def classify_object(each: ObjectFields) -> ContentKind:

@@ -70,6 +70,23 @@ async def test_sizes_add_up_to_the_provider_s_count_or_to_the_estimate() -> None
     assert (unknown.window, unknown.share) == (None, None)
 
 
+async def test_user_s_text_is_a_prompt_though_its_object_lacks_the_tag() -> None:
+    manifest = await managed()
+    pages = [
+        attrs.evolve(
+            each, object=attrs.evolve(each.object, tags=tuple(tag for tag in each.object.tags if tag != "user"))
+        )
+        for each in manifest.pages
+    ]
+    old = list_contents(attrs.evolve(manifest, pages=tuple(pages)))
+    for kind in (ContentKind.PROMPTS, ContentKind.REMINDERS, ContentKind.REPLIES):
+        assert labels(old, kind) == labels(list_contents(manifest), kind), kind
+    assert labels(old, ContentKind.PROMPTS)
+    notes = [attrs.evolve(each, object=attrs.evolve(each.object, tags=("reminder",))) for each in pages]
+    noted = list_contents(attrs.evolve(manifest, pages=tuple(notes)))
+    assert labels(noted, ContentKind.PROMPTS) == [("And the proxy?", 1)]  # in no object yet
+
+
 async def test_json_has_the_tokens_of_each_kind_and_group() -> None:
     shown = contents_as_json(list_contents(await managed()))
     assert shown["tokens"] == sum(kind["tokens"] for kind in shown["kinds"])

@@ -6,9 +6,11 @@ deadline of ``Database.run`` closes the socket, which ends the waiting thread.
 """
 
 import errno
+import math
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn, TypeVar, TypeVarTuple
@@ -80,6 +82,8 @@ class Database:
         self._idle: list[_Link] = []
         self._lock = threading.Lock()
         self._closed = False
+        self.answered = -math.inf
+        """When the server last answered a statement, in the time of ``time.monotonic``."""
 
     @property
     def dsn(self) -> str:
@@ -205,7 +209,7 @@ class Database:
         link.close()
 
     def _connect(self) -> "_Link":
-        connection: Connection = psycopg.connect(
+        connection = _ReportingConnection.connect(
             self._dsn,
             autocommit=True,  # explicit transactions: a dead connection shows at "begin"
             connect_timeout=self._timeouts.connect,
@@ -216,6 +220,7 @@ class Database:
             keepalives_count=3,
             tcp_user_timeout=30_000,
         )
+        connection.on_answer = self._note_answer
         try:
             _check_server(connection)
             begin = self._configure(connection)
@@ -223,6 +228,9 @@ class Database:
         except BaseException:
             connection.close()
             raise
+
+    def _note_answer(self) -> None:
+        self.answered = time.monotonic()
 
     def _configure(self, connection: Connection) -> bytes:
         """Apply our settings, and return the statement that begins a transaction.
@@ -256,6 +264,17 @@ class Database:
 def _set(settings: Mapping[str, sql.Composable], scope: Literal["local", "session"]) -> Iterator[sql.Composable]:
     for name, value in settings.items():
         yield sql.SQL("set {} {} to {}").format(sql.SQL(scope), sql.SQL(name), value)
+
+
+class _ReportingConnection(psycopg.Connection[TupleRow]):
+    """A connection that reports each answer of the server."""
+
+    on_answer: Callable[[], None]
+
+    def wait(self, *args: Any, **options: Any) -> Any:
+        result = super().wait(*args, **options)
+        self.on_answer()
+        return result
 
 
 def is_shared(connection: Connection) -> bool:

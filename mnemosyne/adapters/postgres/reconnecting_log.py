@@ -4,6 +4,7 @@ While it is closed, each call raises LogUnavailable; the journal keeps appends a
 """
 
 import math
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -19,8 +20,8 @@ from mnemosyne.adapters.postgres.leading import Lag, lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.errors import LogUnavailable
 
-SILENT_SECONDS = 9.0
-"""The time without an answer after which the database counts as away. A slow one takes seconds to open a connection."""
+SILENT_SECONDS = 5.0
+"""The time after which the database counts as away if a call waits and no statement is answered."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -43,9 +44,9 @@ def _forward(
     """A method that calls the chosen one of the open log."""
 
     async def call(self: "ReconnectingLog", /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        method = choose(self.current())
-        with self._waiting():
-            return await method(*args, **kwargs)
+        log = self.current()
+        with self._waiting(log.database):
+            return await choose(log)(*args, **kwargs)
 
     return call
 
@@ -61,15 +62,13 @@ class ReconnectingLog:
         self._opened = trio.Event()
         self._calls: dict[object, float] = {}
         """The start of each call that waits for an answer, in trio's clock."""
-        self._answered = -math.inf
-        """The time of the last answer."""
-        self._is_silent = False
-        """Whether a call that began since then has ended without an answer."""
+        self._unanswered = -math.inf
+        """When a call last ended without an answer, in the time of ``time.monotonic``."""
 
     @contextmanager
     def holding(self, log: OpenLog) -> Iterator[None]:
         """Forward calls to ``log`` for a time."""
-        self._open, self._is_silent = log, False
+        self._open, self._unanswered = log, -math.inf
         self.tried.set()
         self._opened.set()
         try:
@@ -91,28 +90,28 @@ class ReconnectingLog:
         """Whether the log could not be opened or was lost, or does not answer; not whether it is still opening."""
         if self._open is None:
             return self.tried.is_set()
-        now = trio.current_time()
-        return self._is_silent or any(
-            began >= self._answered and now - began > SILENT_SECONDS for began in self._calls.values()
+        database = self._open.database
+        return self._unanswered > database.answered or any(
+            _is_silent(database, began) for began in self._calls.values()
         )
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Note whether a call gets an answer. That says nothing about the database if a later call was answered, or if
-        its caller gave up early.
+    def _waiting(self, database: Database) -> Iterator[None]:
+        """Note a call that ends without an answer. A caller that gives up early says nothing about the database, and
+        neither does a call during which it answered another statement.
         """
         call, began = object(), trio.current_time()
         self._calls[call] = began
         try:
             yield
         except LogUnavailable:
-            self._is_silent |= began >= self._answered
+            if trio.current_time() - began <= _silence(database):
+                self._unanswered = time.monotonic()
             raise
         except trio.Cancelled:
-            self._is_silent |= began >= self._answered and trio.current_time() - began > SILENT_SECONDS
+            if _is_silent(database, began):
+                self._unanswered = time.monotonic()
             raise
-        else:
-            self._answered, self._is_silent = trio.current_time(), False
         finally:
             del self._calls[call]
 
@@ -150,3 +149,13 @@ class ReconnectingLog:
     aliases = _forward(lambda log: log.directory.aliases)
     find_managed = _forward(lambda log: log.directory.find_managed)
     find_unnamed = _forward(lambda log: log.directory.find_unnamed)
+
+
+def _silence(database: Database) -> float:
+    """The seconds since the last answer to a statement."""
+    return time.monotonic() - database.answered
+
+
+def _is_silent(database: Database, began: float) -> bool:
+    """Whether a call that began then waits for long, and no statement has been answered for as long."""
+    return min(trio.current_time() - began, _silence(database)) > SILENT_SECONDS

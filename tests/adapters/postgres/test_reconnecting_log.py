@@ -115,6 +115,25 @@ async def test_a_database_that_accepts_connections_and_never_answers_counts_as_a
         database.close()
 
 
+async def test_a_slow_database_that_answers_other_statements_is_not_away(
+    dsn: str, mock_clock: trio.testing.MockClock
+) -> None:
+    reconnecting = ReconnectingLog()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        waiting = Database(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/nothing")
+        async with open_database(dsn) as database:
+            with reconnecting.holding(attrs.evolve(_open_log(database), directory=_open_log(waiting).directory)):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(reconnecting.off_since, "t")
+                    await trio.testing.wait_all_tasks_blocked()
+                    mock_clock.jump(SILENT_SECONDS * 2)
+                    assert await all_streams(reconnecting) == []
+                    assert not reconnecting.is_away()  # while the call waits
+                    nursery.cancel_scope.cancel()
+                assert not reconnecting.is_away()  # after its caller has given up
+        waiting.close()
+
+
 async def test_a_database_is_away_from_a_failed_call_to_the_next_answer(dsn: str) -> None:
     reconnecting, unreachable = ReconnectingLog(), Database("postgresql://nobody@127.0.0.1:1/nothing")
     async with open_database(dsn) as database:

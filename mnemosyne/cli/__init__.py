@@ -43,7 +43,7 @@ _PLACES = {
     "model": CommandPlace(MEMORY, ".model:model", "Install the model for semantic search."),
     "index": CommandPlace(MEMORY, ".model:index", "Build or drop the approximate index.", is_rare=True),
     "verify": CommandPlace(EVALUATE, ".verify:verify", "Check every turn against its recorded hash."),
-    "replay": CommandPlace(EVALUATE, ".replay:replay", "Replay recorded sessions.", is_rare=True),
+    "replay": CommandPlace(EVALUATE, ".replay:replay", "Re-run the decisions of a session.", is_rare=True),
     "export": CommandPlace(OPERATE, ".transfer:export", "Write a session to a file."),
     "import": CommandPlace(OPERATE, ".transfer:import_command", "Read a session from a file."),
     "backup": CommandPlace(OPERATE, ".transfer:backup", "Write the whole log to a file."),

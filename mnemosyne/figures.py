@@ -2,7 +2,6 @@
 untrusted names safe to print.
 """
 
-from math import floor, log10
 from typing import Any
 
 from mnemosyne.times import utc
@@ -23,12 +22,10 @@ def count_text(count: float | None) -> str:
 
 
 def amount_text(amount: float) -> str:
-    """Dollars: ``$1,234.56``; below ten cents two significant digits, such as ``$0.048``."""
-    digits = 2
-    if 0 < abs(amount) < 0.1:
-        digits = 1 - floor(log10(abs(amount)))
-    whole, _, cents = f"{abs(amount):,.{digits}f}".partition(".")
-    return f"{'-' if amount < 0 else ''}${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+    """Dollars: ``$1,234.56``; below ten cents two significant digits, such as ``$0.050``."""
+    exponent = int(f"{amount:.1e}".partition("e")[2])
+    digits = max(2, 1 - exponent) if amount else 2
+    return f"{'-' if amount < 0 else ''}${abs(amount):,.{digits}f}"
 
 
 def dollars_text(nanodollars: int | None) -> str:
@@ -39,6 +36,11 @@ def dollars_text(nanodollars: int | None) -> str:
 def dollars(nanodollars: int | None) -> float | None:
     """The amount in dollars."""
     return None if nanodollars is None else nanodollars / NANODOLLARS
+
+
+def percent_text(share: float, digits: int = 0) -> str:
+    """A share of 1 in percent: ``81 %``, ``12.5 %``."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def bytes_text(count: int) -> str:

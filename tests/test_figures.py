@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, printable, seconds_text
+from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, percent_text, printable, seconds_text
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_counts_are_short(count: float | None, text: str) -> None:
     [
         (None, "?"),
         (0, "$0.00"),
-        (1, "$0.000000001"),
-        (40_000, "$0.00004"),
+        (1, "$0.0000000010"),
+        (40_000, "$0.000040"),
         (12_345_678, "$0.012"),
         (-82_400_000, "-$0.082"),
-        (50_000_000, "$0.05"),
+        (50_000_000, "$0.050"),
         (99_900_000, "$0.10"),
         (123_400_000, "$0.12"),
         (1_234_567_000_000, "$1,234.57"),
@@ -41,6 +41,13 @@ def test_amounts_have_two_decimals_and_below_ten_cents_two_significant_digits(
     nanodollars: int | None, text: str
 ) -> None:
     assert dollars_text(nanodollars) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"), [(0.806, 0, "81 %"), (0.125, 1, "12.5 %"), (-0.02, 0, "-2 %"), (0, 0, "0 %")]
+)
+def test_blank_is_before_the_percent_sign(share: float, digits: int, text: str) -> None:
+    assert percent_text(share, digits) == text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable
+from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, percent_text, plural, printable
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, Usage, read_usage
@@ -180,11 +180,11 @@ def savings(since: str | None, **options: Any) -> Savings:
 
 
 def render_saving(balance: Balance) -> str:
-    """``$1.20 (31 %) saved``, ``$0.02 (1 %) lost``, ``nothing``."""
+    """``$1.20 (31 %) saved``, ``$0.020 (1 %) lost``, ``nothing``."""
     amount = balance.nanodollars_saved
     if not balance.managed or not amount:
         return "nothing"
-    share = f" ({abs(amount) / balance.nanodollars_unmanaged:.0%})" if balance.nanodollars_unmanaged else ""
+    share = f" ({percent_text(abs(amount) / balance.nanodollars_unmanaged)})" if balance.nanodollars_unmanaged else ""
     return f"{dollars_text(abs(amount))}{share} {'saved' if amount > 0 else 'lost'}"
 
 
@@ -210,9 +210,9 @@ def quota_lines(windows: Sequence[QuotaWindow], names: Mapping[Any, str]) -> lis
     for window in windows:
         resets = f", resets {local_time(window.reset)}" if window.reset is not None else ""
         state = f" ({printable(window.status)})" if window.status else ""
-        lines.append(f"{_SPANS[window.span]}: {window.used:.1%} used{state}{resets}")
+        lines.append(f"{_SPANS[window.span]}: {percent_text(window.used, 1)} used{state}{resets}")
         for stream, share in sorted(window.taken.items(), key=lambda item: -item[1])[:QUOTA_SHOWN]:
-            lines.append(f"  {share:.1%} by {name_session(stream, names)}")
+            lines.append(f"  {percent_text(share, 1)} by {name_session(stream, names)}")
     return lines
 
 

@@ -17,7 +17,7 @@ from mnemosyne.domain.history.context_view import Comparison, ContextBlock, Cont
 from mnemosyne.domain.history.excess import Excess, excess_of
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
-from mnemosyne.figures import bytes_text, count_text, iso_time, local_time, plural, printable
+from mnemosyne.figures import bytes_text, count_text, iso_time, local_time, percent_text, plural, printable
 from mnemosyne.services.contexts import Rebuilt, SessionContext, compare_turns, read_context, rebuild_turn
 from mnemosyne.services.unstructuring import members
 
@@ -98,7 +98,9 @@ def print_kinds(contents: "WindowContents", most: int = 0) -> None:
     """Print what fills the window: its tokens by kind, and its ``most`` largest items."""
     from mnemosyne.domain.history.window_contents import KIND_NAMES
 
-    of_window = f", {contents.share:.0%} of {count_text(contents.window)} usable tokens" if contents.share else ""
+    of_window = (
+        f", {percent_text(contents.share)} of {count_text(contents.window)} usable tokens" if contents.share else ""
+    )
     how = "counted by the provider" if contents.is_counted else "estimated"
     say(f"{contents.branch} {contents.turn}: {count_text(contents.tokens)} tokens, {how}{of_window}", bold=True)
     kinds = [(KIND_NAMES[each.kind], each.tokens) for each in contents.kinds]
@@ -110,7 +112,7 @@ def print_kinds(contents: "WindowContents", most: int = 0) -> None:
 
 
 def _print_shares(title: str, rows: Sequence[tuple[str, int]], whole: int) -> None:
-    table = [(count_text(tokens), f"{tokens / (whole or 1):.0%}", name) for name, tokens in rows]
+    table = [(count_text(tokens), percent_text(tokens / (whole or 1)), name) for name, tokens in rows]
     print_table(("TOKENS", "SHARE", title), table, right="TOKENS SHARE")
 
 

@@ -11,7 +11,7 @@ from mnemosyne.cli.log_access import log_of, prints, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.sessions import short_ids
 from mnemosyne.cli.settings import log_options
-from mnemosyne.figures import bytes_text
+from mnemosyne.figures import bytes_text, percent_text
 from mnemosyne.services.footprints import Footprint, measure
 from mnemosyne.services.unstructuring import members
 
@@ -26,7 +26,7 @@ def _row(footprint: Footprint) -> tuple[str, ...]:
         bytes_text(footprint.sent),
         bytes_text(sizes.raw_bytes),
         bytes_text(footprint.stored),
-        "-" if ratio is None else f"{ratio:.1%}",
+        "-" if ratio is None else percent_text(ratio, 1),
     )
 
 

@@ -36,7 +36,7 @@ from mnemosyne.domain.session.counted_sizes import size_event
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.window_size import find_model_window
-from mnemosyne.figures import count_text, is_priced, iso_time, local_time, plural, printable
+from mnemosyne.figures import count_text, is_priced, iso_time, local_time, percent_text, plural, printable
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
@@ -115,7 +115,7 @@ def _window(found: MemorySnapshot) -> Iterator[str]:
         off = found.assessed.tokens - found.counted
         yield (
             f"The provider then counted {count_text(found.counted)}: the estimate was "
-            + (f"{100 * abs(off) / found.counted:.1f} % too {'high' if off > 0 else 'low'}." if off else "exact.")
+            + (f"{percent_text(abs(off) / found.counted, 1)} too {'high' if off > 0 else 'low'}." if off else "exact.")
         )
     else:
         yield "The provider's own count was not recorded."

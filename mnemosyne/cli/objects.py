@@ -33,7 +33,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, topics_of
-from mnemosyne.figures import count_text, plural, printable
+from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.services import memories, pins, windows
 from mnemosyne.services.memories import FoundObject
@@ -163,14 +163,14 @@ def _source_line(each: MemoryObject) -> str:
 def _print_renditions(each: MemoryObject) -> None:
     if not each.places:
         return
-    rows = [("L0", count_text(each.tokens), "100 %", "original", "nothing")]
+    rows = [("L0", count_text(each.tokens), percent_text(1), "original", "nothing")]
     for fidelity, rendition in sorted(each.renditions.items()):
         lost = ", ".join(f"{count} {kind}" for kind, count in rendition.losses.lost.items() if count)
-        share = f"{100 * rendition.tokens // max(1, each.tokens)} %"
+        share = percent_text(rendition.tokens / max(1, each.tokens))
         rows.append(
             (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "nothing")
         )
-    share = f"{100 * each.stub_tokens // max(1, each.tokens)} %"
+    share = percent_text(each.stub_tokens / max(1, each.tokens))
     rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "stub", "all but one line"))
     say()
     print_table(("AT", "TOKENS", "OF L0", "WRITTEN BY", "MEASURED LOSS"), rows, right="TOKENS")

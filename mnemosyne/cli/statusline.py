@@ -10,7 +10,7 @@ import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.figures import count_text, dollars_text, printable
+from mnemosyne.figures import count_text, dollars_text, percent_text, printable
 
 ANSWER_SECONDS = 1.0
 """The time limit for the line; the client shows the previous line meanwhile."""
@@ -65,5 +65,5 @@ def render(state: Mapping[str, Any]) -> str:
         parts.append(f"{printable(repeated['tool'])} called {repeated['times']} times with the same result")
     if state.get("passed"):
         parts.append(f"over its budget of {dollars_text(state['passed']['budget'])}")
-    parts += [f"{printable(window['span'])} {window['used']:.0%}" for window in state.get("quota") or ()]
+    parts += [f"{printable(window['span'])} {percent_text(window['used'])}" for window in state.get("quota") or ()]
     return "mnemosyne: " + " | ".join(parts)

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mnemosyne.cli.printing import fits_encoding
-from mnemosyne.figures import count_text, plural, printable
+from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def bar(part: int, whole: int) -> str:
 
 def percent(part: int, whole: int) -> str:
     """A share in percent."""
-    return f"{100 * part / whole:.0f} %" if whole else "100 %"
+    return percent_text(part / whole if whole else 1)
 
 
 def window_as_json(view: "WindowView") -> dict[str, Any]:

@@ -46,9 +46,9 @@ def test_limit_of_a_subscription_is_shown_with_the_sessions_that_used_it(monkeyp
     taken = {one: 0.01, other: 0.125}
     window = QuotaWindow(span="5h", at=0, used=0.42, reset=3_600_000_000, status="allowed", taken=taken)
     assert quota_lines([window], {other: "mine"}) == [
-        "Subscription, five hours: 42.0% used (allowed), resets 1970-01-01 01:00:00",
-        "  12.5% by 00000000 mine",
-        "  1.0% by 00000000",
+        "Subscription, five hours: 42.0 % used (allowed), resets 1970-01-01 01:00:00",
+        "  12.5 % by 00000000 mine",
+        "  1.0 % by 00000000",
     ]
     (row,) = quota_as_json([window])
     assert (row["window"], row["used"], row["taken"]) == ("5h", 0.42, {str(one): 0.01, str(other): 0.125})
@@ -123,7 +123,7 @@ def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumption
         "SAVED",
     ]
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
-    assert lines[1].endswith("$0.44         $0.97  $0.53 (55%) saved")
+    assert lines[1].endswith("$0.44         $0.97  $0.53 (55 %) saved")
     assert "It would have compacted 1 time; the size afterwards is assumed, from recorded sessions." in lines
     assert "For 1 turn the provider reported no complete or plausible usage, so it is assumed, too." in lines
 

@@ -55,7 +55,7 @@ def test_line_shows_only_known_values() -> None:
                    "rewritten": 153, "plan": "3 of 7", "quota": quota,
                    "repeated": {"tool": "Bash", "times": 4}, "passed": {"budget": 4_000_000_000}}) == (
         "mnemosyne: context 40.4k (caution) | $4.56, saved $6.03 | compacted at turn 153 | plan 3 of 7 |"
-        " Bash called 4 times with the same result | over its budget of $4.00 | 5h 41%"
+        " Bash called 4 times with the same result | over its budget of $4.00 | 5h 41 %"
     )  # fmt: skip
     assert render({"context": None, "zone": None, "cost": None, "saved": None, "rewritten": None, "quota": []}) == (
         "mnemosyne: context -"

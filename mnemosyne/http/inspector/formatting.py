@@ -5,7 +5,17 @@ from markupsafe import Markup, escape
 from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.figures import age_text, bytes_text, count_text, dollars_text, iso_time, plural, seconds_text, utc_text
+from mnemosyne.figures import (
+    age_text,
+    bytes_text,
+    count_text,
+    dollars_text,
+    iso_time,
+    percent_text,
+    plural,
+    seconds_text,
+    utc_text,
+)
 from mnemosyne.services.charts import bar
 from mnemosyne.services.map_chart import LEVELS
 from mnemosyne.terminal import harmless
@@ -81,7 +91,7 @@ def bar_of_kinds(contents: WindowContents) -> str:
     parts = [
         (
             each.kind.value,
-            f"{KIND_NAMES[each.kind]}: {count_text(each.tokens)} tokens, {each.tokens / contents.tokens:.0%}",
+            f"{KIND_NAMES[each.kind]}: {count_text(each.tokens)} tokens, {percent_text(each.tokens / contents.tokens)}",
             each.tokens,
         )
         for each in contents.kinds

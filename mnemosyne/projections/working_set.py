@@ -55,11 +55,18 @@ BRANCHES = Table(
     columns={"version": Type.INTEGER, "parent": Type.TEXT, "forked_at": Type.INTEGER, "kept": Type.INTEGER},
 )
 
-# Requests sent for a branch: each round of its turns, and as round 0 each compaction at the beginning of a turn.
+# Requests sent for a branch: each round of its turns with its bytes, and as round 0 each compaction at the beginning of
+# a turn.
 SENT = Table(
     "sent",
     key={"stream": Type.UUID, "version": Type.INTEGER},
-    columns={"branch": Type.TEXT, "turn": Type.INTEGER, "round": Type.INTEGER, "epoch": Type.INTEGER},
+    columns={
+        "branch": Type.TEXT,
+        "turn": Type.INTEGER,
+        "round": Type.INTEGER,
+        "epoch": Type.INTEGER,
+        "size": Type.INTEGER,
+    },
 )
 
 # Columns that end in ``_in`` hold the version of the event that last did it, null if it has no effect any more.
@@ -123,7 +130,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case EpochBegan():
             return (_fold_sending(recorded, event, 0),)
         case RoundBegan():
-            return (_fold_sending(recorded, event, event.round),)
+            return (_fold_sending(recorded, event, event.round, size=event.size),)
         case ObjectCreated():
             made = row_of(event, "branch", "kind", "last_turn", "tokens", "stub_tokens") | {"version": version}
             made["last_message"] = max((place.message for place in event.places), default=None)
@@ -164,8 +171,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return ()
 
 
-def _fold_sending(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int) -> Merge:
-    sent = row_of(event, "branch", "turn", "epoch") | {"round": number}
+def _fold_sending(recorded: Recorded[object], event: EpochBegan | RoundBegan, number: int, **more: int) -> Merge:
+    sent = row_of(event, "branch", "turn", "epoch") | {"round": number, **more}
     return Merge("sent", (recorded.stream, recorded.version), sent)
 
 
@@ -325,11 +332,11 @@ order by c.version""",
 
 SENT_ON = Query(
     "sent_on",
-    "Compactions of a branch, and turns with the full history",
+    "Compactions of a branch, and the requests of its turns",
     f"""{_LINE}
 select s.* from mnemosyne.working_set_sent s
 join line l on s.branch = l.branch and s.version < l.version and s.turn <= l.forked_at
-where s.stream = %(stream)s and s.round <= 1
+where s.stream = %(stream)s
 order by s.version""",
 )
 
@@ -355,7 +362,7 @@ where stream = %(stream)s and object = %(object)s""",
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=5,
+    version=6,
     tables=(WINDOWS, BRANCHES, SENT, OBJECTS, SOURCES, USES, CHANGES, FORGOTTEN),
     changes=changes,
     queries=(

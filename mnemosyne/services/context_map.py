@@ -1,6 +1,7 @@
 """A context window over its turns: its objects in the provider's order, their fidelity and their size."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
@@ -22,8 +23,8 @@ _TOKENS = {
 
 @attrs.frozen(kw_only=True)
 class MapTurn:
-    """One turn. ``estimated`` is the estimate of its prompt's tokens before it was sent, ``fixed`` its system prompt
-    and tools; ``counted`` is the provider's count, None if it reported none. ``read`` are its tokens from the
+    """One turn. ``estimated`` is the estimate of its prompt's tokens as it was sent, ``fixed`` its system prompt and
+    tools; ``counted`` is the provider's count, None if it reported none. ``read`` are its tokens from the
     provider's cache, None if not reported. ``epoch``: its history was rewritten before it was sent.
     """
 
@@ -112,10 +113,12 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
     missed = [row["turn"] for row in faults if row["object"] in names]
     reads = {(row["branch"], row["turn"]): row["cache_read_tokens"] for row in replies}
     rewritten = {row["turn"] for row in sent if row["round"] == 0}
+    asked = {(row["branch"], row["turn"]): row["bytes"] for row in replies}
+    estimates = _estimate_sent(windows, {row["turn"]: row["size"] for row in sent if row["round"]}, asked)
     turns = [
         MapTurn(
             turn=row["turn"],
-            estimated=row["tokens"],
+            estimated=estimated,
             fixed=row["fixed"],
             usable=row["usable"],
             zone=row["zone"],
@@ -124,11 +127,31 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
             epoch=row["turn"] in rewritten,
             missed=missed.count(row["turn"]),
         )
-        for row in windows
+        for row, estimated in zip(windows, estimates, strict=True)
     ]
     last = turns[-1].turn if turns else 0
     spans = _spans(objects, changes, sent, scales_of(windows), last)
     return ContextMap(branch=branch, turns=turns, spans=list(spans))
+
+
+def _estimate_sent(
+    windows: Sequence[Row], sent: Mapping[int, int], asked: Mapping[tuple[str, int], int]
+) -> Iterator[int]:
+    """The tokens of each prompt as it was sent. The recorded estimate is of the request before it was rewritten, so
+    that of a rewritten one without a count follows from its bytes: as many tokens per byte as in the last one with a
+    count, and before that as in the client's own request.
+
+    ``sent`` are the bytes of each turn's last rewritten request, ``asked`` those of the client's requests.
+    """
+    rate: Fraction | None = None
+    for row in windows:
+        size, own = sent.get(row["turn"]), asked.get((row["branch"], row["turn"]))
+        if size and row["counted"] is not None:
+            rate = Fraction(row["counted"], size)
+        elif size and (rate is not None or own):
+            yield round(size * (rate if rate is not None else Fraction(row["tokens"], own)))
+            continue
+        yield row["tokens"]
 
 
 def scales_of(windows: Iterable[Row]) -> Scales:
@@ -156,7 +179,7 @@ def _spans(
 def _resets(sent: Sequence[Row]) -> Sequence[Row]:
     """Requests that sent the client's whole history again: they began an epoch without a rewrite."""
     found, epoch = [], None
-    for row in sent:
+    for row in (each for each in sent if each["round"] <= 1):
         if row["round"] == 1 and epoch is not None and row["epoch"] > epoch:
             found.append(row)
         epoch = row["epoch"]

@@ -309,3 +309,19 @@ async def test_a_session_view_shows_the_last_used_branch_after_the_windows_befor
     told = [(each.turn, each.read) for each in main.turns]
     assert told == [(each.turn, each.read) for each in main.map.turns]
     assert [read for _, read in told] == [5_000 * number for number in range(len(told))]
+
+
+async def test_size_of_a_turn_without_a_count_is_that_of_the_request_that_was_sent(
+    models: OpenReadModels, held: Held
+) -> None:
+    """At the tokens per byte of the last counted turn, and not of the client's ever longer history."""
+    turns = (await context_map.read_map(models, held.stream, "main")).turns
+    sizes = {}
+    for each in turns[COUNTED - 1 :]:
+        place = TurnPlace(each.turn, None, 1)
+        view = await turn_view.read_turn_view(models.archive, models, held.stream, "main", place)
+        sizes[each.turn] = len(view.context.rebuilt.body)
+    last = turns[COUNTED - 1]
+    uncounted = {each.turn: each.tokens for each in turns if each.counted is None}
+    assert uncounted == {turn: round(last.tokens * sizes[turn] / sizes[last.turn]) for turn in uncounted}
+    assert uncounted[TURNS] < uncounted[TURNS - 1] / 2  # compacted

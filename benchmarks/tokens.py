@@ -12,6 +12,7 @@ The weights were fitted on every other session; only the others are judged.
 """
 
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
@@ -26,12 +27,18 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, features_of_message
 
-PROMPT_GOAL = 5
-"""The most that nine of ten estimates of a prompt may miss, in percent."""
+GOAL, PROMPT_GOAL = 10, 5
+"""The most that nine of ten estimates may miss, in percent: of what is removed, of a prompt."""
+
+SEED = 6
+RANGES, QUICK_RANGES = 400, 20
+"""How many ranges of turns are drawn from each session."""
+
+SHORTEST, TAIL = 5, 10
+"""The fewest turns in a range; the last turns, which a compaction does not change."""
 
 SMALL = 300
 """Tokens below which a turn is not judged by itself: a share of little says little."""
-
 
 Message = dict[str, Any]
 
@@ -44,6 +51,7 @@ class Turn:
     tokens: int
     total: int
     features: Features
+    characters: int
 
 
 @attrs.frozen
@@ -91,7 +99,8 @@ def _answers_tools(message: Message) -> bool:
 
 
 def _turn(number: int, tokens: int, total: int, said: Sequence[Message]) -> Turn:
-    return Turn(number, tokens, total, sum((features_of_message(message) for message in said), Features()))
+    features = sum((features_of_message(message) for message in said), Features())
+    return Turn(number, tokens, total, features, sum(len(json.dumps(each["content"])) for each in said))
 
 
 def _blocks(message: Message) -> list[Message]:
@@ -125,6 +134,7 @@ def _after(count: int | None) -> Estimate:
 
 def _variants() -> dict[str, Estimate]:
     return {
+        "characters x 0.263": lambda _session, _known, turn: 0.263 * turn.characters,
         "features": _after(0),
         "features, after 1 turn": _after(1),
         "features, after 5 turns": _after(5),
@@ -165,6 +175,44 @@ def _turns(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+def _compactions(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The size of a range of turns that a compaction removes, as a share of the exact prompt, and of the prompt that
+    is left. Ranges are drawn at random.
+    """
+    dice = random.Random(SEED)
+    removed, left = [], []
+    for session in sessions(quick):
+        for _draw in range((QUICK_RANGES if quick else RANGES) if len(session.turns) > TAIL else 0):
+            known = dice.randint(TAIL, len(session.turns))
+            first, end = _since(session.turns, known), known - TAIL
+            if end - first < SHORTEST:
+                continue
+            length = dice.randint(SHORTEST, end - first)
+            start = dice.randint(first, end - length)
+            turns, before = session.turns[start : start + length], session.turns[known - 1].total
+            exact, size = sum(turn.tokens for turn in turns), _by_anchor(session, known, turns)
+            removed.append(_missed(size, exact))
+            left.append(_missed(before - size, before - exact))
+    return [
+        *_rows("what a compaction removes", "features, by the anchor", removed, GOAL),
+        *_rows("the prompt after a compaction", "features, by the anchor", left, PROMPT_GOAL),
+    ]
+
+
+def _by_anchor(session: Session, known: int, removed: Sequence[Turn]) -> int:
+    """The estimated size of turns of a prompt whose exact size is known. What is not on record counts as known."""
+    before, held = session.turns[known - 1].total, session.turns[_since(session.turns, known) : known]
+    unseen = Features(fixed=before - sum(turn.tokens for turn in held))
+    anchor = MeasuredPrompt(before, sum((turn.features for turn in held), unseen))
+    gone = sum((turn.features for turn in removed), Features())
+    return before - _taught(session, known).prompt(anchor, Features(), gone)
+
+
+def _since(turns: Sequence[Turn], known: int) -> int:
+    """The first turn that the prompt still has. Earlier ones went when the client dropped its history."""
+    return max((i for i in range(1, known) if turns[i].total < turns[i - 1].total), default=0)
+
+
 def _prompts(_: Sequence[Server], quick: bool) -> list[Row]:
     """Estimates of a whole prompt from the exact previous one and the next turn."""
     missed = []
@@ -183,6 +231,7 @@ GROUP = Group(
     (),
     (
         Part("turns", _turns),
+        Part("compactions", _compactions),
         Part("prompts", _prompts),
     ),
 )

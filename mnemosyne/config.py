@@ -482,8 +482,8 @@ def check_reach(host: str, *, allow_remote: bool) -> None:
     """Raise BadConfiguration if other machines can reach this address, and that is not allowed."""
     if not values.is_loopback(host) and not allow_remote:
         raise BadConfiguration(
-            f"host = {host!r} can be reached from other machines, and everything that goes through would be "
-            "open to them. Listen on 127.0.0.1, or set allow_remote = true if you mean it."
+            f"host = {host!r} can be reached from other machines, which could then use this proxy. "
+            "Listen on 127.0.0.1, or set allow_remote = true to allow it."
         )
 
 
@@ -496,7 +496,7 @@ def _check(config: Config) -> None:
         target = urlsplit(url)
         if values.is_loopback(target.hostname or "") and target.port == config.port:
             raise BadConfiguration(
-                f"{name} = {url} is the port that the proxy itself listens on: requests would go round in circles. "
+                f"{name} = {url} is the proxy's own address: requests would loop. "
                 "Name the provider, or choose another --port."
             )
     _check_helper(config)
@@ -508,8 +508,8 @@ def _check_plain_http(config: Config, name: str, url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme == "http" and not values.is_loopback(parts.hostname or "") and not config.allow_plain_http:
         raise BadConfiguration(
-            f"{name} = {url} is plain http to another machine: prompts and credentials would travel in the clear. "
-            "Use https, or set allow_plain_http = true if you trust the network between."
+            f"{name} = {url} is plain http to another machine: prompts and credentials would be sent unencrypted. "
+            "Use https, or set allow_plain_http = true if you trust the network."
         )
 
 
@@ -518,14 +518,14 @@ def _check_helper(config: Config) -> None:
     url = urlsplit(config.helper_url or "")
     if values.is_loopback(url.hostname or "") and url.port == config.port:
         raise BadConfiguration(
-            f"helper_url = {config.helper_url} is the port that the proxy itself listens on: what the helper is asked "
+            f"helper_url = {config.helper_url} is the proxy's own address: calls to the helper "
             "would be recorded as a session. Name the model's own endpoint."
         )
     if config.helper != "openai":
         return
     missing = [name for name in ("helper_url", "helper_model") if getattr(config, name) is None]
     if missing:
-        raise BadConfiguration(f"helper = openai needs {' and '.join(missing)} as well.")
+        raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}.")
 
 
 def _check_readable(ca_bundle: Path) -> None:

@@ -23,7 +23,8 @@ def prepare_data_dir(data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise BadConfiguration(
-            f"The data directory {data_dir} cannot be made: {error.strerror or error}. Choose another with --data-dir."
+            f"The data directory {data_dir} cannot be created: {error.strerror or error}. "
+            "Choose another with --data-dir."
         ) from None
     refuse_shared(data_dir, data_dir.stat())
 
@@ -37,7 +38,7 @@ def refuse_shared(data_dir: Path, status: os.stat_result) -> None:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         whom = "every user of this machine" if status.st_mode & stat.S_IWOTH else "its group"
         raise BadConfiguration(
-            f"data_dir = {str(data_dir)!r} can be written by {whom}: choose another one, or `chmod go-w` it."
+            f"data_dir = {str(data_dir)!r} can be written by {whom}: choose another one, or run `chmod go-w` on it."
         )
 
 
@@ -60,7 +61,7 @@ def _read_or_make(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadConfiguration(f"The {path.name} file {path} cannot be used: {reason}.") from None
     if not text:
-        raise BadConfiguration(f"The {path.name} file {path} is empty. Remove it, and another one is made.")
+        raise BadConfiguration(f"The {path.name} file {path} is empty. Remove it, so that a new one is created.")
     return text
 
 

@@ -105,6 +105,6 @@ def _wait(connection: "socket.socket") -> int:
         connection.shutdown(socket.SHUT_WR)
         code = connection.recv(1)
     if not code:
-        sys.stderr.write("Error: The command was ended before it was done.\n")
+        sys.stderr.write("Error: The command was stopped before it finished.\n")
         return 1
     return code[0]

@@ -49,7 +49,7 @@ class PageLinks:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 file.write(f"{role.value} {now}")
         except OSError as error:
-            raise BadConfiguration(f"No link can be made in {folder}: {error.strerror or error}.") from None
+            raise BadConfiguration(f"No link can be created in {folder}: {error.strerror or error}.") from None
         return secret
 
     def use(self, secret: str, now: int) -> PageRole | None:

@@ -179,7 +179,7 @@ def _parse_network(value: object) -> str:
     except ValueError:
         raise ValueError("an address or a network is needed, as in 10.0.0.5 or 10.0.0.0/24") from None
     if not network.prefixlen:
-        raise ValueError("a network of all addresses has anybody believed")
+        raise ValueError("a network of all addresses would trust every client")
     return str(network)
 
 
@@ -211,7 +211,7 @@ def _parse_url(value: object) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise wrong
     if "@" in parts.netloc or "?" in url or "#" in url:
-        raise ValueError("only scheme, host, port and path may stand in the URL; credentials come from the client")
+        raise ValueError("the URL may have only a scheme, host, port and path; credentials come from the client")
     if parts.scheme == "http" and not is_at_home(parts.hostname):
         raise ValueError("http is allowed for a private address only; use https, or credentials travel in the clear")
     return url
@@ -251,8 +251,8 @@ def parse_tenant(value: object) -> str:
 def _parse_key(number: int, sha256: str, tenant: object) -> TenantKey:
     if not _SHA256.fullmatch(sha256):
         raise ValueError(
-            f"row {number} has no SHA-256 of 64 hexadecimal digits in lower case; a credential itself must not stand "
-            "there, and `mnemosyne config tenant-key TENANT` prints the row for one"
+            f"row {number} has no SHA-256 of 64 hexadecimal digits in lower case; never put the credential itself "
+            "there: `mnemosyne config tenant-key TENANT` prints the row"
         )
     try:
         return TenantKey(sha256, parse_tenant(tenant))
@@ -268,11 +268,11 @@ def _parse_upstream(_number: int, name: str, value: object) -> NamedUpstream:
     if value == "":
         raise ValueError("NAME=URL is needed, as in openai=https://api.openai.com")
     if not _UPSTREAM.fullmatch(name):
-        raise ValueError(f"{name!r} is no name: lower-case letters, digits and - are needed")
+        raise ValueError(f"{name!r} is not a valid name: use lower-case letters, digits and -")
     table: Mapping[str, Any] = value if isinstance(value, Mapping) else {"url": value}
     unknown = [member for member in table if member not in _UPSTREAM_MEMBERS]
     if unknown:
-        raise ValueError(f"{name} has {', '.join(map(str, unknown))}; known are {', '.join(_UPSTREAM_MEMBERS)}")
+        raise ValueError(f"{name} has {', '.join(map(str, unknown))}; valid are {', '.join(_UPSTREAM_MEMBERS)}")
     if "url" not in table:
         raise ValueError(f"{name} has no url")
     for member in ("dialects", "models"):
@@ -281,7 +281,7 @@ def _parse_upstream(_number: int, name: str, value: object) -> NamedUpstream:
             raise ValueError(f"{name}.{member} must be a list of texts")
     dialects, models, tariff = table.get("dialects", OPENAI_DIALECTS), table.get("models", ["*"]), table.get("tariff")
     if wrong := [dialect for dialect in dialects if dialect not in DIALECTS]:
-        raise ValueError(f"{name} has the dialects {', '.join(wrong)}; known are {', '.join(DIALECTS)}")
+        raise ValueError(f"{name} has the dialects {', '.join(wrong)}; valid are {', '.join(DIALECTS)}")
     if not (tariff is None or isinstance(tariff, str)):
         raise ValueError(f"{name}.tariff must be the name of a tariff")
     return NamedUpstream(name, _parse_url(table["url"]), tuple(dialects), tuple(models), tariff)

@@ -23,7 +23,7 @@ def parse_day(day: str) -> int:
     try:
         beyond = datetime.fromisoformat(day).replace(tzinfo=UTC) + timedelta(days=1)
     except (ValueError, OverflowError):
-        raise BadOption(f"{day!r} is no day such as 2026-11-21.") from None
+        raise BadOption(f"{day!r} is not a date such as 2026-11-21.") from None
     return min(max(int(beyond.timestamp() * 1e6) - 1, FIRST), LAST)
 
 

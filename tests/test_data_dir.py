@@ -39,7 +39,7 @@ def test_directory_and_its_content_are_private_to_the_owner(tmp_path: Path) -> N
 
 def test_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadConfiguration, match=r"cannot be made: .*--data-dir"):
+    with pytest.raises(BadConfiguration, match=r"cannot be created: .*--data-dir"):
         prepare_data_dir(tmp_path / "file")
     with pytest.raises(BadConfiguration, match="cannot be written"):
         open_server_log(tmp_path / "missing")

@@ -54,9 +54,9 @@ def test_file_gives_the_dialects_and_models_of_each_provider(tmp_path: Path) -> 
         ("openai", "NAME=URL is needed"),
         (f"local={LOCAL}, local={LOCAL}/v1", "a name has two rows"),
         ("openai=http://elsewhere", "is plain http to another machine"),
-        ("Open AI=https://api.openai.com", "is no name"),
+        ("Open AI=https://api.openai.com", "is not a valid name"),
         (f"local={LOCAL}:8787", "a URL like"),
-        ({"local": {"url": LOCAL, "dialect": "chat"}}, "local has dialect; known are"),
+        ({"local": {"url": LOCAL, "dialect": "chat"}}, "local has dialect; valid are"),
         ({"local": {"url": LOCAL, "dialects": ["telnet"]}}, "local has the dialects telnet"),
         ({"local": {"url": LOCAL, "models": "qwen"}}, "local.models must be a list"),
         ({"local": {"url": LOCAL, "tariff": 1}}, "local.tariff must be the name"),
@@ -85,7 +85,7 @@ def _file(directory: Path, value: object) -> dict[str, Path]:
 
 
 def test_no_provider_can_be_the_proxy_itself(tmp_path: Path) -> None:
-    with pytest.raises(BadConfiguration, match=r"upstreams\.local .* round in circles"):
+    with pytest.raises(BadConfiguration, match=r"upstreams\.local .* requests would loop"):
         load({"upstreams": "local=http://127.0.0.1:8787", "port": "8787"}, {"HOME": str(tmp_path)})
 
 

@@ -57,9 +57,7 @@ class Epochs:
             freed = rewritten.freed if rewritten is not None else 0
             return rewritten, epochs.note_filled(asked, situation, epochs.REST_STAYS, freed)
         except Exception:
-            log.exception(
-                "turn %d of branch %s continues unchanged: beginning an epoch failed", asked.turn, asked.branch
-            )
+            log.exception("turn %d of branch %s continues unchanged: the compaction failed", asked.turn, asked.branch)
             return None, None
 
     async def fit(

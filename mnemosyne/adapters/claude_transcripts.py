@@ -44,13 +44,13 @@ def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple
     """The transcript of a session up to the last entry of a message."""
     files = _find_transcripts(folders, session)
     if not files:
-        raise NotFound(f"Claude Code has no transcript of session {session} here, which it needs to continue.")
+        raise NotFound(f"Claude Code has no transcript of session {session} here, so it cannot continue it.")
     for file in files:
         lines = _read_lines(file)
         found = [number for number, line in enumerate(lines, 1) if _is_entry_of(line, message_id)]
         if found:
             return file, lines[: found[-1]]
-    raise NotFound(f"The transcript of session {session} does not hold that reply (any more).")
+    raise NotFound(f"The transcript of session {session} does not contain that reply; it may have been deleted.")
 
 
 def _find_transcripts(folders: Iterable[Path], session: str) -> list[Path]:

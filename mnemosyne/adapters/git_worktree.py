@@ -53,7 +53,7 @@ class GitWorktree:
         try:
             top, own = _run(folder, {}, "rev-parse", "--show-toplevel", "--absolute-git-dir").splitlines()
         except (WorktreeFailed, ValueError):
-            raise NotFound(f"{folder} is in no working tree of git, so its files are not saved.") from None
+            raise NotFound(f"{folder} is not in a git working tree, so its files are not saved.") from None
         return cls(Path(top), Path(own) / "mnemosyne")
 
     def keep(self, name: str, why: str) -> str:

@@ -35,7 +35,7 @@ def write_session(point: ForkPoint, project: Path, at: int) -> Json:
     """
     if point.dialect is not MESSAGES:
         raise BadOption(
-            "opencode can only continue conversations with models of Anthropic's only: the format of other models'"
+            "opencode can continue only conversations with Anthropic's models: the format of other models'"
             " thinking is unknown."
         )
     writing = _Writing(point, project, at // 1000)
@@ -57,8 +57,8 @@ def import_session(program: Sequence[str], session: Json, project: Path, environ
         except OSError as error:
             raise BadOption(f"{program[0]} cannot be run: {error.strerror or error}.") from None
     if done.returncode or session["info"]["id"] not in done.stdout + done.stderr:
-        output = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
-        raise BadOption(f"opencode does not import the conversation; it said: {output[0]}")
+        output = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no reason given"]
+        raise BadOption(f"opencode could not import the conversation: {output[0]}")
 
 
 @attrs.define

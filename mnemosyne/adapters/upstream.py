@@ -63,7 +63,7 @@ class HttpUpstream:
 
     async def probe(self) -> Reachability:
         """Check by a request without credentials that the provider answers."""
-        sentence = f"{self.address} has not answered within {PROBE_SECONDS:g} s."
+        sentence = f"{self.address} did not answer within {PROBE_SECONDS:g} s."
         with trio.move_on_after(PROBE_SECONDS):
             try:
                 async with self.exchange(UpstreamRequest("HEAD", b"/", (), b""), lambda: None):

@@ -30,7 +30,7 @@ _PLACES = {
     "object": CommandPlace(LOOK, ".objects:object_command", "Show one object, its renditions and its history."),
     "search": CommandPlace(LOOK, ".search:search", "Search sessions by words and by meaning."),
     "ask": CommandPlace(LOOK, ".search:ask", "Answer a question from the content of a session."),
-    "report": CommandPlace(LOOK, ".report:report", "Show a session's context and cost over its turns."),
+    "report": CommandPlace(LOOK, ".report:report", "Write the page of a session to a file."),
     "usage": CommandPlace(LOOK, ".accounts:usage", "Show tokens and cost by session, day or model."),
     "savings": CommandPlace(LOOK, ".accounts:savings", "Show how much managing saved or cost."),
     "checkpoint": CommandPlace(LOOK, ".checkpoint:checkpoint", "Name a turn, or list the names."),
@@ -57,7 +57,7 @@ _PLACES = {
     "worker": CommandPlace(OPERATE, ".serve:worker", "Maintain derived data without a server.", is_rare=True),
     "projections": CommandPlace(OPERATE, ".projections:projections", "Show the read models.", is_rare=True),
     "rebuild": CommandPlace(OPERATE, ".projections:rebuild", "Rebuild read models.", is_rare=True),
-    "sql-reader": CommandPlace(OPERATE, ".sql:sql_reader", "Let a database role read a tenant.", is_rare=True),
+    "sql-reader": CommandPlace(OPERATE, ".sql:sql_reader", "Grant a database role read access.", is_rare=True),
 }
 """Every command of the product, in the order of the help."""
 

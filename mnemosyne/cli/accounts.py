@@ -137,7 +137,7 @@ def _savings_as_json(found: Savings) -> dict[str, Any]:
 def _print_savings(found: Savings) -> None:
     if not found.sessions:
         since = click.get_current_context().params["since"]
-        say(f"The ledger has no turns {'yet' if since is None else f'since {since}'}.", err=True)
+        say(f"No costs are recorded {'yet' if since is None else f'since {since}'}.", err=True)
         return
     rows = [(name_session(stream, found.names), *_balance_cells(balance)) for stream, balance in found.sessions.items()]
     numbers = _HEADERS[1:-1]

@@ -163,7 +163,7 @@ def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 def help_all_option(what: str) -> Callable[[F], F]:
     """Add --help-all, which also shows ``what`` --help omits, as the last option before --help."""
-    text = f"Show {what}, too, and exit."
+    text = f"Also show {what}, and exit."
     add = click.option("--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help=text)
 
     def decorate(command: F) -> F:

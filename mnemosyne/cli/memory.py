@@ -311,10 +311,10 @@ def undo(done: Any) -> None:
 @memory.command(short_help="Preview the entries that a new session gets.")
 @does("showBlock", "prompt=[PROMPT]")
 def block(answer: Any) -> None:
-    """Show the text that a managed session beginning now with PROMPT would get.
+    """Show the text that a new managed session would get if it began with PROMPT.
 
     \b
-      mnemosyne memory block "Mend the date parser"
+      mnemosyne memory block "Fix the date parser"
     """
     say(answer["text"] or "Nothing: no active entry here would be added to a session.")
 

@@ -85,7 +85,7 @@ def index() -> None:
     \b
       mnemosyne index build
 
-    Up to 100,000 passages it brings no gain. It may miss results and needs about a kilobyte for each passage.
+    Below 100,000 passages it has no benefit. It may miss results and needs about a kilobyte for each passage.
     """
 
 

@@ -316,7 +316,7 @@ def objects(
       mnemosyne objects 319a --topics  episodes and themes
 
     L0 is full, L1 detailed, L2 compact, L3 one line, L4 evicted; `-` means that there is no such rendition. Tokens are
-    estimates. IDLE counts the turns since the last use, USES the uses, FAULTS how often the object was needed after its
+    estimates. IDLE counts the turns since the last use, USES its uses, FAULTS how often it was needed again after its
     eviction. `would→` shows what the planner would do in a conversation that is only observed.
     """
     if topics and (kind or stale):

@@ -34,8 +34,8 @@ from mnemosyne.services.unstructuring import as_json as unstructured
 @log_options()
 @json_option
 def report(session: str, page: Path | None, redact: bool, as_json: bool, **options: object) -> None:
-    """Write the page of one session as one file that you can send to others: what fills its window, what was evicted
-    and needed again, its compactions and its cost. The file loads nothing.
+    """Write the page of a session to a single file that you can share: what fills its window, what was evicted
+    and needed again, its compactions and its cost. The file loads nothing from the network.
 
     \b
       mnemosyne report 319a

@@ -83,7 +83,12 @@ class Turns(click.ParamType[tuple[int, int]]):
 )
 @click.option("--queries", type=click.Path(path_type=Path), metavar="FILE", help="The queries for --file.")
 @click.option(
-    "--limit", default=10, show_default=True, type=click.IntRange(1), help="Maximum number of results for each query."
+    "--limit",
+    default=10,
+    metavar="N",
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum number of results for each query.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead; with --file, one line for each query.")
 @log_options()
@@ -300,6 +305,7 @@ def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
 @click.option(
     "--tokens",
     default=400,
+    metavar="N",
     show_default=True,
     type=click.IntRange(SHORTEST),
     help="Maximum length of the answer. The model's own questions get 200 unless it asks for more.",

@@ -65,7 +65,7 @@ def export(session: str, output: Path | None, redact: bool, as_json: bool, **opt
     \b
       mnemosyne export 319a -o session.jsonl --redact
 
-    --redact masks everything in the shape of a credential: provider keys, tokens, private keys, passwords in URLs, and
+    --redact masks everything that looks like a credential: provider keys, tokens, private keys, passwords in URLs, and
     values after a word such as `password=`. It cannot detect other passwords, so check the file before you share it.
     """
     if as_json and output is None:

@@ -22,4 +22,4 @@ def find(name: str) -> Projection:
         if projection.name == name:
             return projection
     names = ", ".join(projection.name for projection in ALL)
-    raise NotFound(f"There is no projection {name!r}; there are {names}.")
+    raise NotFound(f"There is no read model {name!r}; valid are {names}.")

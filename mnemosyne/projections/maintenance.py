@@ -87,7 +87,7 @@ class Keeping:
                     unavailable = True
                     self._say(f"The projection {name} waits: {error}.")
             except Exception:
-                log.exception("the projector of %s failed; it starts again", name)
+                log.exception("the projector of %s failed and restarts", name)
             await trio.sleep(next(pauses))
 
     async def _join(self, projection: Projection, mark: Mark) -> None:
@@ -124,7 +124,7 @@ class Keeping:
             except LogFailed:  # each projector finds out for itself whether it is the cause
                 self._remove(self._members)
             except Exception:
-                log.exception("the projections failed together; each is looked at by itself")
+                log.exception("a joint update of the projections failed; each is updated separately")
                 self._remove(self._members)
 
     async def _step(self) -> bool:

@@ -87,9 +87,9 @@ from mnemosyne.services.sessions import Archive, events_of
 
 Kind = TypeVar("Kind")
 
-OLD = "the log does not say with which settings that was decided: it is from before that was recorded."
+OLD = "the log does not contain the settings of this decision: an earlier version wrote it."
 
-REMOVED = "feature removed: goals and prefetch, which took part in it, are no longer there."
+REMOVED = "feature removed: the decision used goals and prefetch, which no longer exist."
 
 
 class _FrozenLog:
@@ -296,7 +296,7 @@ class _Judge:
     def _speaker(self, version: int) -> ClientHeaders:
         headers = self._client_headers[version]
         if headers is None:
-            raise LogFailed("the log does not say who spoke: it is from before that was recorded.")
+            raise LogFailed("the log does not contain the client of this request: an earlier version wrote it.")
         return headers
 
     async def _outgoing(
@@ -346,7 +346,9 @@ class _Judge:
         actor = self._actor(decision, journal)
         turn = await actor.rounds.turn_of(address, under_way.request)
         if turn is None:
-            raise _CannotBeDecided("an earlier turn of its branch, of which the actor knew more than the log.")
+            raise _CannotBeDecided(
+                "an earlier turn of its branch, about which the actor knew more than the log contains."
+            )
         body = turn.body(address.attempt)
         await _say(actor, NextRound(at=began.at, address=address, body=body, request=under_way.request, **_ID))
         self._keep(decision, journal, address, actor)
@@ -421,7 +423,7 @@ class _Judge:
             raise _CannotBeDecided(OLD)
         found = self._under_way.get(address)
         if found is None:
-            raise _CannotBeDecided("the request that it belongs to was not decided again.")
+            raise _CannotBeDecided("its request was not replayed.")
         return found
 
     async def _end_of_round(self, finished: RoundFinished, under_way: _ReplayedTurn) -> RoundEnd:
@@ -436,9 +438,9 @@ class _Judge:
         assessed = decision.last
         assert isinstance(assessed, TurnAssessed)
         if self._begun != (assessed.branch, assessed.turn):
-            raise _CannotBeDecided("the request that it tells of was not decided again.")
+            raise _CannotBeDecided("its request was not replayed.")
         if decision.version < self._history.forgotten:
-            raise _CannotBeDecided("the words of its objects were forgotten.")
+            raise _CannotBeDecided("the content of its objects was erased.")
         if self._is_old(decision):
             raise _CannotBeDecided(OLD)
         return await self._deferred.remember(self._memory.state.branches[assessed.branch])
@@ -537,7 +539,7 @@ class _CannotBeDecided(Exception):
 
 
 async def _orphan(decision: ReplayedDecision) -> Sequence[Event]:
-    raise _CannotBeDecided("the request that it belongs to is not in the log.")
+    raise _CannotBeDecided("its request is not in the log.")
 
 
 def _end_fields(event: TurnFinished | TurnInterrupted) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class RecordedServices(ActorServices):
     async def call_in_time(self, call: str, answer: Callable[[], Awaitable[T]]) -> T | None:
         async def then() -> T:
             if sanitize.text(call) in self._then.unread_calls:
-                raise LogFailed("it could not be read then")
+                raise LogFailed("it could not be read at the time")
             if sanitize.text(call) in self._then.late_calls:
                 raise trio.TooSlowError
             return await answer()

@@ -79,13 +79,15 @@ async def shelve(archive: Archive, archived: ArchivedContents, stream: UUID, fil
         check(reader, file)
         exported = [part.envelope for part in reader.parts()]
     except DamagedFile:
-        raise BadConfiguration(f"{file} is not whole, so nothing left the database. Move it away.") from None
+        raise BadConfiguration(
+            f"{file} is damaged or incomplete, so nothing was moved. Remove the file and try again."
+        ) from None
     held = await archive.events.read(stream, upto=len(exported))
     if reader.header.session != stream or exported != [each.envelope for each in held]:
-        raise BadConfiguration(f"{file} tells of another session {stream}, so nothing left the database.")
+        raise BadConfiguration(f"{file} does not match session {stream}, so nothing was moved. Use another folder.")
     # A file of an earlier version names no log: it is ours if our rows already refer to it.
     if reader.header.log != await archived.log_id() and (reader.header.log is not None or str(file) not in before):
-        raise BadConfiguration(f"{file} was written by another log, so nothing left the database. Use another folder.")
+        raise BadConfiguration(f"{file} was written by another log, so nothing was moved. Use another folder.")
     moved = await archived.put(stream, str(file), reader.packed)
     _delete({*before} - {str(file)})
     return moved

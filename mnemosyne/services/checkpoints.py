@@ -31,13 +31,15 @@ async def name(
     Raises NotFound, and BadEntry for an invalid name or another turn's.
     """
     if (fits := CHECKPOINT.fullmatch(called)) is None or fits["round"]:
-        raise BadEntry(f"{called!r} is no name: letters, digits, '.', '_' and '-' are, 64 at most, a letter first.")
+        raise BadEntry(
+            f"{called!r} is not a valid name: use at most 64 letters, digits, '.', '_' and '-', a letter first."
+        )
 
     def command(state: Session) -> NameCheckpoint:
         place = branch, _find_turn(state, branch, turn)
         held = state.checkpoints.get(called, place)
         if held != place:
-            raise BadEntry(f"{called} is turn {held[1]} of {held[0]} already, and stays it. Choose another name.")
+            raise BadEntry(f"{called} is already the name of turn {held[1]} of {held[0]}. Choose another name.")
         return NameCheckpoint(at=at, name=called, branch=branch, turn=place[1])
 
     stream = await sessions.find(archive, session)

@@ -192,5 +192,5 @@ async def _assemble(archive: Archive, stream: UUID, made_of: Recipe) -> bytes:
     try:
         contents = await archive.contents.fetch(stream, list(time_travel.digests_in(made_of.pieces)))
     except ContentForgotten:
-        raise ContentForgotten(f"Session {stream} was forgotten: what was said at this turn is erased.") from None
+        raise ContentForgotten(f"Session {stream} was forgotten: the content of this turn was erased.") from None
     return recipe.assemble(made_of.pieces, contents.__getitem__)

@@ -59,7 +59,7 @@ def _read(
             if key is not None and (first := places.setdefault(key(found[-1]), number)) != number:
                 raise ValueError(f"line {first} has the same id, {key(found[-1])!r}")
         except (ValueError, RecursionError) as error:
-            raise BadOption(f"{path}, line {number}: {error}. Mend the line or take it out.") from None
+            raise BadOption(f"{path}, line {number}: {error}. Correct or remove the line.") from None
     return found
 
 
@@ -67,9 +67,9 @@ def _object(raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(raw)
     except ValueError:
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return value
 
 
@@ -79,7 +79,7 @@ def _line(value: dict[str, Any]) -> ConversationLine:
 
 def _id(value: dict[str, Any]) -> Hashable:
     if not isinstance(key := value.get("id"), str | int):
-        raise ValueError("a text or a number as its id is needed")
+        raise ValueError("its id must be a text or a number")
     return key
 
 

@@ -100,14 +100,14 @@ def read_header(line: bytes) -> Header:
     except RecursionError:
         value = None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise ValueError(f"this is no file of {FORMAT!r}")
+        raise ValueError(f"this is not a file of the format {FORMAT!r}")
     if value.get("version") != VERSION:
-        raise ValueError(f"its version is {value.get('version')!r}, and this Mnemosyne reads {VERSION}")
+        raise ValueError(f"its version is {value.get('version')!r}, but this Mnemosyne reads {VERSION}")
     try:
         log = UUID(value["log"]) if "log" in value else None
         return Header(UUID(value["session"]), int(value["events"]), int(value["contents"]), log=log)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise ValueError("the header is not whole") from None
+        raise ValueError("the header is incomplete") from None
 
 
 def content_line(content: Content, *, packed: bool = False) -> bytes:
@@ -176,8 +176,8 @@ class Reader:
             waiting = []
         if waiting or version != self.header.events or len(self._places) != self.header.contents:
             raise DamagedFile(
-                f"{self._path} is not whole: {version} events and {len(self._places)} contents are there, "
-                f"and the header promises {self.header.events} and {self.header.contents}."
+                f"{self._path} is incomplete: it has {version} events and {len(self._places)} contents, "
+                f"but its header names {self.header.events} and {self.header.contents}."
             )
 
     def fetch(self, digests: list[bytes]) -> dict[bytes, bytes]:
@@ -230,23 +230,23 @@ class Reader:
         try:
             content = Content(bytes.fromhex(value["content"]), _data(value))
         except (KeyError, TypeError, ValueError, binascii.Error, ZstdError):
-            raise self._damage(number, "a content without its hash, or not in base64") from None
+            raise self._damage(number, "the content has no hash or is not base64") from None
         if hashlib.sha256(content.data).digest() != content.digest:
-            raise self._damage(number, f"the content does not have the hash {content.digest.hex()} that it should")
+            raise self._damage(number, f"the content does not match its hash {content.digest.hex()}")
         return content
 
     def _event(self, number: int, value: dict[str, Any], version: int) -> Envelope[Event]:
         if value.get("event") != version:
-            raise self._damage(number, f"event {version} should stand here")
+            raise self._damage(number, f"event {version} was expected here")
         stored = value.get("stored")
         if not all(abs(each) <= _LARGEST or 0 <= each - FOREVER <= LAST for each in _numbers_in(stored)):
-            raise self._damage(number, "it holds a number that is none of ours")
+            raise self._damage(number, "it contains a number that is out of range")
         try:
             envelope: Envelope[Event] = self._codec.decode(str(value.get("name")), json.dumps(stored).encode())
         except UnknownEvent as error:
             raise self._damage(number, str(error)) from None
         if not is_time(envelope.event.at):
-            raise self._damage(number, f"{envelope.event.at} is no time")
+            raise self._damage(number, f"{envelope.event.at} is not a valid time")
         return envelope
 
     def _check_named(self, number: int, envelope: Envelope[Event]) -> None:

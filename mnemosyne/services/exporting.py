@@ -251,15 +251,17 @@ def check_own(reader: Reader, path: Path, tenant: str) -> None:
         if isinstance(event, SessionStarted):
             if event.tenant != tenant:
                 raise BadConfiguration(
-                    f"The session is tenant {event.tenant}'s, and the settings are those of {tenant}; --tenant names "
-                    "another. Nothing was imported."
+                    f"The session belongs to tenant {event.tenant}, but the settings name {tenant}: use --tenant. "
+                    "Nothing was imported."
                 )
             own = event
         named = own is None or stream_of(tenant, own.external_id) == reader.header.session
         if isinstance(event, _OF_OPERATORS) or not named or (own is None and not isinstance(event, _BEFORE)):
-            raise DamagedFile(f"{path}, line {part.line}: the event is none of this session's. Nothing was imported.")
+            raise DamagedFile(
+                f"{path}, line {part.line}: the event does not belong to this session. Nothing was imported."
+            )
     if own is None or not is_whole(events):
-        raise DamagedFile(f"{path}: its events do not add up to a session. Nothing was imported.")
+        raise DamagedFile(f"{path}: its events do not form a complete session. Nothing was imported.")
 
 
 def _check_task(task: Task, reader: Reader) -> Discrepancy | None:
@@ -273,6 +275,6 @@ def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:
     for part, each in zip(reader.parts(), held, strict=False):
         if part.envelope != each.envelope:
             raise SessionExists(
-                f"Session {reader.header.session} is here already, and from event {part.version} on it is another. "
-                "Nothing was imported."
+                f"Session {reader.header.session} already exists and differs from the file from event {part.version} "
+                "on. Nothing was imported."
             )

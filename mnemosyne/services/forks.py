@@ -55,13 +55,13 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
         opened = (each for each in events if isinstance(each, BranchOpened) and each.kind is BranchKind.MAIN)
         branch = next((each.branch for each in opened), "")
     if name.startswith(UNNAMED):
-        raise NotFound(f"The client of session {stream} gave it no name, so it cannot be told to go on with it.")
+        raise NotFound(f"Session {stream} cannot be continued, because its client gave it no id.")
     history = history_of(str(stream), recorded)
     if isinstance(turn, str):
         began = history.find(branch, turn).began
         name, branch, turn = _name_of(history, began.branch) or name, began.branch, began.turn
     if branch not in history.lines:
-        raise NotFound(f"Session {stream} has no conversation of an agent's to go on from.")
+        raise NotFound(f"Session {stream} has no agent conversation to fork.")
     if turn is not None:
         history.turn(branch, turn)
     last = history.line(branch).last if turn is None else turn
@@ -73,7 +73,7 @@ async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None)
             request = json_values.read((await rebuild(archive, stream, history, attempt)).body)
             place = attempt.began.turn, ended.message_id or ""
             return ForkPoint(started.client, name, last, *place, dialect, request, reply)
-    raise NotFound(f"Session {stream} has no whole reply up to turn {last} to go on from.")
+    raise NotFound(f"Session {stream} has no complete reply up to turn {last}, so it cannot be forked there.")
 
 
 def _name_of(history: History, branch: str) -> str | None:

@@ -91,7 +91,7 @@ class KnowledgeService:
         """The place of a scope. Raises BadEntry without one here."""
         found = next((each for each in self.places if each.scope is scope), None)
         if found is None:
-            raise BadEntry(f"There is no {scope.value} here: name the folder that it is about.")
+            raise BadEntry(f"There is no {scope.value} here: name its folder.")
         return found
 
     # Writing
@@ -148,12 +148,12 @@ class KnowledgeService:
         if write is None:
             last = [(record.at, record.id, place) for place, each in known for record in each.writes.values()]
             if not last:
-                raise NotFound("There is no write to be taken back.")
+                raise NotFound("There is no write to undo.")
             _, write, place = max(last, key=lambda each: each[:2])
         else:
             found = next((place for place, each in known if write in each.writes), None)
             if found is None:
-                raise NotFound(f"There is no write {write!r} to be taken back; it may have been already.")
+                raise NotFound(f"There is no write {write!r} to undo; it may be undone already.")
             place = found
         return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=write))
 
@@ -164,7 +164,7 @@ class KnowledgeService:
         erased = 0
         sought = matching.casefold().strip()
         if not sought:
-            raise NotFound("Say what is to be erased: the id of an entry, or words in it.")
+            raise NotFound("Name what to erase: the id of an entry, or words in it.")
         for place, known in await self.store.read_all(self.places):
             found = frozenset(
                 each.id
@@ -173,7 +173,7 @@ class KnowledgeService:
             )
             erased += await _erase(self.store, place, found, stamp)
         if not erased:
-            raise NotFound(f"No entry has the id {matching!r}, or these words.")
+            raise NotFound(f"No entry has the id {matching!r} or contains these words.")
         return erased
 
     # Ownership
@@ -208,7 +208,7 @@ class KnowledgeService:
                 continue
             else:
                 return place
-        raise several or NotFound(f"No entry has the id {wanted!r}, or these words.")
+        raise several or NotFound(f"No entry has the id {wanted!r} or contains these words.")
 
     async def _write(self, place: Place, command: KnowledgeCommand) -> WriteReport:
         outcome: WriteOutcome = await self.store.write(place, command, command.write)
@@ -251,7 +251,7 @@ class KnowledgeService:
     ) -> list[RecalledEntry]:
         """The entries that answer a question best, including those with too low a confidence for new sessions."""
         if not question.strip():
-            raise BadEntry("Say what you look for.")
+            raise BadEntry("The question is empty.")
         index = await self.store.index(self.places)
         among = index.shortlist(question, at, kinds, ended=ended)
         near = None
@@ -354,7 +354,7 @@ def parse_member(kind: type[Member], value: object, what: str) -> Member:
         return kind(value)
     except ValueError:
         names = ", ".join(each.value for each in kind)
-        raise BadEntry(f"{value!r} is no {what}; there are {names}.") from None
+        raise BadEntry(f"{value!r} is not a {what}; valid are {names}.") from None
 
 
 def parse_line(line: Mapping[str, Any], number: int, source: EntrySource) -> tuple[Scope, EntryDraft] | None:
@@ -369,7 +369,7 @@ def parse_line(line: Mapping[str, Any], number: int, source: EntrySource) -> tup
         if not (confidence is None or isinstance(confidence, (int, float))) or not (
             begins is None or isinstance(begins, int)
         ):
-            raise BadEntry("its confidence or valid_from is no number.")
+            raise BadEntry("its confidence or valid_from is not a number.")
         draft = EntryDraft(
             kind=parse_member(EntryKind, line.get("kind", EntryKind.FACT.value), "kind"),
             content=line["content"],

@@ -46,7 +46,9 @@ async def manifest_of(
         attempt = attrs.evolve(attempt, round=attempt.rounds[0])
     found = await contexts.context_of(archive, stream, history, attempt, known_blocks)
     if found.view.opaque is not None:
-        raise NotFound(f"The request was not read as a conversation: {found.view.opaque}. It has no manifest.")
+        raise NotFound(
+            f"The request has no manifest, because it cannot be parsed as a conversation: {found.view.opaque}."
+        )
     known = know_request(events, attempt)
     layout = lay_out(
         found.rebuilt.body,

@@ -127,7 +127,7 @@ def map_chart(
     label = f"Context of {', then '.join(each.branch for each in windows)} over its turns"
     shown = [each for each in windows if each.turns]
     if not shown:
-        return picture(name, label, nothing("Nothing of this branch was remembered."), height=HEIGHT)
+        return picture(name, label, nothing("No turns of this branch are recorded."), height=HEIGHT)
     other = [each for each in beside if each.turns] or shown
     first = min(shown[0].turns[0].turn, other[0].turns[0].turn)
     ranges, longest = _ranges(shown, first), max(_count(_ranges(each, first)) for each in (shown, other))
@@ -342,7 +342,7 @@ def _turn_numbers(planes: Sequence[Plane]) -> Iterator[str]:
 def _joints(windows: Sequence[ContextMap], planes: Sequence[Plane]) -> Iterator[str]:
     """Lines where the client continued in a compacted window of its own."""
     for found, plane in list(zip(windows, planes, strict=True))[1:]:
-        title, x = escape(f"{found.branch} began here, with what the client kept"), px(plane.left)
+        title, x = escape(f"{found.branch} began here, after the client compacted its context"), px(plane.left)
         yield f'<line class="joint" x1="{x}" y1="{_TOP - 14}" x2="{x}" y2="{_BASE}"><title>{title}</title></line>'
         if plane.right - plane.left >= _NAMED:
             yield f'<text class="start" x="{px(plane.left + 4)}" y="{_TOP - 8}">{escape(found.branch)}</text>'

@@ -102,9 +102,9 @@ async def read_chosen(
     """
     memory, branches = await read_objects(archive, stream)
     if chosen.branch is not None and chosen.branch not in branches:
-        raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists them.")
+        raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists all.")
     if memory.objects and all(each.forgotten for each in memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.")
+        raise ContentForgotten(f"Session {stream} was forgotten: the content of its objects was erased.")
     return chosen.fitting(memory), chosen.choose(memory).keys()
 
 
@@ -175,4 +175,4 @@ async def _fetch(archive: Archive, stream: UUID, digests: list[bytes]) -> dict[b
     try:
         return dict(await archive.contents.fetch(stream, digests))
     except ContentForgotten:
-        raise ContentForgotten(f"Session {stream} was forgotten: what its objects held is erased.") from None
+        raise ContentForgotten(f"Session {stream} was forgotten: the content of its objects was erased.") from None

@@ -37,7 +37,7 @@ MOST_RECALLED = 50
 
 PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
 
-NOTE = "New sessions know it; those under way do not."
+NOTE = "It applies to new sessions, not to running ones."
 
 
 @attrs.frozen
@@ -115,16 +115,18 @@ def check_arguments(operation: Operation, arguments: Arguments) -> None:
         raise BadOption(f"{operation.name} needs {' and '.join(missing)}.")
     for name, value in arguments.items():
         if name not in operation.properties:
-            raise BadOption(f"{operation.name} knows no {name!r}; it takes {', '.join(operation.properties)}.")
+            raise BadOption(
+                f"{operation.name} has no parameter {name!r}; its parameters: {', '.join(operation.properties)}."
+            )
         kind = operation.properties[name]["type"]
         if type(value) is not _TYPES[kind]:
-            raise BadOption(f"{name} of {operation.name} is to be of type {kind}, not {value!r:.60}.")
+            raise BadOption(f"{name} of {operation.name} must have the type {kind}, not {value!r:.60}.")
         names = operation.properties[name].get("enum", [value])
         if value not in names:
-            raise BadOption(f"{name} of {operation.name} is to be one of {', '.join(names)}, not {value!r:.60}.")
+            raise BadOption(f"{name} of {operation.name} must be one of {', '.join(names)}, not {value!r:.60}.")
         most = operation.properties[name].get("maximum", LARGEST)
         if isinstance(value, int) and kind == "integer" and not 1 <= value <= most:
-            raise BadOption(f"{name} of {operation.name} is to be from 1 to {most}.")
+            raise BadOption(f"{name} of {operation.name} must be from 1 to {most}.")
 
 
 LARGEST = 10**9
@@ -398,7 +400,7 @@ async def _list_preferences(call: ApiCall) -> Any:
 async def _add_preference(call: ApiCall) -> Any:
     kind = call.find_kind()
     if kind not in PREFERENCES:
-        raise BadOption(f"{call.given['kind']!r} is no kind of preference; there are {PREFERENCE_KINDS}.")
+        raise BadOption(f"{call.given['kind']!r} is not a kind of preference; valid are {PREFERENCE_KINDS}.")
     return await _add(call, kind, call.find_scope() or Scope.USER)
 
 
@@ -408,7 +410,7 @@ def _of_preferences(answer: Answer) -> Answer:
     async def answer_preference(call: ApiCall) -> Any:
         held = await call.knowledge.list_entries(call.stamp.at)
         if call.given["id"] not in {each.entry.id for each in held if each.entry.kind in PREFERENCES}:
-            raise NotFound(f"No preference that holds has the id {call.given['id']!r}.")
+            raise NotFound(f"No active preference has the id {call.given['id']!r}.")
         return await answer(call)
 
     return answer_preference
@@ -494,7 +496,7 @@ def parse_api_time(name: str, text: str) -> int:
     except (ValueError, OverflowError):
         at = -1
     if not is_time(at):
-        raise BadOption(f"{name}: {text!r} is no time, such as 2026-11-21 or 2026-11-21T10:00:00Z.")
+        raise BadOption(f"{name}: {text!r} is not a time such as 2026-11-21 or 2026-11-21T10:00:00Z.")
     return at
 
 

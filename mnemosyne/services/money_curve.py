@@ -78,7 +78,7 @@ def money_chart(found: MoneyCurve, name: str = "money") -> str:
     """The SVG element."""
     label = f"What the session cost so far, in {found.unit}"
     if not found.points:
-        return picture(name, label, nothing("Nothing is in the ledger yet."), height=HEIGHT)
+        return picture(name, label, nothing("No costs are recorded yet."), height=HEIGHT)
     highest = max(max(value(point) for _, value in _LINES) for point in found.points) or 1
     plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
     parts = [*grid(plane, _ticks(highest), partial(render_amount, unit=found.unit))]

@@ -25,7 +25,7 @@ async def find_provenance(archive: Archive, session: str | None, turn: int | Non
     """
     if session is None:
         if turn is not None:
-            raise BadOption(f"turn: say of which `session` it is turn {turn}.")
+            raise BadOption(f"turn {turn} needs its `session`.")
         return None
     stream, history = await sessions.read_history(archive, session)
     if not history.attempts:

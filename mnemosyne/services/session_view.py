@@ -115,19 +115,21 @@ class SessionView:
         left = sum(each.fidelity is not Fidelity.FULL for each in standing)
         sentences = [_cost_sentence(self.total)]
         if left:
-            missed = {0: "none of them was missed", 1: "one was missed once"}
-            misses = missed.get(len(self.misses), f"they were missed {len(self.misses)} times")
-            sentences.append(f"{left} of {len(standing)} objects left the window of {self.branch}; {misses}.")
+            missed = {0: "none was needed again", 1: "one was needed again"}
+            misses = missed.get(len(self.misses), f"they were needed again {len(self.misses)} times")
+            sentences.append(f"{left} of {len(standing)} objects of {self.branch} are shortened or evicted; {misses}.")
         return " ".join(sentences)
 
 
 def _cost_sentence(total: Balance) -> str:
     if not total.turns:
-        return "No turn of it is in the ledger yet."
+        return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
-    unpriced = f" {total.unpriced} of them have no known price ({names}) and are left out." if total.unpriced else ""
+    unpriced = (
+        f" {total.unpriced} of them have no known price ({names}) and are not included." if total.unpriced else ""
+    )
     if not total.managed:
-        observed = "only observed: what the client sent went upstream, so nothing was saved or lost."
+        observed = "only observed: the client's requests were sent unchanged, so nothing was saved or lost."
         return f"{turns}, {observed}{unpriced}"
     if not total.is_priced:
         return f"{turns} without a known price ({names})."

@@ -88,7 +88,7 @@ def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
     if len(found) > 1:
         names = [f"{stream} ({external_id})" for stream, external_id in found[:_NAMED_AT_MOST]]
         more = f" and {len(found) - _NAMED_AT_MOST} more" if len(found) > _NAMED_AT_MOST else ""
-        raise NotFound(f"{wanted!r} may mean {len(found)} sessions: {', '.join(names)}{more}. Give more of the id.")
+        raise NotFound(f"{wanted!r} matches {len(found)} sessions: {', '.join(names)}{more}. Give more of the id.")
     return found[0][0]
 
 
@@ -114,5 +114,7 @@ async def find_own(archive: Archive, wanted: str) -> UUID:
     NotFound for a branch's name.
     """
     for alias in await _read_aliases(archive, wanted):
-        raise NotFound(f"{alias_sentence(alias, wanted)}, which is forgotten whole; give the session's name for that.")
+        raise NotFound(
+            f"{alias_sentence(alias, wanted)}: only whole sessions can be forgotten. Give the id of the session."
+        )
     return await find(archive, wanted)

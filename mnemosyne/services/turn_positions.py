@@ -85,7 +85,7 @@ async def find_position(
     _require(place.attempt, len(attempts), "attempt", f"Turn {place.turn} of branch {branch}")
     _require(place.round, max(1, row["rounds"]), "round", f"Turn {place.turn} of branch {branch}")
     if (forgotten := sessions[0]["forgotten_at"]) is not None and row["began_at"] <= forgotten:
-        raise ContentForgotten(f"Session {stream} was forgotten: what was said at this turn is erased.")
+        raise ContentForgotten(f"Session {stream} was forgotten: the content of this turn was erased.")
     points = (await read_checkpoints(archive, stream)).values()
     return TurnPosition(
         stream=stream,

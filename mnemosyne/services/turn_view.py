@@ -177,7 +177,7 @@ async def read_block(
         held = known.bodies.put((stream, attempt.body_version), (body, [each.span for each in blocks]))
     body, spans = held
     if not 0 <= number < len(spans):
-        raise NotFound(f"The request has {len(spans)} blocks, and not number {number}.")
+        raise NotFound(f"The request has no block {number}: it has {len(spans)} blocks, counted from 0.")
     return body[slice(*spans[number])]
 
 
@@ -194,7 +194,7 @@ async def read_reply_block(
     reply = await contexts.read_reply(archive, stream, history.at(branch, place)) or b""
     blocks = context_view.reply_blocks(reply, history.dialect_of(branch))
     if not 0 <= number < len(blocks):
-        raise NotFound(f"The reply has {len(blocks)} blocks, and not number {number}.")
+        raise NotFound(f"The reply has no block {number}: it has {len(blocks)} blocks, counted from 0.")
     return reply[slice(*blocks[number].span)]
 
 

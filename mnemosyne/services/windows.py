@@ -156,7 +156,7 @@ def _from_log(stream: UUID, found: MemorySnapshot, wanted: Wanted) -> Listing:
 def refuse_forgotten(stream: UUID, found: MemorySnapshot) -> None:
     """Raise ContentForgotten if the session's content was deleted."""
     if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
-        raise ContentForgotten(f"Session {stream} was forgotten: nothing of what was said is remembered any more.")
+        raise ContentForgotten(f"Session {stream} was forgotten: its content was erased.")
 
 
 async def _from_working_set(
@@ -245,7 +245,7 @@ async def preview(
             return decision
         forms = await _read_forms(archive, stream, decision, asked, session)
     except ContentForgotten:
-        return NoRewrite("what was said is forgotten")
+        return NoRewrite("its content was erased")
     return rewrite_preview.preview(decision, asked, session, forms, sizes)
 
 

@@ -23,8 +23,8 @@ def demo(ctx: click.Context, /, fast: bool, keep: Path | None, no_open: bool) ->
 
     Files are read, evicted when that pays, asked about, restored and read again; then both bills are shown, and the
     session's page opens. The proxy, the planner and the database are the real ones, with default settings. The model is
-    a script on this machine, so the demo needs no key and no network. It works in a temporary directory and touches
-    no log, settings or files of yours. Ctrl-C ends it at any time and leaves nothing behind.
+    a script on this machine, so the demo needs no key and no network. It works in a temporary directory and does
+    not touch your log, settings or files. Ctrl-C ends it at any time and leaves nothing behind.
     """
     from mnemosyne_lab.demo.play import Options, may_open, run_demo
     from mnemosyne_lab.demo.stage import Terminal

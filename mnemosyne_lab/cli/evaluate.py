@@ -85,8 +85,8 @@ def evaluate(
     min_turns: int,
     reports: tuple[Path, ...],
 ) -> None:
-    """Compare context policies on recorded sessions: the requests that each would have sent, their cost, and the text
-    that the agent would have missed.
+    """Compare context policies on recorded sessions: the requests that each would have sent, their cost, and the
+    evicted content that the agent would have needed again.
 
     \b
       mnemosyne evaluate session.jsonl --report report.html

@@ -28,13 +28,13 @@ HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "en
     default="30d",
     show_default=True,
     metavar="WHEN",
-    help="Sessions that were used since then: 2026-11-21, or 12h, 7d, 2w ago.",
+    help="Sessions active since then: 2026-11-21, or 12h, 7d, 2w ago.",
 )
 @click.option(
     "--tariffs",
     multiple=True,
     metavar="NAME[,NAME…]",
-    help="Under these: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  "
+    help="Tariffs: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  "
     "[default: what the record shows, and quota]",
 )
 @json_option
@@ -49,9 +49,9 @@ def what_if(
       mnemosyne what-if --since 7d
 
     PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR. Any session
-    active in that period counts in full, unless Mnemosyne managed it. The cost without Mnemosyne is that of the
-    provider's counts at list prices, as in `mnemosyne savings`; the rest is simulated as by `mnemosyne evaluate`. The
-    exit code is 2 if there is no result.
+    active in that period counts in full, unless Mnemosyne managed it. The cost without Mnemosyne is computed
+    from the provider's counts at list prices, as in `mnemosyne savings`; the rest is simulated as in `mnemosyne
+    evaluate`. The exit code is 2 if there is no result.
     """
     from mnemosyne.cli.log_access import start_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs

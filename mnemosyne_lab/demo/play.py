@@ -85,7 +85,7 @@ def _refuse_used(folder: Path) -> None:
     except OSError as error:
         raise BadConfiguration(f"--keep {folder} cannot be used: {error.strerror or error}.") from None
     if used:
-        raise BadConfiguration(f"--keep {folder} is not empty; name a directory that is, or that does not exist yet.")
+        raise BadConfiguration(f"--keep {folder} is not empty; name an empty or a new directory.")
 
 
 async def _until_signal(work: Callable[[], Awaitable[None]], say: Callable[[str], None]) -> int:
@@ -127,7 +127,7 @@ async def _demo(options: Options) -> None:
     stage.tell("Mnemosyne demo", "bold magenta")
     stage.tell(
         "A small coding agent works on a shop through the real proxy and database, with default settings. Only the"
-        " model is a script on this machine: no key, no network, no file of yours."
+        " model is a script on this machine: no key, no network, none of your files."
     )
     await options.pause(READING_SECONDS)
     with _folder(options.keep) as data_dir, _folder(None) as project:
@@ -196,16 +196,16 @@ async def play(options: Options, stage: Stage, story: Story, agent: Agent, witne
             try:
                 stage.tell(sentence.format(**witness.render_facts()), "yellow", indent="  ")
             except KeyError:
-                stage.tell("The log has no such event: this step did not happen here.", "red", indent="  ")
+                stage.tell("The log has no such event: this step did not happen.", "red", indent="  ")
             await options.pause(READING_SECONDS)
     await witness.settle()
     balance = witness.balance
     saved = balance.nanodollars_saved
     stage.bills("Both bills at list prices", balance)
     stage.tell(
-        f"{dollars_text(abs(saved))} {'saved' if saved >= 0 else 'lost'}, with the price of the memory tools, of the"
-        " compaction and of all that came back. `mnemosyne savings` states the same bills. Window, prices and planner"
-        " are the defaults: nothing is scaled."
+        f"{dollars_text(abs(saved))} {'saved' if saved >= 0 else 'lost'}, including the cost of the memory tools, of"
+        " the compaction and of everything restored. `mnemosyne savings` shows the same bills. Window, prices and"
+        " planner are the defaults: nothing is scaled."
     )
 
 
@@ -220,5 +220,5 @@ async def _farewell(options: Options, stage: Stage, config: Config, url: str) ->
         stage.tell(f"The log stays in {config.data_dir}. To see it:")
         stage.command("mnemosyne", "open", SESSION, "--data-dir", str(config.data_dir.resolve()))
     else:
-        stage.tell("Everything of this demo is removed again; --keep DIR would keep its log.", "dim")
-    stage.tell("Now with an agent of yours: mnemosyne run --manage -- claude")
+        stage.tell("The demo's log is deleted; --keep DIR keeps it.", "dim")
+    stage.tell("Now try it with your own agent: mnemosyne run --manage -- claude")

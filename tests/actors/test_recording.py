@@ -98,7 +98,7 @@ async def test_turn_beyond_the_queue_is_a_gap_in_the_next_turn(
     events = await events_of(log)
     (gap,) = (event for event in events if isinstance(event, GapRecorded))
     assert gap.turns == 3
-    assert "bytes wait to be written already" in gap.reason
+    assert "bytes wait to be written" in gap.reason
     assert isinstance(events[0], SessionStarted)
     assert turns(events) == ["main 1", "main 2", "main 3"]
     await rebuilt(log, log)

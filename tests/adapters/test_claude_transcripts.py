@@ -80,7 +80,7 @@ def test_a_missing_transcript_or_message_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no transcript of session s"):
         write_fork([tmp_path], "s", "msg_1")
     transcript(tmp_path, "s", make_entry("a", "msg_1"))
-    with pytest.raises(NotFound, match="does not hold that reply"):
+    with pytest.raises(NotFound, match="does not contain that reply"):
         write_fork([tmp_path], "s", "msg_9")
 
 

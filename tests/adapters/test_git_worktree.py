@@ -158,9 +158,9 @@ def test_git_variables_are_ignored(project: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_a_folder_without_git_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="in no working tree of git"):
+    with pytest.raises(NotFound, match="not in a git working tree"):
         GitWorktree.around(tmp_path)
-    with pytest.raises(NotFound, match="in no working tree of git"):
+    with pytest.raises(NotFound, match="not in a git working tree"):
         GitWorktree.around(tmp_path / "missing")
 
 

@@ -92,14 +92,14 @@ def test_tools_that_the_session_did_not_have_are_denied() -> None:
 
 
 def test_a_session_in_another_dialect_is_refused() -> None:
-    with pytest.raises(BadOption, match="models of Anthropic's only"):
+    with pytest.raises(BadOption, match="only conversations with Anthropic's models"):
         write_session(ForkPoint("codex", "s", 1, 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
 
 
 def test_a_refused_import_is_reported_with_opencode_s_message(tmp_path: Path) -> None:
     session = write(("user", [text("Go.")]))
     program = tmp_path / "opencode"
-    for script, sentence in (("echo broken >&2; exit 1", "it said: broken"), ("exit 0", "it said: nothing")):
+    for script, sentence in (("echo broken >&2; exit 1", "the conversation: broken"), ("exit 0", "no reason given")):
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o700)
         with pytest.raises(BadOption, match=sentence):

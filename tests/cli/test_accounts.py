@@ -136,7 +136,7 @@ def test_json_total_is_the_sum_of_the_sessions() -> None:
     assert row["dollars_saved"] == pytest.approx(row["dollars_unmanaged"] - row["dollars"])
     assert (row["turns"], row["managed_turns"], row["tokens_sent"]) == (3, 3, 70_000)
     assert run_json("savings", "--since", "1h")["sessions"] == []
-    assert run("savings", "--since", "2030-01-01").stderr == "The ledger has no turns since 2030-01-01.\n"
+    assert run("savings", "--since", "2030-01-01").stderr == "No costs are recorded since 2030-01-01.\n"
     assert "is not a time" in run("savings", "--since", "7", code=2).stderr
 
 

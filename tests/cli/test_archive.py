@@ -118,7 +118,7 @@ def test_content_stays_in_the_database_if_the_file_is_incomplete_or_unwritable(
     for changed in (whole[:-20], whole.replace(b'"event": 1,', b'"event": 9,', 1) + b"x"):
         archived.write_bytes(changed)
         output = run("archive", session, "--to", str(archived.parent), code=1).output
-        assert "is not whole, so nothing left the database. Move it away." in output
+        assert "is damaged or incomplete, so nothing was moved. Remove the file and try again." in output
     assert query(dsn, CONTENT) == held
     assert "cannot be written" in run("archive", session, "--to", "/proc/none", code=1).output
 
@@ -134,7 +134,7 @@ def test_restored_copy_reads_the_original_archive_and_never_deletes_it(
 ) -> None:
     assert verdict(session, "--dsn", restored) == "ok"
     output = run("archive", session, "--to", str(archived.parent), "--dsn", restored, code=1).output
-    assert "was written by another log, so nothing left the database. Use another folder." in output
+    assert "was written by another log, so nothing was moved. Use another folder." in output
     run("archive", session, "--to", str(tmp_path / "copy"), "--dsn", restored)
     (own,) = (tmp_path / "copy").iterdir()
     run("forget", session, "--yes", "--dsn", restored)

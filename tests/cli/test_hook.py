@@ -70,7 +70,7 @@ def test_files_are_kept_before_a_call_and_an_error_blocks_nothing(tmp_path: Path
     project.mkdir()
     event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "toolu_1", "cwd": str(project)}
     text, errors = ask(environ, event)
-    assert (text, "in no working tree of git" in errors) == ("", True)
+    assert (text, "not in a git working tree" in errors) == ("", True)
     git = ["git", "-C", str(project)]
     subprocess.run([*git, "init", "--quiet"], check=True)
     (project / "a.txt").write_text("one\n")

@@ -123,11 +123,11 @@ def test_invalid_file_of_entries_is_refused_whole(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (["remember", "<private>x</private>"], "Nothing is left to be remembered"),
-        (["remember", "x", "--kind", "nonsense"], "'nonsense' is no kind; there are project-brief"),
+        (["remember", "x", "--kind", "nonsense"], "'nonsense' is not a kind; valid are project-brief"),
         (["remember", "x" * 2001], "at most 2,000 characters"),
-        (["memory", "forget", "nothing"], "No entry has the id 'nothing', or these words."),
-        (["memory", "undo"], "There is no write to be taken back."),
-        (["memory", "recall", " "], "Say what you look for."),
+        (["memory", "forget", "nothing"], "No entry has the id 'nothing' or contains these words."),
+        (["memory", "undo"], "There is no write to undo."),
+        (["memory", "recall", " "], "The question is empty."),
     ],
 )
 def test_an_invalid_request_is_refused_with_one_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:

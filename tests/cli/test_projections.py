@@ -56,7 +56,7 @@ def test_rebuild_changes_no_row(dsn: str, use_log: UseLog) -> None:
     assert output == "".join(f"{projection.name} is rebuilt, up to position 38.\n" for projection in ALL)
     assert [run("projections", "dump", name).stdout for name in ("timeline", "usage")] == before
     for command in (["rebuild", "nothing"], ["projections", "dump", "nothing"]):
-        sentence = "Error: There is no projection 'nothing'; there are timeline, usage, "
+        sentence = "Error: There is no read model 'nothing'; valid are timeline, usage, "
         assert run(*command, code=1).stderr.startswith(sentence)
 
 

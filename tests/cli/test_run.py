@@ -140,7 +140,7 @@ def test_client_is_not_started_if_its_upstream_refuses_connections(environ: dict
 def test_client_is_started_with_a_warning_if_its_upstream_is_silent(
     joined: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    silent = {"url": "http://there", "state": "silent", "sentence": "http://there has not answered within 3 s."}
+    silent = {"url": "http://there", "state": "silent", "sentence": "http://there did not answer within 3 s."}
     monkeypatch.setattr(run, "probe_upstreams", lambda *_: [silent, silent])
     run._refuse_unreachable(["agent"], load({}, joined), f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
     assert capsys.readouterr().err == f"mnemosyne: {silent['sentence']} agent is started anyway.\n"
@@ -569,7 +569,7 @@ def test_variables_that_would_bypass_the_proxy_are_reported(
         (("--off",), 2, "--off works with Claude Code and opencode"),
         (("--off", "--manage"), 2, "mutually exclusive"),
         (("--with-files",), 2, "--with-files needs --fork"),
-        (("--record-worktree",), 1, "in no working tree of git"),
+        (("--record-worktree",), 1, "not in a git working tree"),
     ],
 )
 def test_impossible_option_is_refused_before_anything_is_started(

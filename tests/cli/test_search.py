@@ -62,7 +62,11 @@ def test_text_output_shows_the_messages_and_the_search_method(files: tuple[Path,
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [(b"{", "it is no JSON. Mend the line"), (b'{"id": 1}', "it has no text"), (b'{"id": 9, "text": "\xff"}', "")],
+    [
+        (b"{", "it is not JSON. Correct or remove the line"),
+        (b'{"id": 1}', "it has no text"),
+        (b'{"id": 9, "text": "\xff"}', ""),
+    ],
 )
 @pytest.mark.parametrize("which", [0, 1])
 def test_invalid_line_is_named_and_nothing_is_printed(

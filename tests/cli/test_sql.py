@@ -45,7 +45,7 @@ def test_statement_sees_current_read_models_and_may_come_from_stdin() -> None:
 @pytest.mark.usefixtures("golden")
 def test_refused_statement_is_reported_in_the_words_of_the_database() -> None:
     assert run("sql", "select nope", code=2).stderr == (
-        'Error: The database refuses the query: column "nope" does not exist.\n'
+        'Error: The database rejected the query: column "nope" does not exist.\n'
     )
     assert "took too long" in run("sql", "select pg_sleep(9)", "--seconds", "0.1", code=2).stderr
     assert "QUERY is empty" in run("sql", " ", code=2).stderr

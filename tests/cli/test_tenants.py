@@ -134,7 +134,7 @@ def test_tenant_finds_its_own_session() -> None:
 def test_session_is_imported_only_by_its_tenant_also_from_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     run("export", SESSION, "--output", str(file), "--tenant", "t")
-    assert "The session is tenant t's" in run("import", str(file), code=1).stderr
+    assert "The session belongs to tenant t" in run("import", str(file), code=1).stderr
     assert "nothing was added" in run("import", str(file), "--tenant", "t").stdout
     assert "nothing was added" in run("import", "-", "--tenant", "t", stdin=file.read_bytes()).stdout
 

@@ -73,7 +73,7 @@ def test_restored_log_is_identical_and_continues_with_the_next_position(
     (next_,) = query(target, "select nextval('mnemosyne.stored_events_notification_id_seq')")[0]
     assert next_ == last + 1
     assert query(target, IDENTITY) != query(filled, IDENTITY), "a copy has an identity of its own"
-    assert "holds a log already" in restore(file, filled, code=1)
+    assert "already has a log" in restore(file, filled, code=1)
 
 
 def test_existing_and_unwritable_files_are_refused(filled: str, tmp_path: Path) -> None:
@@ -97,13 +97,13 @@ def heading(**changed: object) -> bytes:
 
 
 CHANGES: tuple[tuple[Callable[[bytes], bytes], str], ...] = (
-    (lambda whole: whole[:-1], "it is cut off"),
-    (lambda whole: whole[: len(whole) // 2], "it is cut off"),
+    (lambda whole: whole[:-1], "it is incomplete"),
+    (lambda whole: whole[: len(whole) // 2], "it is incomplete"),
     (lambda whole: whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:], "it is damaged"),
     (lambda whole: heading(format=FORMAT + 1) + whole.partition(b"\n")[2], "written by Mnemosyne 9.9"),
-    (lambda whole: heading(more=1) + whole, "does not begin as a backup"),
-    (lambda whole: b"PGDMP" + whole, "does not begin as a backup"),
-    (lambda whole: b"", "does not begin as a backup"),
+    (lambda whole: heading(more=1) + whole, "is not a backup"),
+    (lambda whole: b"PGDMP" + whole, "is not a backup"),
+    (lambda whole: b"", "is not a backup"),
 )
 
 
@@ -175,5 +175,5 @@ def test_backup_that_refers_to_another_file_than_the_session_s_archive_is_refuse
             (json.dumps(reference).encode(), stream, digest),
         )
     run("backup", str(tmp_path / "b"), "--dsn", filled)
-    assert f"which is no archive of session {stream}" in restore(tmp_path / "b", target, code=1)
+    assert f"which is not an archive of session {stream}" in restore(tmp_path / "b", target, code=1)
     assert query(target, "select count(*) from mnemosyne.stored_events") == [(0,)]

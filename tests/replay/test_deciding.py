@@ -75,7 +75,7 @@ async def test_an_event_without_its_request_is_skipped() -> None:
     await talk.archive.journal.append(Append(talk.stream, version, (Envelope(opened, "c", None),)))
     found = await review(talk.archive, str(talk.stream))
     assert [each.sentence for each in found.skipped] == [
-        f"Event {version + 1} is skipped: the request that it belongs to is not in the log."
+        f"Event {version + 1} is skipped: its request is not in the log."
     ]
 
 
@@ -89,7 +89,7 @@ async def test_deleted_turns_are_skipped_and_later_ones_replayed() -> None:
     asked, remembered, *ended = found.skipped
     assert (asked.version, remembered.version) == (3, 4)
     assert all("forgotten" in each.sentence for each in (asked, *ended))
-    assert "request that it tells of" in remembered.sentence
+    assert "its request was not replayed" in remembered.sentence
     assert found.differences == []
 
 
@@ -98,8 +98,8 @@ async def test_turns_without_a_recorded_speaker_are_skipped() -> None:
         await talk.ask(body([user("One")]))
     old = await copy_with(talk, version=3, speaker=None)
     asked, remembered = (await review(old, str(talk.stream))).skipped
-    assert "does not say who spoke" in asked.sentence
-    assert "request that it tells of" in remembered.sentence
+    assert "does not contain the client" in asked.sentence
+    assert "its request was not replayed" in remembered.sentence
 
 
 @pytest.mark.parametrize("attempts", [1, 3])

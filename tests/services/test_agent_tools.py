@@ -22,11 +22,11 @@ def test_every_tool_has_a_description_and_a_schema() -> None:
         ("recall", {}, "recall needs question."),
         ("recall", {"question": " "}, "recall needs question."),
         ("update", {}, "update needs entry and text."),
-        ("recall", {"question": "x", "depth": 1}, "recall knows no 'depth'; it takes question, limit."),
-        ("recall", {"question": 5}, "question of recall is to be of type string, not 5."),
-        ("recall", {"question": "x", "limit": True}, "limit of recall is to be of type integer, not True."),
-        ("recall", {"question": "x", "limit": 51}, "limit of recall is to be from 1 to 50."),
-        ("context_at", {"turn": 0}, "turn of context_at is to be from 1 to"),
+        ("recall", {"question": "x", "depth": 1}, "recall has no parameter 'depth'; its parameters: question, limit."),
+        ("recall", {"question": 5}, "question of recall must have the type string, not 5."),
+        ("recall", {"question": "x", "limit": True}, "limit of recall must have the type integer, not True."),
+        ("recall", {"question": "x", "limit": 51}, "limit of recall must be from 1 to 50."),
+        ("context_at", {"turn": 0}, "turn of context_at must be from 1 to"),
     ],
 )
 def test_invalid_arguments_are_refused(name: str, arguments: Arguments, why: str) -> None:

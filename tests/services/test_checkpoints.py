@@ -49,7 +49,7 @@ async def test_a_name_belongs_to_one_turn() -> None:
         await three_turns(talk)
         assert (await named(talk, "now")).checkpoint.turn == 3
         assert not (await named(talk, "now", 3)).recorded
-        with pytest.raises(BadEntry, match="second is turn 2 of main already"):
+        with pytest.raises(BadEntry, match="second is already the name of turn 2 of main"):
             await named(talk, "second", 3)
         _, held = await read_all(talk.archive, str(talk.stream))
         assert [(each.name, each.branch, each.turn) for each in held] == [("second", "main", 2), ("now", "main", 3)]
@@ -59,7 +59,7 @@ async def test_invalid_names_and_missing_turns_are_refused() -> None:
     async with talking() as talk:
         await three_turns(talk)
         for wrong in ("", "7", "a b", "second/1", "x" * 65, "-x", "ä"):
-            with pytest.raises(BadEntry, match="is no name"):
+            with pytest.raises(BadEntry, match="is not a valid name"):
                 await named(talk, wrong)
         with pytest.raises(NotFound, match="has turns 1 to 3, and not 4"):
             await named(talk, "later", 4)

@@ -29,9 +29,9 @@ def test_only_a_line_feed_ends_a_line(odd: str, end: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ("{", "line 2: it is no JSON"),
-        ("[]", "line 2: it is no JSON object"),
-        ('{"text": ""}', "id is needed"),
+        ("{", "line 2: it is not JSON"),
+        ("[]", "line 2: it is not a JSON object"),
+        ('{"text": ""}', "id must be"),
         ('{"id": 2}', "it has no text"),
         ('{"id": 2, "text": "", "role": 7}', "its role is no text"),
         ('{"id": 1, "text": ""}', "line 1 has the same id, 1"),

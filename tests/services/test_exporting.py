@@ -193,7 +193,7 @@ async def test_different_session_with_the_same_id_is_not_overwritten(tmp_path: P
     async with talking(other) as theirs:
         await theirs.ask(body([user("Something else.")]))
         before = await other.log.read(theirs.stream)
-        with pytest.raises(SessionExists, match="is here already"):
+        with pytest.raises(SessionExists, match="already exists"):
             await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
         assert await other.log.read(theirs.stream) == before
 
@@ -229,19 +229,22 @@ def _edited(opening: bytes, **data: object) -> Damage:
     ("damage", "what"),
     [
         (lambda lines: [], "line 1: it is empty"),
-        (_edit(0, b"mnemosyne-session", b"other"), "line 1: this is no file"),
+        (_edit(0, b"mnemosyne-session", b"other"), "line 1: this is not a file"),
         (_edit(0, b'"version":1', b'"version":9'), "line 1: its version is 9"),
-        (_edit(0, b'"events"', b'"evnets"'), "line 1: the header is not whole"),
-        (lambda lines: lines[:-1], "is not whole"),
+        (_edit(0, b'"events"', b'"evnets"'), "line 1: the header is incomplete"),
+        (lambda lines: lines[:-1], "is incomplete"),
         (lambda lines: [*lines[:-1], lines[-1][:40]], "the file ends within it"),
         (lambda lines: [*lines[:2], b"nonsense\n", *lines[2:]], "line 3: it is not a JSON object"),
-        (_edit(1, b'"event":1', b'"event":2'), "line 2: event 1 should stand here"),
+        (_edit(1, b'"event":1', b'"event":2'), "line 2: event 1 was expected here"),
         (_edit(1, b"session.started.v1", b"session.started.v7"), "line 2: .*session.started.v7"),
         (lambda lines: [line for line in lines if not line.startswith(b'{"content"')], "which is not in the file"),
-        (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"AAAA')(lines), "does not have the hash"),
-        (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"!')(lines), "not in base64"),
-        (_edited(b'{"event":1', at=-1), "line 2: -1 is no time"),
-        (_edited(b'{"event":1', at=2**63), "line 2: it holds a number that is none of ours"),
+        (
+            lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"AAAA')(lines),
+            "does not match its hash",
+        ),
+        (lambda lines: _edit(_at(lines, b'{"content"'), b'"data":"', b'"data":"!')(lines), "is not base64"),
+        (_edited(b'{"event":1', at=-1), "line 2: -1 is not a valid time"),
+        (_edited(b'{"event":1', at=2**63), "line 2: it contains a number that is out of range"),
         (_edited(b'{"event":3', sha256="A" * 43), "turn 1.1 of branch main: the rebuilt body has the SHA-256"),
     ],
 )
@@ -268,7 +271,7 @@ async def test_a_session_of_a_model_whose_cache_never_expires_is_imported(expire
     path.write_bytes(edited)
     other = plain()
     if expires > FOREVER + LAST:
-        with pytest.raises(DamagedFile, match="a number that is none of ours"):
+        with pytest.raises(DamagedFile, match="a number that is out of range"):
             await import_file(other, path, CODEC, IMPORTING)
     else:
         await import_file(other, path, CODEC, IMPORTING)

@@ -39,7 +39,7 @@ async def test_a_fork_continues_from_the_last_complete_reply_up_to_its_turn() ->
 async def test_unnamed_or_deleted_session_cannot_be_forked() -> None:
     async with talking(name="chain:abc") as talk:
         await talk.ask(body([user("one")]))
-        with pytest.raises(NotFound, match="gave it no name"):
+        with pytest.raises(NotFound, match="gave it no id"):
             await find_fork_point(talk.archive, str(talk.stream), None)
     async with talking() as talk:
         await talk.ask(body([user("one")]))

@@ -136,12 +136,12 @@ async def test_exported_entries_are_imported_once() -> None:
     ("line", "why"),
     [
         ({}, "Line 3: its content is missing"),
-        ({"content": "x", "kind": "nonsense"}, "Line 3: 'nonsense' is no kind; there are project-brief"),
+        ({"content": "x", "kind": "nonsense"}, "Line 3: 'nonsense' is not a kind; valid are project-brief"),
         (
             {"content": "x", "scope": "nowhere"},
-            "Line 3: 'nowhere' is no scope; there are user, project, sandbox, global",
+            "Line 3: 'nowhere' is not a scope; valid are user, project, sandbox, global",
         ),
-        ({"content": "x", "confidence": "high"}, "Line 3: its confidence or valid_from is no number"),
+        ({"content": "x", "confidence": "high"}, "Line 3: its confidence or valid_from is not a number"),
     ],
 )
 def test_an_invalid_line_is_refused_with_its_number(line: dict[str, Any], why: str) -> None:
@@ -157,7 +157,7 @@ async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
     assert block is not None
     assert block.entries == (recalled.entry.id,)
     assert describe(recalled)["relevance"] > 0
-    with pytest.raises(BadEntry, match="Say what you look for"):
+    with pytest.raises(BadEntry, match="The question is empty"):
         await here.recall(" ", FIRST)
 
 

@@ -73,7 +73,7 @@ def test_thin_bands_are_joined_and_grow_with_each_object() -> None:
     turns = [turn(number, tokens=100_000, fixed=0, usable=0) for number in range(1, 51)]
     found = ContextMap(branch="main", turns=turns, spans=spans)
     assert bands(found) == []
-    assert "Nothing of this branch was remembered" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
+    assert "No turns of this branch are recorded" in map_chart([ContextMap(branch="main", turns=[], spans=[])])
     (joined,) = [each for each in elements(found) if each.get("class") == "files L0"]
     assert "50 small objects" in (joined[0].text or "")
     heights = [float(y) for y in re.findall(r"V([\d.]+)", joined.attrib["d"])][:-1]

@@ -28,7 +28,7 @@ async def test_a_branch_s_client_name_finds_its_session(caplog: pytest.LogCaptur
     assert await find(models, "forked") == ONE
     assert caplog.messages == [f"'forked' is branch fork-2 of session {ONE} (s)."]
     foreign = [{"stream": OTHER, "external_id": "s", "branch": "fork-1"}, *branches]
-    with pytest.raises(NotFound, match="'forked' may mean 2 sessions"):
+    with pytest.raises(NotFound, match="'forked' matches 2 sessions"):
         await find(Answers({("directory", "aliases"): foreign}), "forked")
 
 
@@ -37,7 +37,7 @@ async def test_a_branch_s_client_name_finds_its_session(caplog: pytest.LogCaptur
     [
         (knowing(), "x", "There is no session 'x'"),
         (knowing((ONE, "a", False)), "", "There is no session ''"),
-        (knowing((ONE, "ab", False), (OTHER, "ac", False)), "a", f"'a' may mean 2 sessions: {ONE} (ab), {OTHER} (ac)."),
+        (knowing((ONE, "ab", False), (OTHER, "ac", False)), "a", f"'a' matches 2 sessions: {ONE} (ab), {OTHER} (ac)."),
         (knowing(*[(UUID(int=n), "a", False) for n in range(7)]), "a", " and 2 more. Give more of the id."),
     ],
 )

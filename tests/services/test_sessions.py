@@ -47,14 +47,16 @@ async def test_a_branch_s_client_name_finds_its_session_and_is_logged(
         title = stream_of("t", "forked")
         assert await find(archive, str(title)) == title
         assert len(caplog.messages) == said
-        with pytest.raises(NotFound, match=r"'forked' is branch fork-1 of session .* \(s\), which is forgotten whole"):
+        with pytest.raises(
+            NotFound, match=r"'forked' is branch fork-1 of session .* \(s\): only whole sessions can be forgotten"
+        ):
             await find_own(archive, "forked")
         assert await find_own(archive, "s") == owner
 
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
-    [("", "There is no session ''"), ("al", "'al' may mean 2"), ("x", "no"), ("a\0", "no"), ("a\udfff", "no")],
+    [("", "There is no session ''"), ("al", "'al' matches 2"), ("x", "no"), ("a\0", "no"), ("a\udfff", "no")],
 )
 async def test_an_ambiguous_or_unknown_name_is_refused(wanted: str, said: str) -> None:
     with pytest.raises(NotFound, match=said):

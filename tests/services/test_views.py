@@ -139,7 +139,7 @@ async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenR
     assert view.money.points[-1].unmanaged == pytest.approx(whole.nanodollars_unmanaged / 1e9)
     assert [each.turn for each in view.turns] == list(range(1, TURNS + 2))
     assert [each.turn for each in view.turns if each.epoch] == [each.turn for each in view.rewrites]
-    assert "objects left the window" in view.verdict
+    assert "are shortened or evicted" in view.verdict
 
 
 async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenReadModels, held: Held) -> None:

@@ -112,7 +112,7 @@ async def test_a_preview_changes_nothing_and_a_managed_branch_has_none() -> None
     ("members", "forgotten", "why"),
     [
         ({}, False, "nothing is old enough"),
-        ({}, True, "what was said is forgotten"),
+        ({}, True, "its content was erased"),
         ({"container": "container_1"}, False, "the provider holds a part of it"),
     ],
 )

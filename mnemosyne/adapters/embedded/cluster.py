@@ -300,14 +300,16 @@ def client_address(folder: Path) -> Iterator[str]:
             private = Path(tempfile.mkdtemp(prefix="mnemosyne-", dir=base))  # a new directory, 0700
             break
     else:
-        raise LogUnavailable("No temporary directory can be written, and the path of the data directory is too long.")
+        raise LogUnavailable(
+            "No temporary directory is writable, and the path of the data directory is too long for a socket."
+        )
     link = private / "db"
     handle = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_SH)  # protects it from systemd-tmpfiles
         link.symlink_to(folder)
         if not _fits(link):
-            raise BadConfiguration(f"The temporary directory {private.parent} has too long a name for a socket.")
+            raise BadConfiguration(f"The temporary directory {private.parent} is too long a path for a socket.")
         yield str(link)
     finally:
         os.close(handle)

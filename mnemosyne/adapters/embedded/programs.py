@@ -135,7 +135,7 @@ _WAY_OUT = f"Reinstall {DISTRIBUTION}, or set dsn to a PostgreSQL of your own."
 def _find_package() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise DatabaseUnfit(f"There is no embedded PostgreSQL: {DISTRIBUTION} is not installed. {_WAY_OUT}")
+        raise DatabaseUnfit(f"The embedded PostgreSQL is missing: {DISTRIBUTION} is not installed. {_WAY_OUT}")
     return Path(spec.origin).parent
 
 
@@ -167,7 +167,7 @@ def _ensure_copy(package: Path, major: int, cache: Path) -> Programs:
 def _check_only_root_writes(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != 0 or status.st_mode & 0o022:
-        raise DatabaseUnfit(f"{folder} can be written by others than root, so no program is run from it. Remove it.")
+        raise DatabaseUnfit(f"{folder} is writable by users other than root, so no program is run from it. Remove it.")
 
 
 def _copy(package: Path, major: int, home: Path) -> None:

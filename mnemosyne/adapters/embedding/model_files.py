@@ -168,7 +168,7 @@ def from_file(path: Path) -> dict[str, bytes]:
         raise BadConfiguration(f"{getattr(error, 'filename', None) or path} cannot be read: {reason}.") from None
     for part in PARTS:
         if part.name not in found:
-            raise BadConfiguration(f"{path} holds no {part.name}: it is not a wheel of {WHEEL}.")
+            raise BadConfiguration(f"{path} has no {part.name}: it is not a wheel of {WHEEL}.")
         _check(part, found[part.name], f"{part.name} of {path}")
     return found
 
@@ -207,11 +207,9 @@ def _fetch(url: str, part: ModelFile, progress: Progress) -> bytes:
 
 def _check(part: ModelFile, data: bytes, where: str) -> None:
     if len(data) < part.size:
-        raise BadConfiguration(f"{where} is cut short: {len(data):,} of {part.size:,} bytes. Nothing was installed.")
+        raise BadConfiguration(f"{where} is incomplete: {len(data):,} of {part.size:,} bytes. Nothing was installed.")
     if hashlib.sha256(data).hexdigest() != part.sha256:
-        raise BadConfiguration(
-            f"{where} is not the file that is expected (SHA-256 {part.sha256}). Nothing was installed."
-        )
+        raise BadConfiguration(f"{where} is not the expected file (SHA-256 {part.sha256}). Nothing was installed.")
 
 
 def _hash_line(name: str, data: bytes) -> str:

@@ -70,7 +70,7 @@ def _price(config: Config, model: str, url: str) -> Price:
     if is_loopback(urlsplit(url).hostname or ""):
         return FREE
     raise BadConfiguration(
-        f"What {model} costs at {url} is not known, so no budget could be kept: set helper_price to its dollars per "
+        f"The price of {model} at {url} is unknown, so no budget can be enforced: set helper_price to its dollars per "
         "million tokens, input/output (0/0 if it is free)."
     )
 

@@ -42,9 +42,7 @@ def delete_own_files(connection: Connection, stream: UUID) -> None:
     own = [Path(file) for file in own_files_of(connection, stream)]
     for file in own:
         if not file.parent.is_dir():
-            raise LogFailed(
-                f"Session {stream} is archived in {file}, a folder that does not exist; nothing was erased."
-            )
+            raise LogFailed(f"Session {stream} is archived in {file}, whose folder does not exist; nothing was erased.")
     for file in own:
         try:
             file.unlink(missing_ok=True)
@@ -58,7 +56,8 @@ def refuse_foreign_references(connection: Connection) -> None:
     for stream, reference in _references(connection, None):
         if not is_archive_of(reference.file, stream):
             raise BadConfiguration(
-                f"The backup cannot be used: it refers to {reference.file!r}, which is no archive of session {stream}."
+                f"The backup cannot be used: it refers to {reference.file!r}, which is not an archive of session "
+                f"{stream}."
             )
 
 

@@ -88,7 +88,7 @@ def check_backup(file: IO[bytes], progress: Progress) -> BackupContents:
         hashed.update(_PIECE.pack(kind, len(data)) + data)
         size += len(data)
         progress(size)
-    raise _unusable("it is cut off")
+    raise _unusable("it is incomplete")
 
 
 def _judge_end(data: bytes, sha256: str, size: int) -> BackupContents:
@@ -96,7 +96,7 @@ def _judge_end(data: bytes, sha256: str, size: int) -> BackupContents:
         end = json.loads(data)
         if end["sha256"] == sha256:
             return BackupContents(events=end["events"], contents=end["contents"], bytes=size)
-    raise _unusable("it is damaged: its bytes differ from those that were written")
+    raise _unusable("it is damaged: its hash does not match")
 
 
 def _write(connection: Connection, file: IO[bytes], at: int, progress: Progress) -> BackupContents:
@@ -169,7 +169,7 @@ def _refuse_rows(connection: Connection) -> None:
     ).fetchone()
     if rows is not None and rows[0]:
         raise BadConfiguration(
-            "The database holds a log already, and a backup can only be restored into an empty one. "
+            "The database already has a log, and a backup can only be restored into an empty one. "
             "Name another with --data-dir or --dsn."
         )
 
@@ -184,11 +184,11 @@ def _heading_line(file: IO[bytes]) -> bytes:
     try:
         heading = Heading(**json.loads(line)["mnemosyne_backup"])
     except (ValueError, KeyError, TypeError):
-        raise _unusable("it does not begin as a backup of Mnemosyne does") from None
+        raise _unusable("it is not a backup of Mnemosyne") from None
     if heading.format != FORMAT:
         raise _unusable(
             f"its format is {heading.format}, written by Mnemosyne {heading.version}, and this version "
-            f"({__version__}) knows {FORMAT}; use the newer version"
+            f"({__version__}) reads {FORMAT}; use the newer version"
         )
     return line
 
@@ -199,14 +199,14 @@ def _pieces(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     while True:
         head = file.read(_PIECE.size)
         if len(head) < _PIECE.size:
-            raise _unusable("it is cut off")
+            raise _unusable("it is incomplete")
         kind, length = _PIECE.unpack(head)
         if length > LARGEST_PIECE or (kind != _END and (kind not in _TABLES or kind < last)):
             raise _unusable("it is damaged")
         last = kind
         data = file.read(length)
         if len(data) < length:
-            raise _unusable("it is cut off")
+            raise _unusable("it is incomplete")
         yield kind, data
         if kind == _END:
             return

@@ -334,12 +334,12 @@ def reword_refusals() -> Iterator[None]:
     try:
         yield
     except pg.QueryCanceled:
-        raise BadOption("The query took too long. Ask for less, or allow more --seconds.") from None
+        raise BadOption("The query took too long. Narrow it, or raise --seconds.") from None
     except psycopg.Error as error:
         if _is_lost(error, error.sqlstate or ""):
             raise
         why = error.diag.message_primary or "it is not a query"
-        raise BadOption(f"The database refuses the query: {why}.") from None
+        raise BadOption(f"The database rejected the query: {why}.") from None
 
 
 def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list[HalfVector]:

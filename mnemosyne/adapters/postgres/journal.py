@@ -192,8 +192,8 @@ class GroupJournal:
         # An empty queue takes an append of any size; a larger one could never be written otherwise.
         if self._pending and self._pending_bytes + weight > self._limits.pending_bytes:
             raise LogUnavailable(
-                f"the database is away or too slow: {self._pending_bytes} bytes wait to be written already, "
-                f"and {self._limits.pending_bytes} are allowed to"
+                f"the database is unavailable or too slow: {self._pending_bytes} bytes wait to be written, "
+                f"and the limit is {self._limits.pending_bytes}"
             )
         due = trio.current_time() + (self._limits.batch_delay if append.may_wait else 0.0)
         ticket = JournalTicket(prepared, partial(self._report, append, prepared.size, due), due)
@@ -319,7 +319,7 @@ class GroupJournal:
         self._last_error = str(error)
         if self._away_since is None:
             self._away_since = trio.current_time()
-            logger.warning("Events wait to be written: %s.", error)
+            logger.warning("Events cannot be written yet: %s.", error)
         if trio.current_time() - self._away_since >= self._limits.give_up:
             while self._pending:
                 ticket = self._pending[0]
@@ -356,6 +356,6 @@ class GroupJournal:
                 len(unwritten),
                 self._pending_bytes,
                 len({ticket.prepared.stream for ticket in unwritten}),
-                self._last_error or "there was no time",
+                self._last_error or "the time limit was reached",
             )
         self._pending_bytes = 0

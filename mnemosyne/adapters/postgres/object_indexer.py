@@ -121,10 +121,10 @@ class ObjectIndexer:
                 continue
             except LogFailed as error:
                 if not away:
-                    log.warning("The index of objects waits: %s.", error)
+                    log.warning("The index of objects cannot be updated now: %s.", error)
                 away = True
             except Exception:
-                log.exception("the indexer failed; it starts again")
+                log.exception("the indexer failed and restarts")
             await trio.sleep(next(pauses))
 
     async def _follow(self, position: int) -> None:
@@ -201,7 +201,7 @@ class ObjectIndexer:
             except Exception as error:
                 await embedder.embed([PROBE])  # if this fails too, no object is the cause
                 log.warning(
-                    "object %s of session %s is found by its words only: %s", each.object, each.stream, _why(error)
+                    "object %s of session %s can be searched by words only: %s", each.object, each.stream, _why(error)
                 )
                 return [*done, each]  # a later object embeds the shared passages
             if each in whole:
@@ -356,7 +356,7 @@ def _entry(made: IndexedObject, read: "_ObjectText | Exception | None") -> Index
 
 
 def _skip(made: IndexedObject, error: Exception) -> SkippedObject:
-    log.warning("object %s of session %s is not searched: %s", made.object, made.stream, _why(error))
+    log.warning("object %s of session %s cannot be searched: %s", made.object, made.stream, _why(error))
     return SkippedObject(_why(error))
 
 

@@ -62,8 +62,8 @@ async def ask_views(
         except LoginRefused as refused:
             if not remaining:
                 raise BadConfiguration(
-                    f"Queries run as the role {role}, which the database does not let in: {refused}. "
-                    "Let its administrator allow that, or ask with psql as a role that `mnemosyne sql-reader` admits."
+                    f"Queries run as the role {role}, which the database refused: {refused}. Ask "
+                    "its administrator to allow it, or query with psql as a role that `mnemosyne sql-reader` admits."
                 ) from None
     raise AssertionError
 
@@ -91,7 +91,7 @@ def _ask(connection: Connection, role: str, password: str | None, query: str, se
                 # A prepared statement is a single one: it cannot end the transaction and continue.
                 cursor = reader.execute(query.encode(), prepare=True)
                 if cursor.description is None:
-                    raise BadOption("That statement returns no table; write a select.")
+                    raise BadOption("The statement returns no table; use a select.")
                 return QueryAnswer(tuple(column.name for column in cursor.description), cursor.fetchall())
         finally:
             reader.close()  # before its commit, which would send notifications
@@ -102,7 +102,7 @@ def _prepare_role(connection: Connection, role: str, tenant: str, ours_alone: bo
     connection.execute("select pg_advisory_xact_lock(%s)", (_ROLE_LOCK,))
     (is_admitted, has_more) = connection.execute(_SQL_ROLE, {"role": role, "tenant": tenant}).fetchone() or (False,) * 2
     if has_more:
-        raise BadConfiguration(f"The role {role} has more rights than to read views; drop it, or take them back.")
+        raise BadConfiguration(f"The role {role} may do more than read the views; drop it, or revoke its other rights.")
     if not is_admitted:
         _admit(connection, role, tenant)
         if ours_alone:
@@ -152,7 +152,9 @@ $$
 def _admit(connection: Connection, role: str, tenant: str) -> bool:
     (name, exists, has_more, may_create, database) = _look_up(connection, role)
     if has_more:
-        raise BadConfiguration(f"The role {role} is the owner of Mnemosyne's tables, or may act as it. Name another.")
+        raise BadConfiguration(
+            f"The role {role} is the owner of Mnemosyne's tables, or may act as their owner. Name another role."
+        )
     if not exists:
         if not may_create:
             raise BadConfiguration(

@@ -77,7 +77,7 @@ def _wait_for_older(connection: Connection) -> None:
     end = time.monotonic() + OLDER_SECONDS
     while older := connection.execute(_OLDER, {"mark": mark}).fetchall():
         if time.monotonic() > end:
-            raise LogUnavailable(f"older transactions do not end, of {', '.join(who for (who,) in older)}")
+            raise LogUnavailable(f"older transactions have not ended: {', '.join(who for (who,) in older)}")
         time.sleep(OLDER_LOOK_SECONDS)  # PostgreSQL does not announce the end of a transaction
 
 
@@ -92,7 +92,7 @@ def _drop_slots(connection: Connection) -> None:
     """Drop replication slots, which keep old WAL files. Raises LogUnavailable if one is in use."""
     for slot, user in connection.execute("select slot_name, active_pid from pg_replication_slots").fetchall():
         if user is not None:
-            raise LogUnavailable(f"the replication slot {slot} keeps the WAL, and process {user} uses it")
+            raise LogUnavailable(f"the replication slot {slot} retains the WAL and is in use by process {user}")
         connection.execute("select pg_drop_replication_slot(%s)", (slot,))
 
 

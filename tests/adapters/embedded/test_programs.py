@@ -88,7 +88,7 @@ def test_a_cache_that_others_may_write_is_refused(tmp_path: Path, place: Path) -
     cache = place / "cache"
     cache.mkdir()
     cache.chmod(0o777)
-    with pytest.raises(DatabaseUnfit, match="can be written by others than root"):
+    with pytest.raises(DatabaseUnfit, match="is writable by users other than root"):
         find_programs(NEWEST, account_for(None), package=hidden, cache=cache)
 
 

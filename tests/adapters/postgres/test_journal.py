@@ -249,7 +249,7 @@ class TestQueue:
             assert patience.cancelled_caught
             await trio.sleep(60)
             assert not any(ticket.settled for ticket in tickets)
-            assert caplog.messages == ["Events wait to be written: the database is away: it was switched off."]
+            assert caplog.messages == ["Events cannot be written yet: the database is away: it was switched off."]
             committer.away = False
             with trio.fail_after(3):  # the longest pause is 2 seconds
                 assert [await ticket.durable() for ticket in tickets] == [1, 2, 3]
@@ -275,7 +275,7 @@ class TestQueue:
             committer.away = True
             # An empty queue takes an append of any size; a large one could never be written otherwise.
             first = journal.submit(make_append(stream(1), 0, "x", contents=[content(b"x" * 20_000)]))
-            with pytest.raises(LogUnavailable, match="wait to be written already"):
+            with pytest.raises(LogUnavailable, match="wait to be written"):
                 journal.submit(make_append(stream(2), 0, "y"))
             committer.away = False
             await first.durable()

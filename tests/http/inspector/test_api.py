@@ -61,7 +61,11 @@ async def api(database: str, tmp_path: Path) -> AsyncIterator[Api]:
 
 async def test_an_entry_can_be_added_listed_searched_changed_confirmed_and_forgotten(api: Api) -> None:
     added = await api.ask("POST", "/memories", {"content": "We deploy on Fridays", "kind": "workflow"})
-    assert (added["what"], added["entry"]["source"], added["note"][:12]) == ("added", "user", "New sessions")
+    assert (added["what"], added["entry"]["source"], added["note"]) == (
+        "added",
+        "user",
+        "It applies to new sessions, not to running ones.",
+    )
     entry = added["entry"]["id"]
     assert [each["id"] for each in (await api.ask("GET", "/memories"))["entries"]] == [entry]
     for found in (
@@ -96,7 +100,7 @@ async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
     ):
         assert (await api.try_to(method, path, given, project=str(api.folder)))[0] == 404
     status, result = await api.try_to("POST", "/preferences", {"content": "x", "kind": "decision"})
-    assert (status, result["error"][:31]) == (400, "'decision' is no kind of prefer")
+    assert (status, result["error"][:34]) == (400, "'decision' is not a kind of prefer")
     changed = await api.ask("PUT", f"/preferences/{preference}", {"content": "Answer in German"})
     assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
 
@@ -133,12 +137,19 @@ async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
     [
         ("POST", "/memories", {}, {}, 400, "addMemory needs content."),
         ("POST", "/memories", {"content": "x", "session": "nobody"}, {}, 404, "There is no session 'nobody'"),
-        ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name the folder"),
-        ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory is to be of type string, not 5."),
-        ("POST", "/memories", {"content": "x", "mood": "y"}, {}, 400, "addMemory knows no 'mood'; it takes project"),
-        ("POST", "/memories", {"content": "x", "kind": "y"}, {}, 400, "'y' is no kind; there are project-brief"),
-        ("GET", "/memories", None, {"limit": "many"}, 400, "limit of listMemories is to be of type integer"),
-        ("GET", "/memories", None, {"as_of": "9" * 30}, 400, "is no time"),
+        ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name its folder"),
+        ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory must have the type string, not 5."),
+        (
+            "POST",
+            "/memories",
+            {"content": "x", "mood": "y"},
+            {},
+            400,
+            "addMemory has no parameter 'mood'; its parameters: project",
+        ),
+        ("POST", "/memories", {"content": "x", "kind": "y"}, {}, 400, "'y' is not a kind; valid are project-brief"),
+        ("GET", "/memories", None, {"limit": "many"}, 400, "limit of listMemories must have the type integer"),
+        ("GET", "/memories", None, {"as_of": "9" * 30}, 400, "is not a time"),
         ("GET", "/memories", None, {"project": "here"}, 400, "project: 'here' is not an absolute path"),
         ("GET", "/memories", None, {"project": "/a\0b"}, 400, "'project' contains a NUL"),
         ("POST", "/memories", {"content": "x", "project": "/a\0b"}, {}, 400, "'project' contains a NUL"),
@@ -146,7 +157,7 @@ async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
         ("GET", "/export", None, {"kind": "fact"}, 400, "Unknown argument 'kind'"),
         ("GET", "/memories/nothing", None, {}, 404, "No entry has the id 'nothing'."),
         ("POST", "/memories", {"content": "x", "session": "\ud800"}, {}, 404, "There is no session '\\ud800'"),
-        ("POST", "/undo", {}, {}, 404, "There is no write to be taken back."),
+        ("POST", "/undo", {}, {}, 404, "There is no write to undo."),
         ("GET", "/nothing", None, {}, 404, "Page not found"),
         ("PATCH", "/memories", None, {}, 405, "does not accept that HTTP method"),
     ],

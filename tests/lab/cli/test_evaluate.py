@@ -260,7 +260,7 @@ def test_damaged_export_is_reported_once(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(each) + "\n" for each in (header, {}, {}, {})))
     result = evaluate(file)
     assert (result.exit_code, result.stderr.count("Skipped")) == (2, 1)
-    assert f"{file}, line 2: event 1 should stand here." in result.stderr
+    assert f"{file}, line 2: event 1 was expected here." in result.stderr
 
 
 def test_small_window_keeps_content_that_a_compacting_client_loses(long_recorded: Path, tmp_path: Path) -> None:

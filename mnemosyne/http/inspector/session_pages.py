@@ -12,7 +12,7 @@ from quart import Response, jsonify, request
 
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
-from mnemosyne.errors import LogFailed, NotFound
+from mnemosyne.errors import LogFailed
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import render
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
@@ -84,7 +84,7 @@ async def _read_window(page_context: PageContext, stream: UUID, branch: str, pla
     if not request.path.endswith(".json"):
         return shown
     if shown["contents"] is None:
-        raise NotFound(shown["no_contents"])
+        raise shown["no_contents"]
     return manifests.contents_as_json(shown["contents"])
 
 

@@ -111,7 +111,7 @@ async def read_window(
         attempt = history.at(branch, place)
         manifest = await manifests.manifest_of(archive, stream, events, history, attempt, known.blocks)
     except (NotFound, ContentForgotten, LogFailed) as error:
-        return {"contents": None, "no_contents": str(error)}
+        return {"contents": None, "no_contents": error}
     return {"contents": list_contents(manifest), "last_turn": history.line(branch).last, "most": most}
 
 

@@ -408,7 +408,8 @@ async def test_a_forgotten_session_is_listed_without_content_and_its_turns_expla
         listed = (await pages.json("/-/sessions.json"))["sessions"][0]
         assert (listed["forgotten"], listed["title"], listed["project"]) == (True, None, None)
         assert (await pages.get(f"/-/session/{stream}"))[0] == 200
-        assert (await pages.get(f"/-/session/{stream}/turn/2"))[0] == 410
+        for path in ("turn/2", "window.json", "conversation.json"):
+            assert (await pages.get(f"/-/session/{stream}/{path}"))[0] == 410
 
 
 async def test_a_damaged_session_is_marked_and_counted_and_others_still_work(dsn: str, tmp_path: Path) -> None:

@@ -349,6 +349,8 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
 
 def render_recorded(found: "Savings", mode: str, break_even: int | None = None) -> str:
     """A sentence about the recorded turns. ``mode`` is the requested mode; ``break_even`` as in ``read_break_even``."""
+    from mnemosyne.services.savings import describe_loss
+
     total = found.total
     parts = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
@@ -360,12 +362,8 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
         saved = total.nanodollars_saved
         if saved > 0:
             parts.append(f"saved {dollars_text(saved)}")
-        elif saved and break_even:
-            parts.append(f"breaks even around turn {break_even}")
-        elif saved and break_even == 0:
-            parts.append(f"{dollars_text(-saved)} of it for memory tools, before the first compaction")
         elif saved:
-            parts.append(f"{dollars_text(-saved)} more than without Mnemosyne so far")
+            parts.append(describe_loss(-saved, break_even))
     if mode == "manage" and total.managed < total.turns:
         parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""

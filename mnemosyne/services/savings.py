@@ -16,7 +16,7 @@ from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import plural, printable
+from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
 from mnemosyne.services.usage import (
     LIMITS_SEEN,
@@ -97,16 +97,29 @@ async def read_savings(models: ReadModels, since: int = 0) -> Savings:
 
 
 async def read_break_even(models: ReadModels, found: Savings) -> int | None:
-    """The later turn around which the last compaction of the only session pays for itself, as the planner expected; 0
-    before the first compaction, None if no such turn is known.
-    """
+    """The break-even turn of the only session, as ``find_break_even``; None if there are several sessions."""
     if len(found.sessions) != 1:
         return None
     about = {"stream": next(iter(found.sessions))}
     questions = (Question("savings", name, about) for name in ("epochs_of", "saved_by_turn"))
-    epochs, turns = await models.answers(*questions)
+    return find_break_even(*await models.answers(*questions))
+
+
+def find_break_even(epochs: Sequence[Mapping[str, Any]], turns: Sequence[Mapping[str, Any]]) -> int | None:
+    """The later turn around which the last compaction of a session pays for itself, as the planner expected; 0 before
+    the first compaction, None if no such turn is known. From the rows of ``epochs_of`` and ``saved_by_turn``.
+    """
     expected = max((row["turn"] + (row["payback"] or 0) for row in epochs), default=0)
     return expected if not epochs or expected > max((row["turn"] for row in turns), default=0) else None
+
+
+def describe_loss(lost: int, break_even: int | None) -> str:
+    """What managing has cost so far, in nanodollars, as a phrase; ``break_even`` as in ``find_break_even``."""
+    if break_even:
+        return f"managing breaks even around turn {break_even}"
+    if break_even == 0:
+        return f"{dollars_text(lost)} of the cost for memory tools, before the first compaction"
+    return f"{dollars_text(lost)} more than without Mnemosyne so far"
 
 
 def balance_of(row: Mapping[str, Any]) -> Balance:

@@ -96,6 +96,7 @@ class SessionView:
     turns: Sequence[SessionTurn]
     money: MoneyCurve
     total: Balance
+    break_even: int | None
     counted: int | None
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
@@ -108,12 +109,18 @@ class SessionView:
         return any(each.name == self.branch and each.mode == Mode.MANAGE.value for each in self.branches)
 
     @property
+    def cost_so_far(self) -> str | None:
+        """What managing costs until a compaction pays off; None if it saved something or no such turn is known."""
+        lost = -self.total.nanodollars_saved
+        return None if lost <= 0 or self.break_even is None else savings.describe_loss(lost, self.break_even)
+
+    @property
     def verdict(self) -> str:
         """The summary sentences of the session."""
         last = self.map.turns[-1].turn if self.map.turns else 0
         standing = self.map.standing_at(last)
         left = sum(each.fidelity is not Fidelity.FULL for each in standing)
-        sentences = [_cost_sentence(self.total)]
+        sentences = [_cost_sentence(self.total, self.cost_so_far)]
         if left:
             missed = {0: "none was needed again", 1: "one was needed again"}
             misses = missed.get(len(self.misses), f"they were needed again {len(self.misses)} times")
@@ -121,7 +128,7 @@ class SessionView:
         return " ".join(sentences)
 
 
-def _cost_sentence(total: Balance) -> str:
+def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
     if not total.turns:
         return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
@@ -134,6 +141,8 @@ def _cost_sentence(total: Balance) -> str:
     if not total.is_priced:
         return f"{turns} without a known price ({names})."
     cost, without = dollars_text(total.nanodollars), dollars_text(total.nanodollars_unmanaged)
+    if cost_so_far is not None:
+        return f"{turns} cost {cost}; {cost_so_far}.{unpriced}"
     return f"{turns} cost {cost}; without Mnemosyne they would have cost {without}.{unpriced}"
 
 
@@ -173,6 +182,7 @@ async def read_session_view(
         turns=_turns(whole, chosen, found),
         money=money_curve(used, balances),
         total=sum(balances, Balance()),
+        break_even=savings.find_break_even(epochs, used),
         counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,

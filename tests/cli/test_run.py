@@ -266,7 +266,7 @@ def test_summary_counts_turns_that_should_have_been_managed(
 
 @pytest.mark.parametrize(
     ("break_even", "words"),
-    [(19, "breaks even around turn 19"), (0, "$0.0042 of it for memory tools"), (None, "$0.0042 more than")],
+    [(19, "breaks even around turn 19"), (0, "$0.0042 of the cost for memory tools"), (None, "$0.0042 more than")],
 )
 def test_summary_of_a_managed_loss_says_when_it_breaks_even(break_even: int | None, words: str) -> None:
     balance = Balance(turns=3, managed=3, nanodollars=10**8, nanodollars_unmanaged=10**8 - 4_200_000)
@@ -367,7 +367,7 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: d
     sentence = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
     assert hidden == f"mnemosyne: the client's cost display is {sentence}"
     price = r"\$0\.01\d"
-    paid = f"{price} of it for memory tools, before the first compaction"
+    paid = f"{price} of the cost for memory tools, before the first compaction"
     summary = rf"mnemosyne: recorded 1 turn, {price}, {paid}: mnemosyne open [0-9a-f]{{8}}"
     assert re.fullmatch(summary, recorded)
 

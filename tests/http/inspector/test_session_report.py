@@ -4,6 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+import pytest
+
 from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
@@ -83,3 +86,26 @@ async def test_a_redacted_file_has_no_texts_and_no_file_names(pages: Pages, show
         assert word in whole or word == "the-session"
         assert word not in redacted
     assert "<svg" in redacted
+
+
+@pytest.mark.parametrize(
+    ("break_even", "shown_first", "sentence"),
+    [
+        (0, "not yet", "; $0.0032 of the cost for memory tools, before the first compaction."),
+        (19, "not yet", "; managing breaks even around turn 19."),
+        (None, "\N{MINUS SIGN}$0.0032", "; without Mnemosyne they would have cost $0.75."),
+    ],
+)
+async def test_a_compaction_that_has_not_paid_yet_is_no_loss(
+    pages: Pages, shown: ShownLog, break_even: int | None, shown_first: str, sentence: str
+) -> None:
+    values = await read_everything(pages, shown)
+    total = attrs.evolve(
+        values["view"].total, managed=9, unpriced=0, nanodollars=753_200_000, nanodollars_unmanaged=750_000_000
+    )
+    view = attrs.evolve(values["view"], total=total, break_even=break_even)
+    overview = attrs.evolve(values["overview"], cost=total.nanodollars, saved=total.nanodollars_saved)
+    page = session_report({**values, "view": view, "overview": overview}, redacted=True)
+    tone, amount = re.findall(r'<div class="card( bad)?"><dt>Saved</dt><dd>([^<]+)', page)[0]
+    assert (bool(tone), amount) == (break_even is None, shown_first)
+    assert f"turns cost $0.75{sentence}" in page

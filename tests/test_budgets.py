@@ -22,7 +22,7 @@ BUDGETS = {
     "domain": Budget("mnemosyne/domain", 29_150, 27_000),
     "actors": Budget("mnemosyne/actors", 6_420, 5_400),
     "projections": Budget("mnemosyne/projections", 2_330, 2_300),
-    "services": Budget("mnemosyne/services", 7_760, 6_000),
+    "services": Budget("mnemosyne/services", 7_790, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_380, 7_600),
     "http": Budget("mnemosyne/http", 7_080, 5_900),
     "app": Budget("mnemosyne/app", 4_450, 3_700),

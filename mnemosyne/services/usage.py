@@ -91,9 +91,8 @@ class Consumption:
 
 @attrs.frozen
 class Usage:
-    """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or
-    an agent. ``names`` are
-    the clients' for sessions, ``quota`` the windows of a subscription.
+    """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
+    clients' for sessions, ``quota`` the windows of a subscription.
     """
 
     by: Grouping

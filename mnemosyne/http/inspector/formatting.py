@@ -2,20 +2,10 @@
 
 from markupsafe import Markup, escape
 
+from mnemosyne import figures
 from mnemosyne.domain.history.window_contents import KIND_NAMES, WindowContents
 from mnemosyne.domain.objects.events import FaultKind
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.figures import (
-    age_text,
-    bytes_text,
-    count_text,
-    dollars_text,
-    iso_time,
-    percent_text,
-    plural,
-    seconds_text,
-    utc_text,
-)
 from mnemosyne.services.charts import bar
 from mnemosyne.services.map_chart import LEVELS
 from mnemosyne.terminal import harmless
@@ -30,22 +20,22 @@ def typographic(text: str) -> str:
 
 def tokens_text(count: float | None) -> str:
     """A token count."""
-    return typographic(count_text(count))
+    return typographic(figures.count_text(count))
 
 
 def money_text(nanodollars: int | None) -> str:
     """An amount."""
-    return typographic(dollars_text(nanodollars))
+    return typographic(figures.dollars_text(nanodollars))
 
 
 def time_text(at: int | None) -> str:
     """A time in UTC; the page's script converts it to the reader's time zone."""
-    return DASH if at is None else utc_text(at)
+    return DASH if at is None else figures.utc_text(at)
 
 
 def age(at: int, now: int) -> str:
     """A time as an age: ``3 h ago``."""
-    return age_text(now - at)
+    return figures.age_text(now - at)
 
 
 def words(name: str) -> str:
@@ -91,7 +81,8 @@ def bar_of_kinds(contents: WindowContents) -> str:
     parts = [
         (
             each.kind.value,
-            f"{KIND_NAMES[each.kind]}: {count_text(each.tokens)} tokens, {percent_text(each.tokens / contents.tokens)}",
+            f"{KIND_NAMES[each.kind]}: {figures.count_text(each.tokens)} tokens, "
+            f"{figures.percent_text(each.tokens / contents.tokens)}",
             each.tokens,
         )
         for each in contents.kinds
@@ -121,12 +112,12 @@ FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
     "time": time_text,
-    "iso": iso_time,
+    "iso": figures.iso_time,
     "age": age,
-    "bytes": bytes_text,
-    "seconds": seconds_text,
+    "bytes": figures.bytes_text,
+    "seconds": figures.seconds_text,
     "words": words,
-    "plural": plural,
+    "plural": figures.plural,
     "because": because,
     "missed": describe_miss,
     "level": level_text,

@@ -54,7 +54,7 @@ class SimulatedScene(Scene):
     all_servers: Sequence[SimulatedServer]
     """Those that died, too."""
     may_be_refused: Callable[[], bool]
-    """Whether the provider may refuse signed thinking once, behind a round that nobody knows of any more."""
+    """Whether the provider may refuse signed thinking once, behind a forgotten round."""
     seen_whole: list[WholeReply] = attrs.field(factory=list)
     replies_heard: int = 0
     attempts: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))

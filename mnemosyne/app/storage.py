@@ -36,7 +36,7 @@ def event_codec() -> EventCodec:
 
 
 def is_embedded(dsn: str | None) -> bool:
-    """Whether a DSN is that of an embedded server; None stands for it in the settings."""
+    """Whether a DSN, or None in the settings, means the embedded server."""
     return dsn is None or f"user='{ROLE}' requirepeer=" in dsn
 
 

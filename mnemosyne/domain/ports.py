@@ -46,8 +46,8 @@ class Recorded(Generic[E]):
 
 @attrs.frozen
 class UnreadableEvent:
-    """Stands for an event whose row is not what was written, or whose kind this version does not know; ``why`` quotes
-    nothing of it. Who follows the whole log, or looks into many streams, gets it in the event's place.
+    """Replaces an event whose row is damaged or whose kind this version does not know, for readers of the whole log or
+    of many streams. ``why`` quotes nothing of it.
     """
 
     why: str
@@ -58,8 +58,8 @@ class Append:
     """One atomic addition to a stream: all of it becomes durable, or nothing.
 
     ``expected`` is the stream's version before it (0: a new stream); there is at least one envelope. ``contents`` are
-    stored with the events that name them, and those already held are left as they are. One that ``may_wait`` is
-    nobody's to wait for, and may become durable together with a later one.
+    stored with the events that name them, and those already held are left as they are. No caller waits for
+    one that ``may_wait``; it may become durable together with a later one.
     """
 
     stream: UUID
@@ -71,10 +71,10 @@ class Append:
 
 @attrs.frozen
 class StreamSizes:
-    """What a stream takes up; bytes are those of the values, without what a database adds to each row.
+    """The size of a stream; bytes are those of the values, without the overhead of rows.
 
-    ``contents`` counts the pieces held, ``raw_bytes`` their bytes as they came, ``stored_bytes`` as they are kept
-    (compressed); ``forgotten`` counts the tombstones, and ``archived`` those pieces that lie in a file.
+    ``contents`` counts the pieces held, ``raw_bytes`` their original bytes, ``stored_bytes`` the compressed ones;
+    ``forgotten`` counts the tombstones, and ``archived`` the pieces in a file.
     """
 
     events: int = 0
@@ -181,8 +181,8 @@ class EventLog(StreamReader[E], Protocol[E]):
         ...
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
-        """Every session's stream whose id begins so, in order of its first event's position. An operator's
-        (``session/directory.py``) is none.
+        """Every session's stream whose id begins so, in order of its first event's position. Streams of operators
+        (``session/directory.py``) are excluded.
         """
         ...
 
@@ -191,7 +191,7 @@ class EventLog(StreamReader[E], Protocol[E]):
         ...
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
-        """What this stream takes up, or every stream; a stream that holds nothing is not listed."""
+        """The sizes of this stream, or of every stream; an empty stream is not listed."""
         ...
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:

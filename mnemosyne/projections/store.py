@@ -102,8 +102,8 @@ class ProjectionStore(Protocol):
         """Apply events and move the checkpoints, all or nothing; return the status of each projection.
 
         If a checkpoint is not at ``after``, because another projector was faster, nothing changes for that projection.
-        Events set aside are recorded with the checkpoint. None if there is no such checkpoint; that of a side is gone
-        once another rebuild has begun.
+        Events set aside are recorded with the checkpoint. None if there is no such checkpoint; a side checkpoint is
+        gone once another rebuild has begun.
         """
         ...
 

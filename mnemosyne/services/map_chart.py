@@ -386,7 +386,9 @@ def _cache(plane: Plane, turns: Sequence[MapTurn]) -> Iterator[str]:
     for state, group in groupby(turns, _find_hits):
         run = list(group)
         x, end = plane.x(run[0].turn), plane.x(run[-1].turn + 1)
-        title = f"turns {run[0].turn} to {run[-1].turn}: {KEY.get(state, 'cache use unknown')}"
+        first, last = run[0].turn, run[-1].turn
+        turns_text = f"turn {first}" if first == last else f"turns {first} to {last}"
+        title = f"{turns_text}: {KEY.get(state, 'cache use unknown')}"
         yield (
             f'<rect class="cache {state}" x="{px(x)}" y="{top}" width="{px(end - x)}" height="{height}">'
             f"<title>{title}</title></rect>"

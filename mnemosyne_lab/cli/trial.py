@@ -119,7 +119,7 @@ def _take(named: Sequence[str]) -> dict[str, str]:
     for each in named:
         name, _, variable = each.partition("=")
         if not name or variable not in os.environ:
-            raise click.BadParameter(f"{each!r} is no NAME=VARIABLE of which VARIABLE is set.")
+            raise click.BadParameter(f"{each!r} is not NAME=VARIABLE with a VARIABLE that is set.")
         found[name] = os.environ[variable]
     return found
 
@@ -130,7 +130,11 @@ def render(
     """The result of a trial in sentences; ``margin`` is a share."""
     from mnemosyne_lab.trial.statistics import DISAGREE, LEVEL, count_needed, interval, mcnemar, non_inferiority
 
-    lines = [f"Stopped: {stopped.why}. The same command goes on with a larger budget."] if stopped is not None else []
+    lines = (
+        [f"Stopped: {stopped.why}. To continue, run the same command with a larger budget."]
+        if stopped is not None
+        else []
+    )
     if not counts.pairs:
         return [*lines, "No pair has ended yet."]
     low, high = interval(counts)
@@ -143,7 +147,7 @@ def render(
         *lines,
         f"{plural(counts.pairs, 'pair')}: {with_memory} passed with memory and {without} without it, a difference of"
         f" {100 * counts.difference:+.1f} points (90 %: {100 * low:+.1f} to {100 * high:+.1f}).",
-        f"That it is not worse by {points} is {shown} (p = {chance:.3f}).",
+        f"Not worse by {points}: {shown} (p = {chance:.3f}).",
         f"{counts.gained} passed only with memory and {counts.lost} only without it (McNemar's exact test of any"
         f" difference: p = {mcnemar(counts):.3f}).",
         f"A claim of {points} needs about {count_needed(margin, share)} pairs, if {share:.0%} of them disagree and"

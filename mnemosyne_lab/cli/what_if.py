@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison
     from mnemosyne_lab.evaluation.what_if import WhatIf
 
-HEADERS = ("tariff", "without us", "with us", "change", "native", "dearest", "ends>1.02")
+HEADERS = ("tariff", "without", "with", "change", "native", "worst", "ends>1.02")
 
 
 @click.command("what-if")
@@ -125,11 +125,12 @@ def _words(found: "WhatIf") -> Iterator[str]:
 
 
 WORDS = (
-    "In the first row, without us is the recorded cost; the other rows simulate the same sessions under another tariff."
-    " Native simulates Claude Code as of autumn 2026. Dearest is the worst session's cost with Mnemosyne, relative to"
-    " its cost without; ends>1.02 is the share of requests after which a session, had it ended there, would have cost"
-    " more than 1.02 times as much. Providers do not publish how they count a quota: here a token of a prompt counts"
-    " once, cached or not, and a token of a reply five times. Local counts what a server with one slot reads."
+    "In the first row, the cost without Mnemosyne is the recorded one; the other rows simulate the same sessions"
+    " under another tariff. Native simulates Claude Code as of autumn 2026. Worst is the highest cost of a session"
+    " with Mnemosyne, relative to its cost without it; ends>1.02 is the share of requests after which a session, had"
+    " it ended there, would have cost more than 1.02 times as much. Providers do not publish how they count a quota:"
+    " here a token of a prompt counts once, cached or not, and a token of a reply five times. Local counts what a"
+    " server with one slot reads."
 )
 
 

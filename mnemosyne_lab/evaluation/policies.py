@@ -288,15 +288,15 @@ def hour_after_a_break(settings: Settings, situation: Situation, freed: int) -> 
 
 
 UNMANAGED = Policy(
-    name="unmanaged", about="What really happened, the client's own compactions included.", history="client"
+    name="unmanaged", about="The recorded requests, including the client's own compactions.", history="client"
 )
 
-UNCOMPACTED = Policy(name="uncompacted", about="Nothing is ever taken out: a window of a million tokens.")
+UNCOMPACTED = Policy(name="uncompacted", about="Nothing is ever evicted: a window of a million tokens.")
 
 NATIVE = Policy(
     name="native",
-    about="Claude Code of autumn 2026 without us: compacts 33,000 tokens before the model's window is full, and from"
-    " 200,000 on while its user is away, where the cache lasts an hour.",
+    about="Claude Code of autumn 2026 without Mnemosyne: compacts 33,000 tokens before the model's window is full, and"
+    " from 200,000 on while its user is away, where the cache lasts an hour.",
     compacts=native,
     guess="what it goes on with after a compaction (20,000 tokens), the moment of the idle one, and that nothing which"
     " it dropped is read again",

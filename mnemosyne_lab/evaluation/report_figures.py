@@ -33,14 +33,14 @@ class Column:
 COLUMNS: Sequence[Column] = (
     Column(
         "billed",
-        "what all sessions cost together, in input-token equivalents, over what the same sessions cost unmanaged",
+        "the total cost of all sessions in input-token equivalents, relative to the same sessions unmanaged",
         lambda totals: totals["billed_ratio"],
         "{:.3f}",
         "low",
     ),
     Column(
         "nominal",
-        "tokens sent over tokens sent unmanaged; the cache makes this another number than the bill",
+        "tokens sent, relative to unmanaged; it differs from the cost because of the cache",
         lambda totals: totals["nominal_ratio"],
         "{:.3f}",
         "low",
@@ -61,7 +61,7 @@ COLUMNS: Sequence[Column] = (
     ),
     Column(
         "faults/evict",
-        "exact texts needed that were no longer there, over evictions",
+        "exact texts that were needed but evicted, per eviction",
         lambda totals: totals["exact_faults_per_eviction"],
         "{:.2%}",
         "low",
@@ -112,15 +112,17 @@ def wire_sentence(policies: Mapping[str, Any]) -> str:
     return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
 
 
-_DENOMINATOR = "Each ratio is against what the same client really paid, its own compactions and cache hits included."
-_IN_A_WINDOW = "Each ratio is against a client that compacts by itself in this window (native)."
+_DENOMINATOR = (
+    "Each ratio is relative to the actual cost of the same client, including its own compactions and cache hits."
+)
+_IN_A_WINDOW = "Each ratio is relative to a client that compacts by itself in this window (native)."
 LIMITS = (
     "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
     " would have asked for what was missing, is not in these numbers."
 )
 
 AGAINST: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = (
-    ("billed", "what all sessions cost together over what they would have cost", lambda row: _ratio(row["ratio"])),
+    ("billed", "the total cost of all sessions, relative to the alternative", lambda row: _ratio(row["ratio"])),
     ("dearest", "the same of the session that fared worst", lambda row: _ratio(row["dearest"])),
     (
         "ends>1.02",

@@ -31,7 +31,7 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
     names = [policy.name for policy in evaluation.policies]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"Two policies are called {name!r}; give each a name of its own.")
+            raise ValueError(f"Two policies are named {name!r}; rename one.")
     return {
         "verdict": evaluation.verdict,
         "verdicts": dict(evaluation.verdicts),

@@ -112,7 +112,7 @@ def _conversations(
         try:
             lines = list(lines_of(file))
         except OSError as error:
-            skip(f"{file}: it cannot be read: {error.strerror or error}.")
+            skip(f"{file} cannot be read: {error.strerror or error}.")
             continue
         for sentence in lines:
             if isinstance(sentence, str):

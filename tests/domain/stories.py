@@ -1,4 +1,4 @@
-"""A session told turn by turn: real bodies in, events out, and what must hold after every event checked."""
+"""A session, turn by turn: real bodies in, events out, and what must hold after every event checked."""
 
 from collections.abc import Sequence
 from hashlib import sha256

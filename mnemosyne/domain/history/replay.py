@@ -82,9 +82,9 @@ class ReplayedDecision:
 
 
 def decisions(recorded: Sequence[Recorded[Event]]) -> Iterator[ReplayedDecision]:
-    """Group the events by command. A request causes the events up to its TurnBegan, and those of the request sent for
-    it; ingestion causes the events up to TurnAssessed; the end of a round causes those of its answers; a later round
-    causes those of its rewrite and of the request sent.
+    """Group the events by command. A request causes the events up to its TurnBegan and the events of the request
+    sent for it; ingestion causes the events up to TurnAssessed; the end of a round causes the events of its answers; a
+    later round causes the events of its rewrite and of the request sent.
     """
     waiting: list[Recorded[Event]] = []
     for each, following in pairwise((*recorded, None)):

@@ -75,11 +75,11 @@ def runs(count: int, dollars: float | None = 0.5) -> list[RunResult]:
 
 def test_claim_is_made_only_if_the_results_show_it() -> None:
     few = "\n".join(render(PairCounts(both=2), runs(2), 0.05))
-    assert "That it is not worse by 5 points is not shown (p = 0.902)." in few
+    assert "Not worse by 5 points: not shown (p = 0.902)." in few
     assert "A claim of 5 points needs about 619 pairs, if 25% of them disagree" in few
     assert "All runs took $1.00 and 4 s with memory and $1.00 and 4 s without memory." in few
     many = "\n".join(render(PairCounts(both=76, gained=19, lost=19, neither=41), runs(2, None), 0.1))
-    assert "That it is not worse by 10 points is shown (p = 0.0" in many
+    assert "Not worse by 10 points: shown (p = 0.0" in many
     assert "an unknown sum and 4 s with memory" in many
     assert render(PairCounts(), [], 0.05) == ["No pair has ended yet."]
 
@@ -87,8 +87,8 @@ def test_claim_is_made_only_if_the_results_show_it() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "code", "said"),
     [
-        ("tasks.toml", ("--with-env", "KEY"), 2, "is no NAME=VARIABLE"),
-        ("tasks.toml", ("--with-env", "KEY=NOT_SET_ANYWHERE"), 2, "of which VARIABLE is set"),
+        ("tasks.toml", ("--with-env", "KEY"), 2, "is not NAME=VARIABLE"),
+        ("tasks.toml", ("--with-env", "KEY=NOT_SET_ANYWHERE"), 2, "with a VARIABLE that is set"),
         ("tasks.toml", ("--margin", "0"), 2, "--margin"),
         ("tasks.toml", ("--budget", "-1"), 2, "--budget"),
         ("none.toml", (), 1, "cannot be read"),

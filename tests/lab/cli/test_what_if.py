@@ -41,7 +41,7 @@ def test_transcripts_of_the_home_are_read_without_a_path(result: Result) -> None
     first, _, head, *rows = result.stdout.splitlines()
     assert first.startswith("2 sessions used since 2026-10-01 cost $")
     assert " at list prices; with Mnemosyne, about $" in first
-    assert head.split()[:3] == ["tariff", "without", "us"]
+    assert head.split()[:3] == ["tariff", "without", "with"]
     assert [row.split()[0] for row in rows[:2]] == ["api-5m", "quota"]
     assert "Transcripts omit the system prompt and the tools" in result.stdout
     assert "b.jsonl, line 12: it is no JSON." in result.stderr
@@ -91,7 +91,7 @@ def test_an_unreadable_log_is_reported_and_the_estimate_goes_on(home: Path, monk
     [
         (("--since", "soon"), "'soon' is not a time"),
         (("--tariffs", "flat"), "There is no tariff 'flat'"),
-        (("/none/of/these",), "Skipped: /none/of/these: it cannot be read: No such file or directory."),
+        (("/none/of/these",), "Skipped: /none/of/these cannot be read: No such file or directory."),
     ],
 )
 def test_invalid_option_is_reported(options: tuple[str, ...], said: str) -> None:

@@ -114,7 +114,7 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
     reads = {(row["branch"], row["turn"]): row["cache_read_tokens"] for row in replies}
     rewritten = {row["turn"] for row in sent if row["round"] == 0}
     asked = {(row["branch"], row["turn"]): row["bytes"] for row in replies}
-    estimates = _estimate_sent(windows, {row["turn"]: row["size"] for row in sent if row["round"]}, asked)
+    estimates = _estimate_request(windows, {row["turn"]: row["size"] for row in sent if row["round"]}, asked)
     turns = [
         MapTurn(
             turn=row["turn"],
@@ -134,7 +134,7 @@ async def read_map(models: ReadModels, stream: UUID, branch: str) -> ContextMap:
     return ContextMap(branch=branch, turns=turns, spans=list(spans))
 
 
-def _estimate_sent(
+def _estimate_request(
     windows: Sequence[Row], sent: Mapping[int, int], asked: Mapping[tuple[str, int], int]
 ) -> Iterator[int]:
     """The tokens of each prompt as it was sent. The recorded estimate is of the request before it was rewritten, so

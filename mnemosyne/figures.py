@@ -2,6 +2,8 @@
 untrusted names safe to print.
 """
 
+import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from mnemosyne.times import utc
@@ -28,9 +30,11 @@ def amount_text(amount: float) -> str:
     return f"{'-' if amount < 0 else ''}${abs(amount):,.{digits}f}"
 
 
-def dollars_text(nanodollars: int | None) -> str:
-    """The amount as ``amount_text``; ``?`` for None."""
-    return "?" if nanodollars is None else amount_text(nanodollars / NANODOLLARS)
+def dollars_text(nanodollars: int | None, *, partial: bool = False) -> str:
+    """The amount as ``amount_text``; ``?`` for None, ``$1.43+`` if it is ``partial``: some replies have no price."""
+    if nanodollars is None:
+        return "?"
+    return amount_text(nanodollars / NANODOLLARS) + ("+" if partial else "")
 
 
 def dollars(nanodollars: int | None) -> float | None:
@@ -96,6 +100,16 @@ def is_priced(model: str | None) -> bool:
     from mnemosyne.domain.cost.catalogue import price_of
 
     return price_of(model) is not None
+
+
+def price_sentence(names: Iterable[str], what: str) -> str:
+    """A sentence that names models without a known price, and the command that sets a price."""
+    listed = sorted(names)
+    problem = f"No price is known for {', '.join(map(printable, listed))}: {what} counted but not priced."
+    simple = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
+    if simple is None:
+        return problem
+    return f"{problem} Set it, in dollars: mnemosyne config price {shlex.quote(simple)} INPUT OUTPUT CACHE-READ"
 
 
 def printable(value: Any) -> str:

@@ -43,6 +43,11 @@ def test_amounts_have_two_decimals_and_below_ten_cents_two_significant_digits(
     assert dollars_text(nanodollars) == text
 
 
+@pytest.mark.parametrize(("nanodollars", "text"), [(None, "?"), (0, "$0.00+"), (1_430_000_000, "$1.43+")])
+def test_an_amount_that_omits_replies_without_a_price_is_marked(nanodollars: int | None, text: str) -> None:
+    assert dollars_text(nanodollars, partial=True) == text
+
+
 @pytest.mark.parametrize(
     ("share", "digits", "text"), [(0.806, 0, "81 %"), (0.125, 1, "12.5 %"), (-0.02, 0, "-2 %"), (0, 0, "0 %")]
 )

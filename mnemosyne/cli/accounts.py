@@ -8,13 +8,23 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.log_access import log_of, prints, start_of, with_read_models
-from mnemosyne.cli.printing import price_sentence, print_table, say
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, percent_text, plural, printable
+from mnemosyne.figures import (
+    count_text,
+    dollars,
+    dollars_text,
+    iso_time,
+    local_time,
+    percent_text,
+    plural,
+    price_sentence,
+    printable,
+)
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, Usage, read_usage
@@ -82,8 +92,7 @@ def _name(found: Usage, group: Hashable) -> str:
 def _use_cells(use: Consumption) -> tuple[str, ...]:
     tokens = use.tokens
     counts = (tokens.input, tokens.read, tokens.write_5m + tokens.write_1h, tokens.output)
-    mark = "+" if use.unpriced and use.unpriced < use.replies else ""
-    return (str(use.replies), *map(count_text, counts), dollars_text(use.price) + mark)
+    return (str(use.replies), *map(count_text, counts), dollars_text(use.price, partial=use.unpriced > 0))
 
 
 @click.command()
@@ -147,13 +156,13 @@ def _print_savings(found: Savings) -> None:
 
 
 def _balance_cells(balance: Balance) -> tuple[str, ...]:
+    bills = (balance.nanodollars, balance.nanodollars_unmanaged) if balance.is_priced else (None, None)
     return (
         str(balance.turns),
         str(balance.managed),
         count_text(balance.actual.prompt),
         count_text(balance.shadow.prompt),
-        dollars_text(balance.nanodollars if balance.is_priced else None),
-        dollars_text(balance.nanodollars_unmanaged if balance.is_priced else None),
+        *(dollars_text(each, partial=balance.unpriced > 0) for each in bills),
         render_saving(balance),
     )
 

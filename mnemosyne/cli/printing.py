@@ -2,11 +2,10 @@
 
 import os
 import re
-import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -19,16 +18,6 @@ PAGE_WIDTH = 110
 
 
 # All output of commands goes through these functions, because most of it is untrusted text.
-
-
-def price_sentence(names: Iterable[str], what: str) -> str:
-    """A sentence that names models without a known price, and the command that sets a price."""
-    listed = sorted(names)
-    problem = f"No price is known for {', '.join(map(printable, listed))}: {what} counted but not priced."
-    simple = next((name for name in listed if name.isprintable() and not set(name) & set(" ()'")), None)
-    if simple is None:
-        return problem
-    return f"{problem} Set it, in dollars: mnemosyne config price {shlex.quote(simple)} INPUT OUTPUT CACHE-READ"
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True, bold: bool = False, fg: str | None = None) -> None:

@@ -13,12 +13,22 @@ from mnemosyne.app.discovery import find_server, render_unrecorded
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
 from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emptiness, with_read_models
-from mnemosyne.cli.printing import price_sentence, print_table, say
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
 from mnemosyne.config import Config
 from mnemosyne.domain.history.excess import Excess
-from mnemosyne.figures import age_text, count_text, dollars, dollars_text, is_priced, iso_time, plural, printable
+from mnemosyne.figures import (
+    age_text,
+    count_text,
+    dollars,
+    dollars_text,
+    is_priced,
+    iso_time,
+    plural,
+    price_sentence,
+    printable,
+)
 from mnemosyne.services.overviews import SessionOverview, make_overviews
 from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions, read_excesses
 from mnemosyne.services.unstructuring import members
@@ -143,7 +153,7 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
         each.mode.value,
         str(each.turns),
         count_text(each.context),
-        dollars_text(each.cost),
+        dollars_text(each.cost, partial=bool(each.unknown)),
         dollars_text(each.saved),
         age_text(now - each.last_at),
     )

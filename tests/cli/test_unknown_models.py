@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from mnemosyne.cli import main
-from mnemosyne.cli.printing import price_sentence
 from mnemosyne.domain.cost.catalogue import in_force, use
+from mnemosyne.figures import price_sentence
 from tests.cli.running import run
 from tests.tables import other_tables
 

@@ -1,5 +1,7 @@
 """Format values for templates, as Jinja filters."""
 
+from collections.abc import Iterable
+
 from markupsafe import Markup, escape
 
 from mnemosyne import figures
@@ -23,9 +25,14 @@ def tokens_text(count: float | None) -> str:
     return typographic(figures.count_text(count))
 
 
-def money_text(nanodollars: int | None) -> str:
-    """An amount."""
-    return typographic(figures.dollars_text(nanodollars))
+def money_text(nanodollars: int | None, unpriced: object = None) -> str:
+    """An amount, marked as partial if there are ``unpriced`` replies."""
+    return typographic(figures.dollars_text(nanodollars, partial=bool(unpriced)))
+
+
+def price_hint(unknown: Iterable[str]) -> str:
+    """The models without a known price, and the command that sets one."""
+    return figures.price_sentence(unknown, "their usage is")
 
 
 def time_text(at: int | None) -> str:
@@ -111,6 +118,7 @@ def breakable(label: str) -> Markup:
 FILTERS = {
     "tokens": tokens_text,
     "money": money_text,
+    "price_hint": price_hint,
     "time": time_text,
     "iso": figures.iso_time,
     "age": age,

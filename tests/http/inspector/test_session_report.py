@@ -109,3 +109,14 @@ async def test_a_compaction_that_has_not_paid_yet_is_no_loss(
     tone, amount = re.findall(r'<div class="card( bad)?"><dt>Saved</dt><dd>([^<]+)', page)[0]
     assert (bool(tone), amount) == (break_even is None, shown_first)
     assert f"turns cost $0.75{sentence}" in page
+
+
+async def test_a_model_without_a_price_is_named_once_with_the_command_that_sets_one(
+    pages: Pages, shown: ShownLog
+) -> None:
+    values = await read_everything(pages, shown)
+    overview = attrs.evolve(values["overview"], cost=1_430_000_000, unknown=frozenset({"model-x"}))
+    page = session_report({**values, "overview": overview}, redacted=True)
+    assert "<dt>Cost</dt><dd>$1.43+</dd>" in page
+    assert page.count("No price is known for model-x: their usage is counted but not priced.") == 1
+    assert "mnemosyne config price model-x INPUT OUTPUT CACHE-READ" in page

@@ -259,7 +259,8 @@ def account_of(event: TurnAccounted) -> Sequence[str]:
         way = "less" if billed <= unmanaged else "more"
         difference = count_text(abs(round(unmanaged - billed)))
         sentences.append(
-            f"Without the proxy it would have used {_tokens(event.shadow)}: it cost {difference} {way} in input tokens."
+            f"Without the proxy it would have used {_tokens(event.shadow)}: it cost {difference} tokens {way},"
+            " at the price of uncached input."
         )
     if event.compacted:
         sentences.append("Without the proxy the client would have compacted its history here.")

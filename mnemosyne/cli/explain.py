@@ -125,8 +125,8 @@ def _window(found: MemorySnapshot) -> Iterator[str]:
     if found.last_tokens is not None:
         more = found.assessed.tokens - found.last_tokens
         yield (
-            f"Since the last measured turn, the prompt {'grew' if more >= 0 else 'shrank'} by about "
-            f"{count_text(abs(more))} tokens ({percent(abs(more), found.last_tokens)})."
+            f"This estimate is {count_text(abs(more))} tokens {'higher' if more >= 0 else 'lower'} than that of the"
+            f" last measured turn ({percent(abs(more), found.last_tokens)})."
         )
 
 

@@ -164,8 +164,10 @@ def decision_text(decision: "BranchModeSet | ListedDecision | None") -> str:
 
 def mode_text(mode: str, why: str) -> str:
     """``managed: `` and the reason."""
+    from mnemosyne.domain.window.rounds import ASKED_FOR
+
     how = {"manage": "managed", "observe": "observed", "bypass": "managed no longer"}[mode]
-    return f"{how}: {why}"
+    return f"{how}: {'managing was requested' if why == ASKED_FOR else why}"
 
 
 def decision_as_json(decision: "BranchModeSet | ListedDecision | None") -> dict[str, Any]:

@@ -24,9 +24,9 @@ from tests.domain.session_events import accounted
     [
         (
             accounted(1, 100, 300),
-            "Without the proxy it would have used 300 written to it, 1 of output: it cost 250 less",
+            "Without the proxy it would have used 300 written to it, 1 of output: it cost 250 tokens less",
         ),
-        (accounted(1, 300, 100), "it cost 250 more in input tokens."),
+        (accounted(1, 300, 100), "it cost 250 tokens more, at the price of uncached input."),
         (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved or lost."),
         (accounted(1, 100, 300, assumed=True), "because the provider reported no complete or plausible usage."),
         (accounted(1, 100, 300, rounds=3), "in 3 rounds, as billed."),

@@ -216,7 +216,7 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
     freed = _sum_freed(objects, fidelities)
     if freed < _gain(situation, rule):
-        return NoRewrite(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} on")
+        return NoRewrite(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} tokens on")
     price = price_of_rewrite(situation, objects, fidelities)
     saved = freed * situation.read
     if not saved:

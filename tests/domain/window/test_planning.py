@@ -535,7 +535,7 @@ def test_small_window_requires_a_smaller_gain() -> None:
     [
         (situation(idle=None), [], "nothing was sent yet"),
         (situation(idle=5 * MINUTE), [candidate(kept=True)], "nothing is old enough"),
-        (situation(), [candidate(kept=True)], "a rewrite would free 0 tokens, and pays from 10000 on"),
+        (situation(), [candidate(kept=True)], "a rewrite would free 0 tokens, and pays from 10000 tokens on"),
         (
             situation(prompt=200_000),
             [candidate(number, kept=True, tokens=(60_000, None, None, 40, 20)) for number in range(3)],

@@ -203,16 +203,16 @@ def test_activity_is_listed_as_it_happens_without_a_reload(tab: Tab, shown: Show
 def test_button_pins_and_unpins_an_object(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Pin").click()
-    expect(tab.page.locator("dl.facts")).to_contain_text("on the page")
+    expect(tab.page.locator("dl.pairs")).to_contain_text("on the page")
     tab.page.get_by_role("button", name="Unpin").click()
-    expect(tab.page.locator("dl.facts")).not_to_contain_text("on the page")
+    expect(tab.page.locator("dl.pairs")).not_to_contain_text("on the page")
     assert tab.said == []
 
 
 def test_button_requests_an_evicted_object_again(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
     tab.page.get_by_role("button", name="Restore").click()
-    expect(tab.page.locator("dl.facts")).to_contain_text("in the next request of main")
+    expect(tab.page.locator("dl.pairs")).to_contain_text("in the next request of main")
     expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
     expect(tab.page.get_by_role("rowheader", name="restore requested")).to_have_count(1)
     assert tab.said == []

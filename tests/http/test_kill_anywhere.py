@@ -136,7 +136,18 @@ async def awake(stage: Stage) -> None:
 def _without_time(event: Event) -> Json:
     """The event without its time and duration, which differ between runs of a story."""
     fields: dict[str, Any] = attrs.asdict(event, recurse=False)
-    left_out = ("at", "began", "latency", "expected", "shadow_entries", "wire_entries", "deviates", "shadow", "actual")
+    left_out = [
+        "at",
+        "began",
+        "latency",
+        "first_byte",
+        "expected",
+        "shadow_entries",
+        "wire_entries",
+        "deviates",
+        "shadow",
+        "actual",
+    ]
     return {"event": type(event).__name__, **{name: value for name, value in fields.items() if name not in left_out}}
 
 

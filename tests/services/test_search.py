@@ -116,7 +116,7 @@ async def test_a_folder_selects_the_sessions_to_search() -> None:
     index = Everything(talk)
     found = await search_sessions(talk.archive, index, "the parser", Filter(), 5)
     assert (index.streams, {each.stream for each in found.found}) == ([talk.stream], {talk.stream})
-    with pytest.raises(NotFound, match="No session worked in /nowhere"):
+    with pytest.raises(NotFound, match="No recorded session worked in /nowhere"):
         await search_sessions(talk.archive, index, "x", Filter(), 5, folder="/nowhere")
 
 

@@ -52,7 +52,7 @@ async def test_an_older_transaction_that_does_not_end_is_named(dsn: str, monkeyp
         with psycopg.connect(dsn, application_name="a slow reader") as reader:
             reader.execute("set transaction isolation level repeatable read")
             reader.execute("select 1")
-            with pytest.raises(LogUnavailable, match="of a slow reader"):
+            with pytest.raises(LogUnavailable, match="have not ended: a slow reader"):
                 await rewrite_content(database, ours_alone=False, report=ignore_news)
 
 
@@ -132,5 +132,5 @@ async def test_a_replication_slot_in_use_is_reported_by_name(dsn: str) -> None:
     async with open_database(dsn) as database:
         with psycopg.connect(dsn) as user:
             user.execute("select pg_create_physical_replication_slot('busy', true, true)")
-            with pytest.raises(LogUnavailable, match="the replication slot busy keeps the WAL"):
+            with pytest.raises(LogUnavailable, match="the replication slot busy retains the WAL"):
                 await database.run(vacuum._drop_slots)

@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 3_600.0
 """A reply that takes longer never comes."""
 
 ATTEMPT = "x-attempt"
-"""A header that is another with each request."""
+"""A header whose value differs in each request."""
 
 OBSERVED = {"x-mnemosyne-mode": "observe"}
 

@@ -252,7 +252,7 @@ async def test_overview_and_status_line_agree_with_the_session_view(models: Open
     view = await session_view.read_session_view(models, held.stream)
     openings: overviews.Openings = {}
     (overview,) = await overviews.list_overviews(models.archive, models, openings=openings)
-    assert (overview.title, overview.project) == (f"{TITLE}, please.", "/work/app")
+    assert (overview.title, overview.project) == (f"{TITLE}, please.", "/src/app")
     assert (overview.cost, overview.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
     assert overview.turns == len(view.turns)
     openings[held.stream] = overviews.SessionOpening("as it was cached", None)

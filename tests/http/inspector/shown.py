@@ -54,7 +54,7 @@ def session(name: str = "the-session", turns: int = 30, said: str = NASTY) -> di
             "type": "tool_use",
             "id": f"toolu_{number}",
             "name": "Read",
-            "input": {"file_path": f"/work/app/part{number}.py"},
+            "input": {"file_path": f"/src/app/part{number}.py"},
         }
         lines = "\n".join(
             f"{line:6}\tdef step_{number}_{line}(value): return value + {line}  # {said}" for line in range(1, 120)
@@ -71,7 +71,7 @@ def session(name: str = "the-session", turns: int = 30, said: str = NASTY) -> di
             "input_schema": {"type": "object", "properties": {"file_path": {"type": "string"}}},
         }
     ]
-    system = "You are an agent.\nWorking directory: /work/app\n" + "Be careful. " * 200
+    system = "You are an agent.\nWorking directory: /src/app\n" + "Be careful. " * 200
     return {
         "name": name,
         "agent": "claude-code 2.1.17",

@@ -135,7 +135,7 @@ async def test_the_window_is_part_of_the_session_s_page_and_counted_as_in_its_tu
     before = await pages.json(f"{page}/window.json?turn=12")
     assert before["turn"] == 12
     files = next(kind for kind in before["kinds"] if kind["kind"] == "files")
-    assert files["groups"][0]["label"].startswith("/work/app/part")
+    assert files["groups"][0]["label"].startswith("/src/app/part")
     assert (await pages.get(f"{page}/window.json?turn=99"))[0] == 404
     removed = await pages.client.get(f"{page}/objects?branch=main", headers={"Authorization": f"Bearer {TOKEN}"})
     assert removed.headers["Location"] == "window?branch=main"

@@ -82,7 +82,7 @@ async def test_a_checkpoint_of_another_branch_is_listed_but_marks_no_turn(pages:
 
 async def test_a_redacted_file_has_no_texts_and_no_file_names(pages: Pages, shown: ShownLog) -> None:
     whole, redacted = [await report(pages, shown, redacted=each) for each in (False, True)]
-    for word in (TITLE, "/work/app", "part1", "the-session"):
+    for word in (TITLE, "/src/app", "part1", "the-session"):
         assert word in whole or word == "the-session"
         assert word not in redacted
     assert "<svg" in redacted

@@ -19,6 +19,7 @@ from typing import IO
 from uuid import UUID
 
 import attrs
+import psycopg
 import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
@@ -42,7 +43,7 @@ from tests.cli.support import (
     started,
 )
 from tests.clients.provider import in_a_thread, standin_in_a_thread
-from tests.waiting import DEADLINE, PATIENT
+from tests.waiting import DEADLINE, IMPATIENT, PATIENT
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
 
@@ -137,13 +138,12 @@ def test_client_is_not_started_if_its_upstream_refuses_connections(environ: dict
     assert "was not started: check the network and --upstream." in result.stderr
 
 
-def test_client_is_started_with_a_warning_if_its_upstream_is_silent(
-    joined: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    silent = {"url": "http://there", "state": "silent", "sentence": "http://there did not answer within 3 s."}
-    monkeypatch.setattr(run, "probe_upstreams", lambda *_: [silent, silent])
-    run._refuse_unreachable(["agent"], load({}, joined), f"http://127.0.0.1:{joined['MNEMOSYNE_PORT']}")
-    assert capsys.readouterr().err == f"mnemosyne: {silent['sentence']} agent is started anyway.\n"
+@pytest.mark.release  # it waits for the upstream
+def test_client_is_started_with_a_warning_if_its_upstream_is_silent(environ: dict[str, str]) -> None:
+    with listener(listens=True) as url:
+        result = mnemosyne("run", "--upstream", url, *python("print('started')"), environ=environ)
+    assert (result.returncode, result.stdout) == (0, "started\n")
+    assert result.stderr == f"mnemosyne: {url} did not answer within 3 s. {sys.executable} is started anyway.\n"
 
 
 def write_client(folder: Path, name: str) -> str:
@@ -386,14 +386,24 @@ def test_hidden_usage_of_a_shared_server_may_be_another_client_s(
     assert capsys.readouterr().err == ""
 
 
-def test_summary_waits_for_a_slow_database_but_not_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [status(records_waiting=1), status(appends_waiting=2), status(), status(records_waiting=1)]
-    monkeypatch.setattr(run, "server_at", lambda *_: found.pop(0))
-    monkeypatch.setattr(run, "ASKED_AGAIN_SECONDS", 0.0)
-    config = load({}, {})
-    assert run._wait_for_record("http://127.0.0.1:1", config) == status()
+@pytest.mark.release  # it starts a server of its own
+def test_summary_waits_for_a_slow_database(tmp_path: Path, dsn: str) -> None:
+    with standin_in_a_thread() as standin:
+        standin.script = from_data({"rules": [{"replies": [{"text": "There.", "usage": {"input_tokens": 9}}]}]})
+        environ = environ_for(tmp_path, MNEMOSYNE_UPSTREAM=standin.url, MNEMOSYNE_DSN=dsn)
+        client = f"import os; print(os.getpid(), flush=True)\nAGENT = 'curl/8'{TURN}"
+        with serving(*IMPATIENT, environ=environ) as url, psycopg.connect(dsn) as held:
+            held.execute("lock table mnemosyne.stored_events in exclusive mode")
+            with started("run", "--port", url.rpartition(":")[2], *python(client), environ=environ) as process:
+                assert ended(int(line(process.stdout)))
+                held.rollback()
+                assert "recorded 1 turn" in process.communicate(timeout=DEADLINE)[1]
+
+
+def test_summary_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "server_at", lambda *_: status(records_waiting=1))
     monkeypatch.setattr(run, "SUMMARY_SECONDS", -1.0)
-    assert run._wait_for_record("http://127.0.0.1:1", config) == status(records_waiting=1)
+    assert run._wait_for_record("http://127.0.0.1:1", load({}, {})) == status(records_waiting=1)
 
 
 # Codes and signals

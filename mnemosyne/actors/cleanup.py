@@ -28,7 +28,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
-from mnemosyne.domain.summaries.renditions import ProposedRendition, Rejected, accept
+from mnemosyne.domain.summaries.renditions import ProposedRendition, find_fault
 from mnemosyne.domain.tools import cleanup_tags
 from mnemosyne.domain.tools.cleanup_tags import Directive, Ignored
 from mnemosyne.domain.tools.memory_tools import RefusedCall
@@ -163,7 +163,7 @@ def _check(
     """The rendition that the text makes; None if the checks reject it."""
     full = full_text(content)
     candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
-    if isinstance(accept(request_of(deferred, full), candidate), Rejected):
+    if find_fault(request_of(deferred, full), candidate):
         # Do not log the reason: it may quote file contents.
         log.info("a text for object %s in a cleanup tag was rejected", deferred.object)
         return None

@@ -5,16 +5,13 @@ from typing import Protocol
 
 import trio
 
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
-from mnemosyne.domain.recall.composing import ComposedAnswer, HelperQuestion, prompt_for, read_answer
+from mnemosyne.actors.helper_calls import HelperCalls
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
+from mnemosyne.domain.recall.composing import ANSWER, ComposedAnswer, HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
-from mnemosyne.domain.summaries.helper_model import HelperModel
 from mnemosyne.errors import LogFailed, MnemosyneError
 
 log = logging.getLogger(__name__)
-
-ANSWER_SECONDS = 6.0
-"""Time limit for one answer, for which a turn waits. There is no second attempt."""
 
 AT_ONCE = 4
 """Number of concurrent questions."""
@@ -33,11 +30,12 @@ class WaitingQuestions(Protocol):
 
 
 class Composer:
-    """Sends questions to a ``model``, within a budget."""
+    """Sends questions to a helper model."""
 
-    def __init__(self, model: HelperModel, budget: HelperBudget, *, seconds: float = ANSWER_SECONDS) -> None:
-        self._calls = HelperCalls(model, budget, seconds=seconds, pauses=())
-        self._budget = budget
+    def __init__(self, calls: HelperCalls, task: HelperTask[HelperQuestion, ComposedAnswer] = ANSWER) -> None:
+        self._calls = calls
+        self._task = task
+        self._budget = calls.budget
         self._slots = trio.Semaphore(AT_ONCE)
 
     async def run(self, questions: WaitingQuestions) -> None:
@@ -74,20 +72,29 @@ class Composer:
 
         The cost stays reserved in the budget until ``settle``.
         """
+        prompt = self._task.write(question)
         try:
-            reply = await self._calls.ask(prompt_for(question), lambda text: read_answer(question, text))
+            reply = await self._calls.ask(self._task, question, prompt)
         except LogFailed as error:
             log.info("the helper is not asked, because past spending cannot be read: %s", error)
             return None
-        if reply.found is None and reply.why is None:
+        if reply is None:
             return None
-        found = reply.found or ComposedAnswer()
-        nothing = None if found.sentences else "it finds no answer in what it was given"
+        found, why = ComposedAnswer(), "it finds no answer in what it was given"
+        match reply.verdict:
+            case Accepted(result=result):
+                found = result
+            case Rejected(reasons=reasons):
+                why = "; ".join(reasons)
         return HelperAnswer(
             helper=self._calls.name,
             sentences=found.sentences,
             dropped=found.dropped,
-            why=reply.why or nothing,
+            why=None if found.sentences else why,
+            version=self._task.version,
+            prompt=prompt.digest,
+            read=reply.read,
+            written=reply.written,
             nanodollars=reply.nanodollars,
         )
 

@@ -1,10 +1,10 @@
 """Calls a helper model: within a budget and a time limit, with retries, and behind a circuit breaker.
 
-The model's answer is data that the caller parses and verifies. Its cost counts whether or not the answer is useful.
+The model's answer is data that the task verifies. Its cost counts whether or not the answer is useful.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -12,8 +12,9 @@ import attrs
 import trio
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperModel, HelperPrompt
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Inputs, Rejected, Result
 from mnemosyne.domain.session.budget import DAY, Budget, DaySpending, Spending
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperModel, HelperPrompt
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 
 FAILURES = 5
 """Number of consecutive failures that opens the breaker."""
+
+NO_BUDGET = "the budget has no room for another attempt"
 
 FIRST_REST, LONGEST_REST = 60.0, 15 * 60.0
 """Seconds that the breaker stays open; doubled each time."""
@@ -95,82 +98,100 @@ class Breaker:
         return True
 
 
-@attrs.frozen
-class HelperReply(Generic[T]):
-    """The parsed answer of a helper and the total cost of all attempts. ``found`` is None if no attempt was useful, and
-    then ``why`` is the reason, without quoting the helper. Both are None if the helper was not asked.
+@attrs.frozen(kw_only=True)
+class HelperReply(Generic[Result]):
+    """The verified answer of a helper, and the total cost of all attempts, whether or not the answer is useful. If
+    ``cached``, the model was not asked.
     """
 
-    found: T | None = None
+    verdict: Accepted[Result] | Rejected
     nanodollars: int = 0
-    why: str | None = None
+    read: int | None = None
+    written: int | None = None
+    cached: bool = False
 
 
 class HelperCalls:
-    """Calls of one ``model``, each limited to ``seconds``. Another attempt follows each of the ``pauses``."""
+    """Calls of one ``model`` within a ``budget``."""
 
-    def __init__(self, model: HelperModel, budget: HelperBudget, *, seconds: float, pauses: Sequence[float]) -> None:
+    def __init__(self, model: HelperModel, budget: HelperBudget) -> None:
         self.name = model.name
+        self.budget = budget
         self._model = model
-        self._budget = budget
-        self._seconds = seconds
-        self._pauses = pauses
         self._breaker = Breaker()
         self._cpu = trio.CapacityLimiter(1)  # one thread at a time: the event loop has to share the interpreter
 
-    async def ask(self, prompt: HelperPrompt, read: Callable[[str], T | None]) -> HelperReply[T]:
-        """Call the model. ``read`` parses its text, returns None if that is useless, and runs in a thread.
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Do work on large texts in a thread."""
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._cpu)
+
+    async def ask(
+        self, task: HelperTask[Inputs, Result], inputs: Inputs, prompt: HelperPrompt, record: str | None = None
+    ) -> HelperReply[Result] | None:
+        """Have the model answer a prompt of a task, unless ``record`` is an earlier answer that is still accepted.
+        None if the model was not asked, because the budget is used up or the breaker is open.
 
         The cost stays reserved in the budget until the caller records and releases it. Raises LogUnavailable.
         """
+        if record is not None:
+            verdict = await self.run_in_thread(lambda: task.read(inputs, record))
+            if isinstance(verdict, Accepted):
+                return HelperReply(verdict=verdict, cached=True)
         if self._breaker.resting:
-            return HelperReply()
+            return None
         spent, failure = 0, None
-        with charge_on_failure(self._budget, lambda: spent):
-            for pause in (*self._pauses, None):
-                completion, failure, cost = await self._attempt(prompt)
+        with charge_on_failure(self.budget, lambda: spent):
+            for pause in (*task.limits.pauses, None):
+                completion, failure, cost = await self._attempt(prompt, task.limits.seconds)
                 spent += cost
                 if completion is not None:
-                    return await self._read(completion, spent, read)
+                    return await self._read(task, inputs, completion, spent)
                 if failure is None:
-                    return HelperReply(nanodollars=spent)
+                    break
                 if pause is None or not failure.again:
                     break
                 await trio.sleep(pause)
+        if failure is None:
+            return HelperReply(verdict=Rejected((NO_BUDGET,)), nanodollars=spent) if spent else None
         log.info("the helper %s did not answer: %s", self.name, failure)
         self._note(useful=False)
-        return HelperReply(None, spent, str(failure))
+        return HelperReply(verdict=Rejected((str(failure),)), nanodollars=spent)
 
-    async def _read(self, completion: Completion, spent: int, read: Callable[[str], T | None]) -> HelperReply[T]:
-        text = completion.text
-        found = await trio.to_thread.run_sync(lambda: read(text), abandon_on_cancel=True, limiter=self._cpu)
-        self._note(useful=found is not None)
-        return HelperReply(found, spent, "its answer cannot be used" if found is None else None)
+    async def _read(
+        self, task: HelperTask[Inputs, Result], inputs: Inputs, completion: Completion, spent: int
+    ) -> HelperReply[Result]:
+        verdict = await self.run_in_thread(lambda: task.read(inputs, completion.text))
+        self._note(useful=isinstance(verdict, Accepted))
+        used = completion.used
+        read, written = (used.prompt, used.output) if used is not None else (None, None)
+        return HelperReply(verdict=verdict, nanodollars=spent, read=read, written=written)
 
-    async def _attempt(self, prompt: HelperPrompt) -> tuple[Completion | None, HelperFailed | None, int]:
+    async def _attempt(
+        self, prompt: HelperPrompt, seconds: float
+    ) -> tuple[Completion | None, HelperFailed | None, int]:
         """A completion, an error, or neither if the budget has no room; and the cost."""
         read = (len(prompt.system) + len(prompt.user)) // 2  # an upper estimate: text has about 3 letters a token
         estimate = self._model.price.nanodollars(Tokens(input=read, output=prompt.most_tokens))
-        if not await self._budget.reserve(estimate):
+        if not await self.budget.reserve(estimate):
             log.debug("today's budget for the helper %s is used up", self.name)
             return None, None, 0
         cost = estimate  # assume that the estimate was billed
         try:
-            with trio.fail_after(self._seconds):
+            with trio.fail_after(seconds):
                 completion = await self._model.complete(prompt)
             if completion.used is not None:
                 cost = self._model.price.nanodollars(completion.used)
             return completion, None, cost
         except trio.TooSlowError:
-            return None, HelperFailed(f"no answer within {self._seconds:g} s", billed=True), cost
+            return None, HelperFailed(f"no answer within {seconds:g} s", billed=True), cost
         except HelperFailed as error:
             cost = estimate if error.billed else 0
             return None, error, cost
         except BaseException:
-            self._budget.charge(estimate)  # the caller is gone, or an error of ours: nothing will record the cost
+            self.budget.charge(estimate)  # the caller is gone, or an error of ours: nothing will record the cost
             raise
         finally:
-            self._budget.release(estimate - cost)
+            self.budget.release(estimate - cost)
 
     def _note(self, *, useful: bool) -> None:
         if useful:

@@ -1,5 +1,5 @@
-"""The loaded sessions of a registry as a helper model serves them: their wanted summaries
-(``summarizing.WaitingSummaries``) and the questions of their turns (``composing.WaitingQuestions``).
+"""The loaded sessions of a registry as a helper model serves them: their orders
+(``helper_work.WaitingOrders``) and the questions of their turns (``composing.WaitingQuestions``).
 """
 
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from typing import cast
 
 import trio
 
-from mnemosyne.actors.messages import CompleteDeferred, Identity, SummaryMade
+from mnemosyne.actors.helper_work import HelperRequest
+from mnemosyne.actors.messages import CompleteDeferred, HelperDone, Identity
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.summarizing import SummaryRequest
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
@@ -19,20 +19,20 @@ from mnemosyne.errors import ActorStopped, VersionConflict
 
 
 class LoadedSessions:
-    """See WaitingSummaries and WaitingQuestions. A summary is sent to the session's actor as a command: only the actor
+    """See WaitingOrders and WaitingQuestions. Finished work is sent to the session's actor as a command: only the actor
     decides and appends.
     """
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
 
-    async def wait_for_summary(self) -> SummaryRequest:
-        if self._registry.summaries is None:
+    async def wait_for_order(self) -> HelperRequest:
+        if self._registry.orders is None:
             await trio.sleep_forever()
-        return await self._registry.summaries.take()
+        return await self._registry.orders.take()
 
-    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        return await self._send(identity, made)
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        return await self._send(identity, done)
 
     async def flush(self, identity: Identity) -> None:
         """Wait until the deferred work of a session is done and durable. Raises ActorStopped if the session is not
@@ -40,7 +40,7 @@ class LoadedSessions:
         """
         await self._send(identity, CompleteDeferred())
 
-    async def _send(self, identity: Identity, message: SummaryMade | CompleteDeferred) -> bool:
+    async def _send(self, identity: Identity, message: HelperDone | CompleteDeferred) -> bool:
         """Send a message to a session's actor; return whether it led to an append, which is durable then."""
         actor, asked = self._registry.ask_behind(identity, message)
         with self._discarding(identity, actor):

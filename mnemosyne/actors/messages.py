@@ -16,12 +16,12 @@ from mnemosyne import credentials
 from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.owners import OWNER, MemoryClient
 from mnemosyne.actors.threads import ReadAlone
-from mnemosyne.domain.objects.decide import Summarize
+from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordWork
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
@@ -256,11 +256,11 @@ class CompleteDeferred:
 
 
 @attrs.frozen(kw_only=True)
-class SummaryMade:
-    """A helper model wrote a rendition; ``data`` are its bytes."""
+class HelperDone:
+    """A helper model worked on an order: the record of it, and the ``effect`` on the session's objects."""
 
-    command: Summarize
-    data: bytes = attrs.field(repr=False)
+    work: RecordWork
+    effect: Effect
     correlation_id: str
 
 
@@ -275,7 +275,7 @@ Message = (
     | Finish
     | Interrupt
     | CompleteDeferred
-    | SummaryMade
+    | HelperDone
 )
 
 

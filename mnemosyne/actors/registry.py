@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices, SelectKnowledge
+from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.mailbox import Ask
@@ -16,7 +17,6 @@ from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.pending_reports import PendingReports
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
-from mnemosyne.actors.summarizing import SummaryQueue
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
@@ -84,8 +84,8 @@ class SessionRegistry:
         self.patience = patience
         self.questions = questions
         """The questions of turns to a helper model; None if there is no helper."""
-        self.summaries = SummaryQueue() if questions is not None else None
-        """The summaries that sessions want from a helper model; None if there is no helper."""
+        self.orders = HelperQueue() if questions is not None else None
+        """The orders of sessions for a helper model; None if there is no helper."""
         self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
         self._awake: dict[UUID, _LoadedActor] = {}
@@ -254,7 +254,7 @@ class SessionRegistry:
             journal=self._journal,
             new_salt=self._new_salt,
             settings=self.settings,
-            summaries=self.summaries,
+            orders=self.orders,
             outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
             known_credentials=self.known_credentials,
             knowledge_source=self._knowledge_source,

@@ -16,6 +16,7 @@ import trio
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
+from mnemosyne.actors.helper_work import HelperQueue, HelperRequest
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.loaded import Loaded
@@ -32,6 +33,7 @@ from mnemosyne.actors.messages import (
     Fallback,
     FindPassages,
     Finish,
+    HelperDone,
     Identity,
     Interrupt,
     Message,
@@ -46,18 +48,16 @@ from mnemosyne.actors.messages import (
     Recognized,
     Refused,
     RoundEnd,
-    SummaryMade,
     UpstreamPlan,
 )
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
-from mnemosyne.actors.summarizing import SummaryQueue, SummaryRequest
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
+from mnemosyne.domain.helper.summarize import order_summary
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
-from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
@@ -67,6 +67,7 @@ from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, Interrup
 from mnemosyne.domain.session.decision_inputs import (
     InputsSoFar,
     RecordInputs,
+    RecordWork,
     ServerSettings,
     TakenSettings,
     TakeSettings,
@@ -124,7 +125,7 @@ class SessionActor:
         journal: Journal,
         new_salt: Callable[[], bytes],
         settings: ServerSettings = SETTINGS,
-        summaries: SummaryQueue | None = None,
+        orders: HelperQueue | None = None,
         outside: ActorServices | None = None,
         memory: Loaded | None = None,
         known_credentials: KnownCredentials | None = None,
@@ -143,7 +144,7 @@ class SessionActor:
         """The rounds of its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)
         self._deferred = DeferredWork(self._memory, texts, settings)
-        self._summaries = summaries
+        self._orders = orders
         self._wanted: set[str] = set()
         """Objects whose summary was requested."""
         self._knowledge_source = knowledge_source
@@ -259,8 +260,8 @@ class SessionActor:
                 return await self._interrupt(message)
             case CompleteDeferred():
                 return self._last
-            case SummaryMade():
-                return await self._summarize(message)
+            case HelperDone():
+                return await self._record_help(message)
             case _:
                 assert_never(message)
 
@@ -556,15 +557,16 @@ class SessionActor:
         self.rounds.over(message.address)
         return ticket
 
-    async def _summarize(self, message: SummaryMade) -> Ticket | None:
-        events = objects.decide(message.command, self.state.memory)
-        if not events:
-            return None
-        digest = message.command.text
-        contents = () if digest in self._memory.known else ((digest, message.data),)
-        decided = ((events, Summarize.__name__),)
-        # The worker waits for this while it makes the next ones: they become durable in one batch.
-        return await self._append_all(decided, message.correlation_id, contents, may_wait=True)
+    async def _record_help(self, done: HelperDone) -> Ticket:
+        """Record a helper's work and its effect on objects. A command that decides nothing now has come too late."""
+        effects, _ = objects.decide_all(done.effect.commands, self.state.memory)
+        contents = tuple(each for each in done.effect.contents if each[0] not in self._memory.known)
+        decided = (
+            (decision_inputs.decide(done.work, self.state.taken), RecordWork.__name__),
+            (effects, HelperDone.__name__),
+        )
+        # The worker waits for this while it does the next orders: they become durable in one batch.
+        return await self._append_all(decided, done.correlation_id, contents, may_wait=True)
 
     # Appending
 
@@ -597,12 +599,12 @@ class SessionActor:
         await self._memory.note_all(happened)
         for event in happened:
             if isinstance(event, EpochBegan):
-                self._request_summaries(event.branch, self._last)
+                self._order_summaries(event.branch, self._last)
         return self._last
 
-    def _request_summaries(self, branch: str, ticket: Ticket) -> None:
-        """Request from the helper model, if there is one, the L2 of objects that a rewrite shows at L1."""
-        if self._summaries is None:
+    def _order_summaries(self, branch: str, ticket: Ticket) -> None:
+        """Order from the helper model, if there is one, the L2 of objects that a rewrite shows at L1."""
+        if self._orders is None:
             return
         known = self.state.memory
         for each, fidelity in known.standings(branch):
@@ -612,7 +614,7 @@ class SessionActor:
             deferred = work.missing_of(each, known) if is_wanted else None
             if deferred is not None and deferred.fidelity is Fidelity.COMPACT:
                 self._wanted.add(each.id)
-                self._summaries.put(SummaryRequest(self.identity, deferred), ticket)
+                self._orders.put(HelperRequest(self.identity, order_summary(deferred)), ticket)
 
     async def _stop_if_outdated(self) -> None:
         """Stop and raise VersionConflict if another process has written to the session. An append would detect that

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
 from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.object_index import fill_index
@@ -73,7 +73,7 @@ async def _open_composer(
         assert model is not None
         await nursery.start(journal.run)
         try:
-            yield Composer(model, budget)
+            yield Composer(HelperCalls(model, budget))
         finally:
             with trio.CancelScope(shield=True):
                 await journal.close(LAST_COMMIT_SECONDS)

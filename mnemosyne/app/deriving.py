@@ -6,8 +6,8 @@ from collections.abc import Callable
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget
-from mnemosyne.actors.summarizing import Summarizer
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_work import HelperWorker
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -19,6 +19,7 @@ from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.app.worker_link import ServedSessions
 from mnemosyne.config import Config
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.ports import Progress
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.maintenance import Keeping
@@ -40,12 +41,12 @@ async def help_sessions(
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Let the helper model, if configured, write requested summaries and answer questions of turns."""
-    budget = HelperBudget(
-        PostgresSpending(database, PostgresEventLog(database, event_codec())), helper_limits(config), now
-    )
+    """Let the helper model, if configured, do the orders of sessions and answer questions of turns."""
+    spending = PostgresSpending(database, PostgresEventLog(database, event_codec()))
+    budget = HelperBudget(spending, helper_limits(config), now)
     async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
         if helper is not None:
-            summarizer = Summarizer(helper, budget, PostgresContentStore(database), now, new_id)
-            nursery.start_soon(summarizer.run, sessions)
-            nursery.start_soon(Composer(helper, budget).run, sessions)
+            calls = HelperCalls(helper, budget)
+            worker = HelperWorker(calls, PostgresContentStore(database), spending, BACKGROUND_TASKS, now, new_id)
+            nursery.start_soon(worker.run, sessions)
+            nursery.start_soon(Composer(calls).run, sessions)

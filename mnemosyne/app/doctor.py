@@ -22,7 +22,7 @@ from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
-from mnemosyne.domain.summaries.helper_model import HelperFailed
+from mnemosyne.domain.helper.model import HelperFailed
 from mnemosyne.errors import MnemosyneError
 
 if TYPE_CHECKING:

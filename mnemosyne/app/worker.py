@@ -1,8 +1,8 @@
 """The composition of the worker process, which keeps everything derived from the log.
 
 One worker at a time follows the log for the whole database (``adapters/postgres/leading.py``) and updates read models,
-object index and vectors. With a helper model it also writes the summaries that its server's sessions request
-(``actors/summarizing.py``) and answers questions of their turns (``actors/composing.py``); only the server appends. The
+object index and vectors. With a helper model it also does the orders of its server's sessions
+(``actors/helper_work.py``) and answers questions of their turns (``actors/composing.py``); only the server appends. The
 worker has no state of its own: each part continues from its tables or its sessions.
 """
 

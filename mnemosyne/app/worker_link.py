@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from mnemosyne.actors.composing import WaitingQuestions
-from mnemosyne.actors.messages import Identity, SummaryMade
-from mnemosyne.actors.summarizing import SummaryRequest, WaitingSummaries
+from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
+from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
@@ -34,7 +34,7 @@ LATER = (LogUnavailable, VersionConflict, ActorStopped)
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 """Errors that mean that the other side has ended."""
 
-_CALLED = frozenset({"wait_for_summary", "tell", "wait_for_question", "deliver_answer"})
+_CALLED = frozenset({"wait_for_order", "tell", "wait_for_question", "deliver_answer"})
 """The methods of ``ServedSessions``."""
 
 
@@ -104,7 +104,7 @@ def _load(line: bytearray) -> Beat | WorkerCall | WorkerAnswer:
 
 
 class RemoteSessions:
-    """The worker's end: the server's pending summaries (summarizing.WaitingSummaries) and questions
+    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
     (composing.WaitingQuestions). ``run`` receives the answers.
     """
 
@@ -125,12 +125,12 @@ class RemoteSessions:
         """Send a heartbeat."""
         await self._send(Beat(leads))
 
-    async def wait_for_summary(self) -> SummaryRequest:
-        request: SummaryRequest = await self._call("wait_for_summary")
+    async def wait_for_order(self) -> HelperRequest:
+        request: HelperRequest = await self._call("wait_for_order")
         return request
 
-    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        recorded: bool = await self._call("tell", identity, made)
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        recorded: bool = await self._call("tell", identity, done)
         return recorded
 
     async def wait_for_question(self) -> tuple[int, HelperQuestion]:
@@ -162,7 +162,7 @@ class RemoteSessions:
         return answer.value
 
 
-class ServedSessions(WaitingSummaries, WaitingQuestions, Protocol):
+class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
     """Everything that a worker may ask for."""
 
 

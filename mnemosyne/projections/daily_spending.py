@@ -1,4 +1,4 @@
-"""Daily spending, by turns at list prices and by the helper models as recorded.
+"""Daily spending, by turns at list prices and by the helper models as recorded; and the helpers' work.
 
 Unlike in the read model of usage, prices are those of the time at which an event was applied: the helpers' budget needs
 a sum before each request and must not price the day's turns each time.
@@ -13,8 +13,8 @@ from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import TurnFinished
-from mnemosyne.domain.session.input_events import HelperAsked
-from mnemosyne.projections.projection import Merge, Projection, Query, Table, Type
+from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
+from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of, text
 
 SPENT = Table(
     "spent",
@@ -22,9 +22,31 @@ SPENT = Table(
     columns={"turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
 )
 
+WORK = Table(
+    "work",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={
+        "day": Type.INTEGER,
+        "task": Type.TEXT,
+        "helper": Type.TEXT,
+        "accepted": Type.BOOLEAN,
+        "cached": Type.BOOLEAN,
+        "reason": Type.TEXT,  # why nothing was accepted
+        "read": Type.INTEGER,  # tokens
+        "written": Type.INTEGER,  # tokens
+        "nanodollars": Type.INTEGER,
+    },
+)
+
+CACHE = Table(
+    "cache",
+    key={"key": Type.TEXT},  # hexadecimal
+    columns={"stream": Type.UUID, "version": Type.INTEGER},  # the event of the last accepted answer
+)
+
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """Return the row of an event with a cost."""
+    """Return the rows of an event with a cost, or of a helper's work."""
     event = recorded.envelope.event
     match event:
         case TurnFinished():
@@ -32,10 +54,29 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             terms = terms_of(event.usage)
             amount = cost(used, event.model, prompt=window.prompt, terms=terms) if used and window else None
             return _merge_spent(recorded, event.at, {"turns": amount})
-        case ObjectSummarized() | HelperAsked():
+        case ObjectSummarized():
             return _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
+        case HelperAsked():
+            work = _merge_work(recorded, event, "answer", None if event.sentences else event.why, cached=False)
+            return (*_merge_spent(recorded, event.at, {"helpers": event.nanodollars}), work)
+        case HelperWorked():
+            work = _merge_work(recorded, event, event.task, "; ".join(event.rejected) or None, cached=event.cached)
+            spent = _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
+            if not event.record:
+                return (*spent, work)
+            source: Row = {"stream": recorded.stream, "version": recorded.version}
+            return (*spent, work, Merge("cache", (event.key.hex(),), source))
         case _:
             return ()
+
+
+def _merge_work(
+    recorded: Recorded[object], event: HelperAsked | HelperWorked, task: str, reason: str | None, *, cached: bool
+) -> Merge:
+    columns = row_of(event, "read", "written", "nanodollars")
+    columns |= {"day": event.at // DAY, "task": task, "helper": event.helper, "cached": cached}
+    columns |= {"accepted": reason is None, "reason": text(reason)}
+    return Merge("work", (recorded.stream, recorded.version), columns)
 
 
 def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
@@ -53,13 +94,32 @@ where day = %(day)s
 group by day""",
 )
 
+CACHED = Query(
+    "cached",
+    "Event of the last accepted answer under a key of the helpers' cache",
+    "select stream, version from mnemosyne.budget_cache where key = %(key)s",
+)
+
+HELPER_WORK = Query(
+    "helper_work",
+    "Work of helpers by task and outcome; of one session if given, since a day",
+    """select task, accepted, cached, reason, count(*)::bigint as times, sum(nanodollars)::bigint as nanodollars,
+    coalesce(sum(read), 0)::bigint as read, coalesce(sum(written), 0)::bigint as written
+from mnemosyne.budget_work
+where day >= %(since)s and (%(stream)s::uuid is null or stream = %(stream)s)
+group by 1, 2, 3, 4
+order by 1, 2 desc, 3, 5 desc, 4""",
+)
+
 BUDGET = Projection(
     name="budget",
-    version=4,
-    tables=(SPENT,),
+    version=5,
+    tables=(SPENT, WORK, CACHE),
     changes=changes,
     queries=(
         ON_DAY,
+        HELPER_WORK,
+        CACHED,
         Query(
             "days",
             "Cost of turns and helpers by day, in dollars",

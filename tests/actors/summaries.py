@@ -1,7 +1,12 @@
 """Texts that are worth a short form, and the recorded short forms, for tests."""
 
+from typing import Any
+
+import attrs
+
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.session.budget import Budget
+from mnemosyne.domain.session.decision_inputs import RecordWork
 from tests.actors.support import StoppableLog, events_of
 
 ENOUGH_MONEY = Budget(10**12, 1.0)
@@ -22,3 +27,26 @@ def long_text(name: str, size: int = 6_000) -> str:
 async def summaries(log: StoppableLog) -> list[ObjectSummarized]:
     """The recorded summaries, in order."""
     return [event for event in await events_of(log) if isinstance(event, ObjectSummarized)]
+
+
+def worked(subject: str, **fields: Any) -> RecordWork:
+    """A helper's work on a summary, to be recorded."""
+    work = RecordWork(
+        at=3,
+        task="summarize",
+        version=1,
+        helper="scripted",
+        subject=subject,
+        branch=None,
+        turn=None,
+        prompt=b"p" * 32,
+        key=b"k" * 32,
+        record="{}",
+        rejected=(),
+        dropped=(),
+        cached=False,
+        read=7,
+        written=3,
+        nanodollars=5,
+    )
+    return attrs.evolve(work, **fields)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from mnemosyne.actors.composing import AT_ONCE, Composer
-from mnemosyne.actors.helper_calls import FAILURES, HelperBudget
+from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperCalls
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
@@ -48,7 +48,7 @@ class Asked:
 
 def composer(*texts: str | Exception | None) -> tuple[Composer, HelperBudget]:
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    return Composer(Model(list(texts)), budget), budget
+    return Composer(HelperCalls(Model(list(texts)), budget)), budget
 
 
 async def run(composing: Composer, asked: Asked) -> None:
@@ -106,5 +106,5 @@ async def test_helper_is_not_asked_when_spending_is_unknown() -> None:
         async def on_day(self, day: int) -> DaySpending:
             raise LogUnavailable("away")
 
-    composing = Composer(Model([GOOD]), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1))
+    composing = Composer(HelperCalls(Model([GOOD]), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1)))
     assert await composing.compose(QUESTION) is None

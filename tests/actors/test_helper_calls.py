@@ -1,7 +1,9 @@
 """A helper model is called while it is useful, and its possible cost always counts."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
@@ -10,8 +12,9 @@ import trio.testing
 
 from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperBudget, HelperCalls, HelperReply
 from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
+from mnemosyne.domain.helper.task import UNREADABLE, Accepted, HelperTask, Limits, Rejected
 from mnemosyne.domain.session.budget import Budget
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.adapters.helpers.asking import PROMPT
@@ -49,19 +52,44 @@ async def calls(
     *said: str | HelperFailed | None, limits: Budget = ENOUGH_MONEY
 ) -> AsyncIterator[tuple[HelperCalls, HelperBudget]]:
     budget = HelperBudget(EnoughTurns(), limits, lambda: 1)
-    yield HelperCalls(Model(list(said)), budget, seconds=2.0, pauses=(1.0,)), budget
+    answers: list[str | Exception | None] = [
+        json.dumps({"n": int(each)}) if isinstance(each, str) and each.isdigit() else each for each in said
+    ]
+    yield HelperCalls(Model(answers), budget), budget
 
 
-def number(said: str) -> int | None:
-    return int(said) if said.isdigit() else None
+def _verify(_: None, answer: Mapping[str, Any]) -> Accepted[int] | Rejected:
+    return Accepted(answer["n"], answer)
+
+
+COUNT = HelperTask(
+    name="count",
+    version=1,
+    properties={"n": {}},
+    prompt=lambda _: PROMPT,
+    verify=_verify,
+    limits=Limits(seconds=2.0, pauses=(1.0,)),
+)
+
+
+async def ask(helper: HelperCalls, record: str | None = None) -> HelperReply[int] | None:
+    return await helper.ask(COUNT, None, PROMPT, record)
+
+
+def counted(number: int, cost: int) -> HelperReply[int]:
+    return HelperReply(verdict=Accepted(number, {"n": number}), nanodollars=cost, read=7, written=3)
+
+
+def refused(reason: str, cost: int, read: int | None = None, written: int | None = None) -> HelperReply[int]:
+    return HelperReply(verdict=Rejected((reason,)), nanodollars=cost, read=read, written=written)
 
 
 @pytest.mark.parametrize(
     ("answer", "reply"),
     [
-        ("12", HelperReply(12, COST)),
-        ("you owe me", HelperReply(None, COST, "its answer cannot be used")),
-        (None, HelperReply(None, MOST, "no answer within 2 s")),
+        ("12", counted(12, COST)),
+        ("you owe me", refused(UNREADABLE, COST, read=7, written=3)),
+        (None, refused("no answer within 2 s", MOST)),
     ],
     ids=["parsed", "unusable", "late"],
 )
@@ -69,7 +97,7 @@ async def test_reply_has_its_cost_which_stays_reserved(
     answer: str | None, reply: HelperReply[int], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with calls(answer) as (helper, budget):
-        assert await helper.ask(PROMPT, number) == reply
+        assert await ask(helper) == reply
     assert budget.reserved == reply.nanodollars
 
 
@@ -81,23 +109,31 @@ async def test_failed_attempt_is_retried_and_counts_if_possibly_billed(
     failure: HelperFailed, spent: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with calls(failure, "3") as (helper, budget):
-        assert await helper.ask(PROMPT, number) == HelperReply(3, spent)
+        assert await ask(helper) == counted(3, spent)
     assert budget.reserved == spent
 
 
 async def test_without_budget_the_model_is_not_called_and_nothing_is_reserved() -> None:
     async with calls("3", limits=Budget(1, 1.0)) as (helper, budget):
-        assert await helper.ask(PROMPT, number) == HelperReply()
+        assert await ask(helper) is None
     assert budget.reserved == 0
 
 
-async def test_cost_counts_when_parsing_the_answer_fails() -> None:
-    def fail(_: str) -> None:
+async def test_accepted_record_is_used_without_asking_the_model() -> None:
+    async with calls("3") as (helper, budget):
+        found = await ask(helper, '{"n": 5}')
+        assert found == HelperReply(verdict=Accepted(5, {"n": 5}), cached=True)
+        assert await ask(helper, "a record of another version") == counted(3, COST)
+    assert budget.reserved == COST
+
+
+async def test_cost_counts_when_verifying_the_answer_fails() -> None:
+    def fail(_: None, answer: Mapping[str, Any]) -> Rejected:
         raise ZeroDivisionError
 
     async with calls("3") as (helper, budget):
         with pytest.raises(ZeroDivisionError):
-            await helper.ask(PROMPT, fail)
+            await helper.ask(attrs.evolve(COUNT, verify=fail), None, PROMPT)
         assert budget.reserved == 0
         assert not await budget.reserve(ENOUGH_MONEY.a_day)
 
@@ -105,10 +141,10 @@ async def test_cost_counts_when_parsing_the_answer_fails() -> None:
 async def test_failing_helper_is_paused(autojump_clock: trio.testing.MockClock) -> None:
     async with calls(*["x"] * FAILURES, "3") as (helper, _):
         for _ in range(FAILURES):
-            assert (await helper.ask(PROMPT, number)).found is None
-        assert await helper.ask(PROMPT, number) == HelperReply()
+            assert await ask(helper) == refused(UNREADABLE, COST, read=7, written=3)
+        assert await ask(helper) is None
         await trio.sleep(FIRST_REST)
-        assert (await helper.ask(PROMPT, number)).found == 3
+        assert await ask(helper) == counted(3, COST)
 
 
 async def test_breaker_closes_and_its_next_pause_is_longer(autojump_clock: trio.testing.MockClock) -> None:

@@ -7,13 +7,15 @@ from hashlib import sha256
 import pytest
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
-from mnemosyne.actors.messages import CompleteDeferred, SummaryMade
+from mnemosyne.actors.messages import CompleteDeferred, HelperDone
+from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.work import DeferredSummary, missing_of
+from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.errors import ActorStopped, VersionConflict
-from tests.actors.summaries import long_text, summaries
-from tests.actors.support import IDENTITY, Process, StoppableLog, open_process
+from tests.actors.summaries import long_text, summaries, worked
+from tests.actors.support import IDENTITY, Process, StoppableLog, events_of, open_process
 
 
 @asynccontextmanager
@@ -31,7 +33,7 @@ async def one_deferred(process: Process) -> DeferredSummary:
     return next(deferred for each in known.objects.values() if (deferred := missing_of(each, known)) is not None)
 
 
-def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> SummaryMade:
+def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> HelperDone:
     command = Summarize(
         at=3,
         object=deferred.object,
@@ -43,16 +45,18 @@ def made(deferred: DeferredSummary, text: bytes = b"It is about alpha.") -> Summ
         losses=Losses(),
         nanodollars=0,
     )
-    return SummaryMade(command=command, data=text, correlation_id="c")
+    effect = Effect(commands=(command,), contents=((command.text, text),))
+    return HelperDone(work=worked(deferred.object), effect=effect, correlation_id="c")
 
 
-async def test_reported_summary_is_recorded_once(log: StoppableLog) -> None:
+async def test_work_is_recorded_each_time_and_its_summary_once(log: StoppableLog) -> None:
     async with talked(log) as (process, sessions):
-        summary = made(await one_deferred(process))
-        assert await sessions.tell(IDENTITY, summary)
-        assert [each.object for each in await summaries(log)] == [summary.command.object]
-        assert not await sessions.tell(IDENTITY, summary)
+        done = made(await one_deferred(process))
+        assert await sessions.tell(IDENTITY, done)
+        assert [each.object for each in await summaries(log)] == [done.work.subject]
+        assert await sessions.tell(IDENTITY, done)
         assert len(await summaries(log)) == 1
+        assert [event.nanodollars for event in await events_of(log) if isinstance(event, HelperWorked)] == [5, 5]
 
 
 async def test_actor_that_conflicts_with_the_log_is_replaced(log: StoppableLog) -> None:
@@ -66,5 +70,5 @@ async def test_actor_that_conflicts_with_the_log_is_replaced(log: StoppableLog) 
         with pytest.raises(ActorStopped):
             await sessions.tell(IDENTITY, made(deferred))
         await process.turn(long_text("alpha"), "ok", "u2", "ok", "u3")
-        assert not await sessions.tell(IDENTITY, made(deferred, b"Another text about alpha."))
+        assert await sessions.tell(IDENTITY, made(deferred, b"Another text about alpha."))
         assert len(await summaries(log)) == 1

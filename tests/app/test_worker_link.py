@@ -11,10 +11,12 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.messages import Identity, SummaryMade
-from mnemosyne.actors.summarizing import SummaryRequest
+from mnemosyne.actors.helper_work import HelperRequest
+from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.helper.background import Effect
+from mnemosyne.domain.helper.summarize import order_summary
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -24,6 +26,7 @@ from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
+from tests.actors.summaries import worked
 
 WHO = Identity(stream=UUID(int=1), tenant="local", external_id="s\u2028\n1")
 PENDING = DeferredSummary(
@@ -39,21 +42,22 @@ PENDING = DeferredSummary(
     size=12_345,
     estimator=Estimator.of("claude-opus-5-5"),
 )
-MADE = SummaryMade(
-    command=Summarize(
-        at=7,
-        object="o1",
-        fidelity=Fidelity.DETAILED,
-        text=b"\1" * 32,
-        size=5,
-        tokens=2,
-        helper="h",
-        losses=Losses(dropped=("a",), lost={"path": 2}),
-        nanodollars=3,
-    ),
-    data="l\u00e4nger\n".encode() * 10_000,
-    correlation_id="c",
+COMMAND = Summarize(
+    at=7,
+    object="o1",
+    fidelity=Fidelity.DETAILED,
+    text=b"\1" * 32,
+    size=5,
+    tokens=2,
+    helper="h",
+    losses=Losses(dropped=("a",), lost={"path": 2}),
+    nanodollars=3,
 )
+TEXT = "l\u00e4nger\n".encode() * 10_000
+DONE = HelperDone(
+    work=worked("o1"), effect=Effect(commands=(COMMAND,), contents=((COMMAND.text, TEXT),)), correlation_id="c"
+)
+REQUEST = HelperRequest(WHO, order_summary(PENDING))
 
 QUESTION = HelperQuestion(
     question="wie viele\n?",
@@ -79,12 +83,12 @@ class Sessions:
     failure: Exception | None = None
     change: trio.Event = attrs.field(factory=trio.Event)
 
-    async def wait_for_summary(self) -> SummaryRequest:
+    async def wait_for_order(self) -> HelperRequest:
         await self.change.wait()
-        return SummaryRequest(WHO, PENDING)
+        return REQUEST
 
-    async def tell(self, identity: Identity, made: SummaryMade) -> bool:
-        self.asked.append((identity, made))
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        self.asked.append((identity, done))
         if self.failure is not None:
             raise self.failure
         return True
@@ -132,19 +136,19 @@ async def test_questions_and_answers_arrive_unchanged() -> None:
         assert link.sessions.asked == [(7, ANSWER), (8, None)]
 
 
-async def test_waiting_for_a_summary_request_does_not_block_other_messages() -> None:
+async def test_waiting_for_an_order_does_not_block_other_messages() -> None:
     async with linked() as link, trio.open_nursery() as nursery:
-        received: list[SummaryRequest] = []
+        received: list[HelperRequest] = []
 
         async def wait() -> None:
-            received.append(await link.remote.wait_for_summary())
+            received.append(await link.remote.wait_for_order())
 
         nursery.start_soon(wait)
-        assert await link.remote.tell(WHO, MADE)
-        assert link.sessions.asked == [(WHO, MADE)]
+        assert await link.remote.tell(WHO, DONE)
+        assert link.sessions.asked == [(WHO, DONE)]
         assert received == []
         link.sessions.change.set()
-    assert received == [SummaryRequest(WHO, PENDING)]
+    assert received == [REQUEST]
 
 
 @pytest.mark.parametrize(
@@ -154,10 +158,10 @@ async def test_temporary_failures_are_distinguished(failure: MnemosyneError, see
     async with linked() as link:
         link.sessions.failure = failure
         with pytest.raises(seen, match=str(failure)):
-            await link.remote.tell(WHO, MADE)
+            await link.remote.tell(WHO, DONE)
         link.sessions.failure = NotFound("no such session")
         with pytest.raises(MnemosyneError, match="no such session") as caught:
-            await link.remote.tell(WHO, MADE)
+            await link.remote.tell(WHO, DONE)
         assert not isinstance(caught.value, LogUnavailable)
 
 
@@ -165,9 +169,9 @@ async def test_an_internal_error_does_not_end_the_link(caplog: pytest.LogCapture
     async with linked() as link:
         link.sessions.failure = ZeroDivisionError("a bug")
         with pytest.raises(MnemosyneError, match="an internal error"):
-            await link.remote.tell(WHO, MADE)
+            await link.remote.tell(WHO, DONE)
         link.sessions.failure = None
-        assert await link.remote.tell(WHO, MADE)
+        assert await link.remote.tell(WHO, DONE)
     assert "a bug" in caplog.text
 
 

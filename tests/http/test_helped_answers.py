@@ -11,15 +11,16 @@ import pytest
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.cli.explain import _render_helped
+from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
-from mnemosyne.domain.recall.composing import PASSAGE_TOKENS
+from mnemosyne.domain.recall.composing import ANSWER, PASSAGE_TOKENS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
@@ -107,7 +108,9 @@ async def helped(
         client, budget = client_of(stage), HelperBudget(EnoughTurns(), limits, lambda: 1)
         await read_and_evict(client, stage, holds=holds)
         if is_listening:
-            composer = Composer(model, budget, seconds=seconds)
+            composer = Composer(
+                HelperCalls(model, budget), attrs.evolve(ANSWER, limits=Limits(seconds=seconds, pauses=()))
+            )
             nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         yield Helped(stage, endpoint, budget, client)
         nursery.cancel_scope.cancel()

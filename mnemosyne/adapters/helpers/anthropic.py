@@ -7,7 +7,7 @@ import anthropic
 import httpx2
 
 from mnemosyne.domain.cost.prices import Price, tokens_of
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
+from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 
 _BUSY = frozenset({408, 409, 425, 429})
 

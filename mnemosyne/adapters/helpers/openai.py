@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
-from mnemosyne.domain.summaries.helper_model import Completion, HelperFailed, HelperPrompt
+from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 
 LARGEST_ANSWER = 4 * 1024 * 1024
 """The limit in bytes; a usual answer has a few kilobytes."""

@@ -12,7 +12,7 @@ from mnemosyne.adapters.outbound import open_client
 from mnemosyne.config import HELPER_MODEL, Config
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.summaries.helper_model import FREE, HelperModel
+from mnemosyne.domain.helper.model import FREE, HelperModel
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
 

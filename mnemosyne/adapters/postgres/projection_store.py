@@ -13,11 +13,12 @@ import attrs
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.domain.ports import EventLog
 from mnemosyne.domain.session.budget import DaySpending
-from mnemosyne.projections.daily_spending import BUDGET, ON_DAY
+from mnemosyne.projections.daily_spending import BUDGET, CACHED, ON_DAY
 from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
 from mnemosyne.projections.projector import Projector
-from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, Tail, mark_of
+from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, mark_of
 
 REBUILD_SECONDS = 15
 """A rebuild without progress for this time counts as dead."""
@@ -124,19 +125,32 @@ class _Checkpoint:
 
 
 class PostgresSpending:
-    """See domain.session.budget.Spending: from the projection, which is brought up to date before each answer."""
+    """See domain.session.budget.Spending and actors.helper_work.HelperCache: from the projection, which is brought up
+    to date before each answer.
+    """
 
-    def __init__(self, database: Database, event_log: Tail) -> None:
+    def __init__(self, database: Database, event_log: EventLog[Any]) -> None:
         self._store = PostgresProjections(database)
+        self._log = event_log
         self._projector = Projector(BUDGET, event_log, self._store)
 
     async def on_day(self, day: int) -> DaySpending:
         """See Spending. Zero if the projection stopped, which leaves no budget for helpers."""
+        rows = await self._select(ON_DAY, {"day": day})
+        return DaySpending(day, **rows[0]) if rows else DaySpending(day)
+
+    async def find(self, key: bytes) -> str | None:
+        """See HelperCache. None if the projection stopped, or the session of the answer was forgotten."""
+        rows = await self._select(CACHED, {"key": key.hex()})
+        found = await self._log.pick(rows[0]["stream"], [rows[0]["version"]]) if rows else ()
+        return found[0].envelope.event.record or None if found else None
+
+    async def _select(self, query: Query, parameters: Mapping[str, object]) -> Rows:
         status = await self._projector.catch_up()
         if status.error is not None:
-            return DaySpending(day)
-        (rows,) = await self._store.select((BUDGET,), [(ON_DAY, {"day": day})])
-        return DaySpending(day, **rows[0]) if rows else DaySpending(day)
+            return []
+        (rows,) = await self._store.select((BUDGET,), [(query, parameters)])
+        return rows
 
 
 def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:

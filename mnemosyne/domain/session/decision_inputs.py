@@ -14,6 +14,7 @@ from mnemosyne.domain.session.input_events import (
     GroundedSentence,
     GroundsNoted,
     HelperAsked,
+    HelperWorked,
     IndexFound,
     InputEvent,
     SettingsTaken,
@@ -77,7 +78,16 @@ class HelperAnswer:
     sentences: tuple[GroundedSentence, ...] = ()
     dropped: int = 0
     why: str | None = None
+    version: int = 0
+    prompt: bytes = b""
+    read: int | None = None
+    written: int | None = None
     nanodollars: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class RecordWork(HelperWorked):
+    """Record work of a helper model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +129,7 @@ _RECORDED_SETTINGS = [field.name for field in attrs.fields(SettingsTaken) if fie
 
 
 def decide(
-    command: TakeSettings | RecordInputs | RecordQuestion, taken: TakenSettings | None
+    command: TakeSettings | RecordInputs | RecordQuestion | RecordWork, taken: TakenSettings | None
 ) -> tuple[InputEvent, ...]:
     """The events that a command causes after ``taken`` was recorded last; none if the command adds no information."""
     match command:
@@ -137,6 +147,8 @@ def decide(
         case RecordQuestion():
             fields = attrs.asdict(command, recurse=False)
             return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
+        case RecordWork():
+            return (HelperWorked(**attrs.asdict(command, recurse=False)),)
 
 
 def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | None:

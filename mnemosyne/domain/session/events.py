@@ -303,6 +303,10 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),
     "session.turn_interrupted.v2": ("session.turn_interrupted.v3", _without_first_byte),
     "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
+    "session.helper_asked.v1": (
+        "session.helper_asked.v2",
+        lambda fields: {**fields, "version": 0, "prompt": "", "read": None, "written": None},
+    ),
 }
 """For each stored name that is no longer written: its successor, and a function that converts the fields."""
 

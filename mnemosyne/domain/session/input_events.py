@@ -110,7 +110,9 @@ class HelperAsked:
     ``branch`` and the other fields that identify the round are None if a person asked.
 
     ``sentences`` are the sentences of its answer that were used, ``dropped`` counts the others. If none was used,
-    ``why`` is the reason, and the question was answered with quotes alone. ``nanodollars`` is the cost.
+    ``why`` is the reason, and the question was answered with quotes alone. ``version`` is the task's, ``prompt`` the
+    SHA-256 of what was sent; ``read`` and ``written`` are tokens as the endpoint counted them, ``nanodollars`` is the
+    cost.
     """
 
     at: int
@@ -124,13 +126,47 @@ class HelperAsked:
     sentences: tuple[GroundedSentence, ...]
     dropped: int
     why: str | None
+    version: int
+    prompt: bytes
+    read: int | None
+    written: int | None
     nanodollars: int
 
 
-InputEvent = SettingsTaken | GroundsNoted | HelperAsked
+@attrs.frozen(kw_only=True)
+class HelperWorked:
+    """A ``helper`` model worked on a ``task`` (``domain.helper``) for a ``subject``, such as an object; ``branch`` and
+    ``turn`` are None if the work is for the whole session.
+
+    ``record`` is the accepted part of its answer as JSON, empty if the answer was ``rejected`` for these reasons;
+    ``dropped`` are the reasons for which other parts were not accepted. ``version`` is the task's, ``prompt`` the
+    SHA-256 of what was sent, and ``key`` the key of the cache. If ``cached``, an earlier answer was used and the model
+    was not asked. ``read`` and ``written`` are tokens as the endpoint counted them, ``nanodollars`` is the cost.
+    """
+
+    at: int
+    task: str
+    version: int
+    helper: str
+    subject: str
+    branch: str | None
+    turn: int | None
+    prompt: bytes
+    key: bytes
+    record: str
+    rejected: tuple[str, ...]
+    dropped: tuple[str, ...]
+    cached: bool
+    read: int | None
+    written: int | None
+    nanodollars: int
+
+
+InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
-    "session.helper_asked.v1": HelperAsked,
+    "session.helper_asked.v2": HelperAsked,
+    "session.helper_worked.v1": HelperWorked,
     "session.settings_taken.v7": SettingsTaken,
     "session.grounds_noted.v1": GroundsNoted,
 }

@@ -38,7 +38,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, SettingsTaken
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.round_events import (
@@ -86,6 +86,8 @@ def redact(event: Event) -> Event:
         case HelperAsked():
             sentences = tuple(attrs.evolve(each, text="") for each in event.sentences)
             return attrs.evolve(event, question="", sentences=sentences)
+        case HelperWorked():
+            return attrs.evolve(event, subject="", record="")
         case GoalChanged() | BroughtJudged() | SettingsTaken() | GroundsNoted():
             return event
         case EpochBegan() | WindowFilled() | WindowStated() | RoundBegan() | RoundFinished() | FallbackSent():

@@ -31,7 +31,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, SettingsTaken
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
@@ -297,7 +297,7 @@ def evolve(session: Session, event: Event) -> Session:
         case CheckpointNamed():
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}
             return attrs.evolve(session, checkpoints=named)
-        case SettingsTaken() | GroundsNoted() | HelperAsked():
+        case SettingsTaken() | GroundsNoted() | HelperAsked() | HelperWorked():
             return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)

@@ -7,7 +7,7 @@ import pytest
 
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
-from mnemosyne.domain.summaries.helper_model import HelperFailed, HelperModel, HelperPrompt
+from mnemosyne.domain.helper.model import HelperFailed, HelperModel, HelperPrompt
 from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint
 
 HELPERS = ("anthropic", "openai")

@@ -7,7 +7,7 @@ import trio
 
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.summaries.helper_model import HelperFailed
+from mnemosyne.domain.helper.model import HelperFailed
 from tests.adapters.endpoint import USED, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, failure, open_both, settings
 

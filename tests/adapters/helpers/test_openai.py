@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
-from mnemosyne.domain.summaries.helper_model import HelperFailed
+from mnemosyne.domain.helper.model import HelperFailed
 from tests.adapters.endpoint import Answer, Json, says
 from tests.adapters.helpers.asking import PROMPT, failure, open_both
 

@@ -7,7 +7,7 @@ from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.config import load
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.summaries.helper_model import FREE
+from mnemosyne.domain.helper.model import FREE
 from mnemosyne.errors import BadConfiguration
 from tests.adapters.endpoint import says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, open_both, settings

@@ -1,6 +1,8 @@
 """The port of a helper model: it gets a prompt and returns text, which the caller must check."""
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Protocol
 
 import attrs
@@ -12,6 +14,14 @@ FREE = Price(0, 0, read=0)
 """The price of a local model."""
 
 
+@attrs.frozen
+class HelperImage:
+    """An image for a model: its media type and its bytes in base64."""
+
+    media_type: str
+    base64: str = attrs.field(repr=False)
+
+
 @attrs.frozen(kw_only=True)
 class HelperPrompt:
     """A prompt for a model, whose answer must match the JSON Schema ``schema`` in at most ``most_tokens`` tokens."""
@@ -20,6 +30,14 @@ class HelperPrompt:
     user: str = attrs.field(repr=False)
     most_tokens: int
     schema: Mapping[str, Any] = attrs.field(repr=False)
+    images: tuple[HelperImage, ...] = attrs.field(default=(), repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of everything that the model gets."""
+        images = [[each.media_type, each.base64] for each in self.images]
+        whole = json.dumps([self.system, self.user, self.most_tokens, self.schema, images])
+        return sha256(whole.encode()).digest()
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.summaries.grounding import LEAST_GROUNDED, MOST_SEARCHES, find_invented, measure_grounding
+from mnemosyne.domain.text.grounding import LEAST_GROUNDED, MOST_SEARCHES, find_invented, measure_grounding
 
 SOURCE = "The parser in src/parse.py fails on line 1,042 with KeyError, since config.toml lacks a section."
 

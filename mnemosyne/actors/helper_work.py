@@ -1,0 +1,196 @@
+"""Has a helper model do the background work that sessions order, and reports the results to them.
+
+The model's answer is data: the order's task verifies it before it is used (``domain.helper.task``).
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+from uuid import UUID
+
+import attrs
+import trio
+
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls, charge_on_failure
+from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
+from mnemosyne.domain.helper.task import Accepted
+from mnemosyne.domain.ports import ContentStore, Ticket
+from mnemosyne.domain.session.decision_inputs import RecordWork
+from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.errors import LogFailed, MnemosyneError
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 2
+"""Number of orders on which the model works at once."""
+
+MOST_WAITING = 1_024
+"""Maximum number of waiting orders; beyond that, the oldest one is dropped."""
+
+
+@attrs.frozen
+class HelperRequest:
+    """An order of a session."""
+
+    identity: Identity
+    order: HelperOrder
+
+
+class HelperQueue:
+    """The orders of one process. A lost order loses only its result."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[tuple[UUID, str, str], tuple[HelperRequest, Ticket]] = OrderedDict()
+        self._some = trio.Event()
+
+    def put(self, request: HelperRequest, ticket: Ticket) -> None:
+        """Add an order; a later one for the same task and subject replaces it. The ``ticket`` promises that everything
+        that the order names becomes durable.
+        """
+        order = request.order
+        self._waiting[request.identity.stream, order.task, order.subject] = request, ticket
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popitem(last=False)
+        self._some.set()
+
+    async def take(self) -> HelperRequest:
+        """Wait for an order whose contents are durable, and remove it."""
+        while True:
+            while not self._waiting:
+                self._some = trio.Event()
+                await self._some.wait()
+            _, (request, ticket) = self._waiting.popitem(last=False)
+            with suppress(LogFailed):
+                await ticket.durable()
+                return request
+
+
+class WaitingOrders(Protocol):
+    """The orders of sessions, in this process or another."""
+
+    async def wait_for_order(self) -> HelperRequest:
+        """Wait for an order and take it; everything that it names is durable."""
+        ...
+
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        """Report work to its session; return whether it is recorded."""
+        ...
+
+
+class HelperCache(Protocol):
+    """The accepted answers in the log."""
+
+    async def find(self, key: bytes) -> str | None:
+        """The record of an accepted answer with this key (``HelperTask.key``). Raises LogUnavailable."""
+        ...
+
+
+class HelperWorker:
+    """Does orders through ``calls``. ``now`` gives µs of UTC, ``new_id`` a correlation id."""
+
+    def __init__(
+        self,
+        calls: HelperCalls,
+        contents: ContentStore,
+        cache: HelperCache,
+        tasks: Mapping[str, BackgroundTask[Any, Any]],
+        now: Callable[[], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._calls = calls
+        self._budget: HelperBudget = calls.budget
+        self._contents = contents
+        self._cache = cache
+        self._tasks = tasks
+        self._now = now
+        self._new_id = new_id
+        self._slots = trio.Semaphore(AT_ONCE)
+
+    async def run(self, sessions: WaitingOrders) -> None:
+        """Do orders until cancelled. A failed one does not end the loop."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._slots.acquire()
+                request = await sessions.wait_for_order()
+                nursery.start_soon(self._work_safely, sessions, request)
+
+    async def _work_safely(self, sessions: WaitingOrders, request: HelperRequest) -> None:
+        order = request.order
+        try:
+            done = await self.work(request)
+            if done is not None:
+                await self._report(sessions, request.identity, done)
+        except (MnemosyneError, ValueError) as error:
+            log.info("session %s: %s of %s failed: %s", request.identity.stream, order.task, order.subject, error)
+        except Exception:
+            log.exception("session %s: %s of %s failed", request.identity.stream, order.task, order.subject)
+        finally:
+            self._slots.release()
+
+    async def _report(self, sessions: WaitingOrders, identity: Identity, done: HelperDone) -> None:
+        recorded = False
+        try:
+            recorded = await sessions.tell(identity, done)
+        finally:
+            (self._budget.release if recorded else self._budget.charge)(done.work.nanodollars)
+
+    async def work(self, request: HelperRequest) -> HelperDone | None:
+        """The work on an order and its effect; None if the model was not asked, because there is nothing to ask, the
+        budget is used up or the circuit breaker is open.
+
+        The cost stays reserved in the budget until the work is recorded.
+        """
+        order, background = request.order, self._tasks[request.order.task]
+        task = background.task
+        found = await self._read(request)
+        inputs = await self._calls.run_in_thread(lambda: background.gather(order, found))
+        if inputs is None:
+            return None
+        prompt = await self._calls.run_in_thread(lambda: task.write(inputs))
+        key = task.key(request.identity.tenant, self._calls.name, prompt)
+        record = await self._cache.find(key)
+        reply = await self._calls.ask(task, inputs, prompt, record)
+        if reply is None:
+            return None
+        verdict, at = reply.verdict, self._now()
+        accepted = verdict if isinstance(verdict, Accepted) else None
+
+        def apply() -> Effect:
+            if accepted is None:
+                return NO_EFFECT
+            return background.apply(order, inputs, Signed(result=accepted.result, helper=self._calls.name, at=at))
+
+        with charge_on_failure(self._budget, lambda: reply.nanodollars):
+            effect = await self._calls.run_in_thread(apply)
+        work = RecordWork(
+            at=at,
+            task=task.name,
+            version=task.version,
+            helper=self._calls.name,
+            subject=order.subject,
+            branch=order.branch,
+            turn=order.turn,
+            prompt=prompt.digest,
+            key=key,
+            record=accepted.text if accepted else "",
+            rejected=() if isinstance(verdict, Accepted) else verdict.reasons,
+            dropped=accepted.dropped if accepted else (),
+            cached=reply.cached,
+            read=reply.read,
+            written=reply.written,
+            nanodollars=reply.nanodollars,
+        )
+        return HelperDone(work=work, effect=effect, correlation_id=self._new_id())
+
+    async def _read(self, request: HelperRequest) -> dict[str, bytes]:
+        """The contents and texts that an order names, by their names in it."""
+        order = request.order
+        recipes = {name: recipe.apply(Recipe(), recipe.decode(change)) for name, change in order.contents.items()}
+        digests = {piece.digest for made_of in recipes.values() for piece in made_of.pieces if isinstance(piece, Piece)}
+        found = await self._contents.fetch(request.identity.stream, sorted({*digests, *order.texts.values()}))
+        contents = {name: recipe.assemble(made_of.pieces, found.__getitem__) for name, made_of in recipes.items()}
+        return {**contents, **{name: found[digest] for name, digest in order.texts.items()}}

@@ -1,0 +1,56 @@
+"""Tasks that no turn waits for: an order from a session, and the effect of a result on it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic
+
+import attrs
+
+from mnemosyne.domain.helper.task import HelperTask, Inputs, Result
+from mnemosyne.domain.objects import decide as objects
+
+
+@attrs.frozen(kw_only=True)
+class HelperOrder:
+    """A session's order for work on its ``subject``: an object, or what else the task says. ``about`` are the task's
+    own data. ``contents`` (``ObjectCreated.content``) and ``texts`` (digests of stored texts) by name are read before
+    the task begins.
+    """
+
+    task: str
+    subject: str
+    branch: str | None = None
+    turn: int | None = None
+    about: Any = None
+    contents: Mapping[str, bytes] = attrs.field(factory=dict)
+    texts: Mapping[str, bytes] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Effect:
+    """The commands to a session's objects that follow from a result, and the contents that they name, by digest."""
+
+    commands: tuple[objects.Command, ...] = ()
+    contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
+
+
+NO_EFFECT = Effect()
+
+
+@attrs.frozen(kw_only=True)
+class Signed:
+    """A ``result`` with the name of the helper model and the time, in µs of UTC."""
+
+    result: Any
+    helper: str
+    at: int
+
+
+@attrs.frozen(kw_only=True)
+class BackgroundTask(Generic[Inputs, Result]):
+    """A helper task for which no turn waits. ``gather`` makes its inputs of an order and what was read for it; None if
+    there is nothing to ask. ``apply`` gives the effect of a result on the session's objects.
+    """
+
+    task: HelperTask[Inputs, Result]
+    gather: Callable[[HelperOrder, Mapping[str, bytes]], Inputs | None]
+    apply: Callable[[HelperOrder, Inputs, Signed], Effect] = lambda _order, _inputs, _signed: NO_EFFECT

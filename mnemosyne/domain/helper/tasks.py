@@ -1,0 +1,9 @@
+"""All background tasks by name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mnemosyne.domain.helper.background import BackgroundTask
+from mnemosyne.domain.helper.summarize import SUMMARIZE
+
+BACKGROUND_TASKS: Mapping[str, BackgroundTask[Any, Any]] = {each.task.name: each for each in (SUMMARIZE,)}

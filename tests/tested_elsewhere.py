@@ -41,6 +41,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a port is what its adapters are tested against; the log in memory keeps the same contract",
         "domain/ports",
     ),
+    "actors/test_owners.py": ("a hash counts where a request takes it", "domain/wire/submitted"),
     "domain/wire/test_dialects.py": (
         "one suite of laws holds for every dialect, for what it reads and for what it collects",
         "domain/wire/dialect domain/wire/messages domain/wire/chat domain/wire/responses domain/wire/fragments"

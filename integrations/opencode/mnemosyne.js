@@ -2,6 +2,7 @@
 //
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
 // - A compaction is told what is known, so that its summary keeps what the work needs of it.
+// - The server gets the hash of each prompt that the user submits, except the texts of commands, which are files.
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
@@ -29,6 +30,7 @@ function idBehind(part) {
 
 export const Mnemosyne = async ({ client, directory }) => {
   const begun = new Set()
+  const commanded = new Set() // sessions whose next message is the text of a command
 
   /** Whether a session begins with this message: an agent that another one calls is told by that one. */
   async function begins(sessionID) {
@@ -44,11 +46,17 @@ export const Mnemosyne = async ({ client, directory }) => {
       config.mcp = { mnemosyne: { type: "local", command: [COMMAND, "mcp"] }, ...config.mcp }
     },
 
+    "command.execute.before": async ({ sessionID }) => {
+      commanded.add(sessionID)
+    },
+
     "chat.message": async ({ sessionID }, { message, parts }) => {
+      const isCommand = commanded.delete(sessionID)
       const last = parts.at(-1)
       const prompt = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
       if (!last || !prompt) return
-      const asked = [ask({ hook_event_name: "UserPromptSubmit", cwd: directory, session_id: sessionID, prompt })]
+      const submitted = { hook_event_name: "UserPromptSubmit", cwd: directory, session_id: sessionID }
+      const asked = [ask(isCommand ? submitted : { ...submitted, prompt })]
       if (await begins(sessionID)) asked.unshift(ask({ hook_event_name: "SessionStart", cwd: directory, prompt }))
       const text = (await Promise.all(asked)).filter(Boolean).join("\n\n")
       if (!text) return

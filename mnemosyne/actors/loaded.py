@@ -269,6 +269,7 @@ class Loaded:
             opaque=read.opaque,
             gap=gap,
             known=await self._find_known(request.credential, origin, read),
+            submitted=request.find_submitted(read) if origin.may_be_of_user else None,
         )
 
     async def _find_known(

@@ -5,7 +5,7 @@ an event or a request that is being sent, and the actor records it unchanged. So
 the answer is late or the caller has stopped waiting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordWork
+from mnemosyne.domain.session.events import SubmittedBlock
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect
@@ -43,6 +44,11 @@ class Identity:
     is_known: bool = attrs.field(default=True, eq=False)
 
 
+def find_none(read: Transcript) -> SubmittedBlock | None:
+    """No hook vouched for anything."""
+    return None
+
+
 @attrs.frozen(kw_only=True)
 class ArrivedRequest:
     """A client's request as received. ``wanted`` is the mode that it asks for, None if it does not; ``default`` is the
@@ -59,6 +65,8 @@ class ArrivedRequest:
     default: Mode = Mode.OBSERVE
     credential: bytes | None = attrs.field(default=None, repr=False)
     client: MemoryClient = OWNER
+    find_submitted: Callable[[Transcript], SubmittedBlock | None] = attrs.field(default=find_none, repr=False, eq=False)
+    """Finds the block that the client's hook vouched for; the same on every call."""
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
 
     async def read(self) -> TranscriptReading:

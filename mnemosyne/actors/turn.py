@@ -136,6 +136,9 @@ class TurnOpener:
         named = self._finder_of_tenant(headers)
         client = self._find_client(headers) if named is None else OWNER
         request = self._make_request(headers, body, dialect, wanted, default, client)
+        if self.owners is not None:
+            find_submitted = self.owners.vouch_in(request.client_headers.external_id)
+            request = attrs.evolve(request, find_submitted=find_submitted)
         return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
 
     async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:

@@ -36,7 +36,7 @@ SETTINGS_OPTION = "--settings"
 CHANGING = "Bash|Edit|MultiEdit|Write|NotebookEdit|Task|Agent|mcp__.*"
 """Claude Code's tools that may change files, as a matcher of its hooks."""
 HOOK_SECONDS = 60
-"""How long Claude Code waits for the hook that saves files; then it continues without."""
+"""How long Claude Code waits for a hook; then it continues without."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -98,8 +98,8 @@ class Client:
     """Writes the client's session file for a fork and returns the new session's id; None if unsupported."""
     resumes: Callable[[str, Sequence[str]], list[str]] = lambda session, words: [*words]
     """Returns the arguments that resume the session with this id."""
-    keeps_files: Callable[[], list[str]] | None = None
-    """Returns the arguments, directly after its name, that save files before its calls; None if unsupported."""
+    has_hooks: bool = False
+    """Whether its option ``--settings`` adds hooks for one run, in Claude Code's format."""
 
 
 def recognise(command: Sequence[str]) -> Client | None:
@@ -163,17 +163,59 @@ def _list_able() -> str:
     return ", ".join(client.title for client in CLIENTS if client.forks is not None)
 
 
-def files_line(command: Sequence[str]) -> list[str]:
-    """Return the command line that saves files before calls that may change them. Raises BadOption."""
+def add_hooks(command: Sequence[str], data_dir: Path, *, keeps_files: bool) -> list[str]:
+    """Return the command line with hooks for this run, if the client has any: one that vouches for the prompts that the
+    user submits, and with ``keeps_files`` one that saves files before calls that may change them. They are merged into
+    the command's own settings. Raises BadOption if the client cannot save files, or its settings cannot be read.
+    """
     client = recognise(command)
-    if client is None or client.keeps_files is None:
-        able = " and ".join(one.title for one in CLIENTS if one.keeps_files is not None)
-        raise BadOption(f"--record-worktree works only with {able}: {command[0]} does not report its calls.")
-    if SETTINGS_OPTION in {word.partition("=")[0] for word in command}:
-        raise BadOption(
-            f"--record-worktree needs {client.title}'s option {SETTINGS_OPTION}, which your command already has."
-        )
-    return _put_behind_name(command, client.keeps_files())
+    if client is None or not client.has_hooks:
+        if keeps_files:
+            able = " and ".join(one.title for one in CLIENTS if one.has_hooks)
+            raise BadOption(f"--record-worktree works only with {able}: {command[0]} does not report its calls.")
+        return [*command]
+    # -P: do not import modules from the working directory, which is untrusted.
+    words = (sys.executable, "-P", "-m", "mnemosyne", "hook", "--data-dir", str(data_dir.absolute()))
+    hook = {"type": "command", "command": shlex.join(words), "timeout": HOOK_SECONDS}
+    hooks: dict[str, Any] = {"UserPromptSubmit": {"hooks": [hook]}}
+    if keeps_files:
+        hooks["PreToolUse"] = {"matcher": CHANGING, "hooks": [hook]}
+    own, rest = _split_settings(command)
+    settings = _read_settings(own) if own is not None else {}
+    if settings is None and not keeps_files:
+        return [*command]  # the client reports it
+    if settings is None:
+        raise BadOption(f"The settings in {SETTINGS_OPTION} of your command cannot be read.")
+    merged = dict(settings["hooks"]) if isinstance(settings.get("hooks"), dict) else {}
+    for event, entry in hooks.items():
+        given = merged.get(event)
+        merged[event] = [*(given if isinstance(given, list) else []), entry]
+    return _put_behind_name(rest, [SETTINGS_OPTION, json.dumps({**settings, "hooks": merged})])
+
+
+def _split_settings(command: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of the last ``--settings`` after the client's name, which counts, and the command without any."""
+    own, rest = None, [*command[: _find_name(command)]]
+    words = iter(command[len(rest) :])
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            return own, [*rest, word, *words]
+        if name == SETTINGS_OPTION:
+            own = value if equals else next(words, "")
+        else:
+            rest.append(word)
+    return own, rest
+
+
+def _read_settings(given: str) -> dict[str, Any] | None:
+    """The settings in a value of ``--settings``, JSON or the path of a file; None if they cannot be read."""
+    try:
+        text = given if given.lstrip().startswith("{") else Path(given).read_text(encoding="utf-8")
+        settings = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return settings if isinstance(settings, dict) else None
 
 
 def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
@@ -327,13 +369,6 @@ def _nothing(_first: object, _second: object) -> list[str]:
     return []
 
 
-def _hook_claude() -> list[str]:
-    # -P: do not import modules from the working directory, which is untrusted.
-    hook = f"{shlex.quote(sys.executable)} -P -m mnemosyne hook"
-    entry = {"matcher": CHANGING, "hooks": [{"type": "command", "command": hook, "timeout": HOOK_SECONDS}]}
-    return [SETTINGS_OPTION, json.dumps({"hooks": {"PreToolUse": [entry]}})]
-
-
 def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.claude_transcripts import list_folders, write_fork
 
@@ -377,7 +412,7 @@ CLIENTS: tuple[Client, ...] = (
         recorded_as="claude-code",
         forks=_fork_claude,
         resumes=_resume_claude,
-        keeps_files=_hook_claude,
+        has_hooks=True,
     ),
     Client(
         "opencode",

@@ -12,10 +12,19 @@ from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.identity import SESSION_HEADER
+from mnemosyne.domain.wire.submitted import INTERACTIVE_HEADER, PROMPT_HEADER, hash_prompt
 from mnemosyne.errors import BadOption, NotFound
 
 ANSWER_SECONDS = 1.0
 """Time limit for the server's answer to a hook."""
+
+SUBMIT = "UserPromptSubmit"
+"""The event of a prompt that the user submits."""
+
+ATTENDED = "CLAUDE_CODE_SESSION_ATTENDED"
+"""Claude Code 2.1.332 sets this to 1 for its hooks if a person is at the terminal, and to 0 under ``-p`` and the SDK,
+even below an attended session.
+"""
 
 OWNER_PATH = "/-/owner"
 """As in ``http.inspector.status``."""
@@ -58,10 +67,16 @@ def parse_event(raw: bytes) -> HookEvent:
 
 
 def present(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
-    """Mark the session as the owner's at the client's server, since its credential may have changed."""
+    """Mark the session as the owner's at the client's server, since its credential may have changed, and vouch for the
+    prompt that the user submits.
+    """
     url = environ.get(BASE_URL, "") or url_of(config)
+    headers = {SESSION_HEADER: event.session}
+    if event.name == SUBMIT and event.prompt:
+        headers[PROMPT_HEADER] = hash_prompt(event.prompt)
+        headers[INTERACTIVE_HEADER] = environ.get(ATTENDED, "0")
     if event.session.isascii() and event.session.isprintable() and event.session:
-        ask_page(url, OWNER_PATH, config, ANSWER_SECONDS, post={SESSION_HEADER: event.session})
+        ask_page(url, OWNER_PATH, config, ANSWER_SECONDS, post=headers)
 
 
 def is_managed(environ: Mapping[str, str], config: Config) -> bool:

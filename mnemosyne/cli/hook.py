@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mnemosyne.cli.log_access import has_log, with_log
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.errors import MnemosyneError
@@ -29,10 +28,10 @@ def hook(**options: object) -> None:
       mnemosyne hook < input.json
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
-    UserPromptSubmit registers the session; PreToolUse saves the files (`run --record-worktree`). It always exits with 0
-    and reports problems on stderr.
+    UserPromptSubmit gives the server the hash of the prompt that the user submits; PreToolUse saves the files (`run
+    --record-worktree`). It always exits with 0 and reports problems on stderr.
     """
-    from mnemosyne.app.hooks import is_managed, parse_event, present
+    from mnemosyne.app.hooks import parse_event, present
 
     try:
         config = configuration(options)
@@ -43,7 +42,7 @@ def hook(**options: object) -> None:
             keep_before_call(event)
             return
         present(event, os.environ, config)
-        answer = "" if is_managed(os.environ, config) else answer_event(event, config)
+        answer = answer_event(event, config)
     except MnemosyneError as error:
         say(str(error), err=True)
     except Exception as error:
@@ -54,8 +53,15 @@ def hook(**options: object) -> None:
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:
-    """The text for the model's context: at the start of a session the saved facts of its folder, else nothing."""
-    if event.name != "SessionStart" or event.resumed or not has_log(config):
+    """The text for the model's context: at the start of a session the saved facts of its folder, unless a server adds
+    them; else nothing.
+    """
+    if event.name != "SessionStart" or event.resumed:
+        return ""
+    from mnemosyne.app.hooks import is_managed
+    from mnemosyne.cli.log_access import has_log, with_log
+
+    if not has_log(config) or is_managed(os.environ, config):
         return ""
     from mnemosyne.app.knowledge import open_knowledge
     from mnemosyne.app.process import now

@@ -16,9 +16,9 @@ from mnemosyne.app.clients import (
     BASE_URL,
     CLIENTS,
     Route,
+    add_hooks,
     command_line,
     environment,
-    files_line,
     lacks_provider,
     recognise,
 )
@@ -108,8 +108,10 @@ def run(
         raise click.UsageError("--manage and --off are mutually exclusive.")
     if off:
         require_mode_support(command, "--off")
-    recorded = _record_files(command) if record_worktree else command
-    command = _go_on_from(recorded, fork, config, with_files=with_files) if fork is not None else recorded
+    if record_worktree:
+        _refuse_without_worktree()
+    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
+    command = _go_on_from(hooked, fork, config, with_files=with_files) if fork is not None else hooked
     with _server(config) as (url, started):
         if sys.stderr.isatty():
             from mnemosyne.cli.serve import page_line
@@ -136,12 +138,11 @@ def run(
     ctx.exit(end_like(code))
 
 
-def _record_files(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command line of a client that records the folder's files."""
+def _refuse_without_worktree() -> None:
+    """Raise NotFound outside of a working tree of git."""
     from mnemosyne.adapters.git_worktree import GitWorktree
 
     GitWorktree.around(Path.cwd())
-    return tuple(files_line(command))
 
 
 def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:

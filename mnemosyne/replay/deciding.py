@@ -291,6 +291,7 @@ class _Judge:
             default=taken.mode if taken is not None else Mode.OBSERVE,
             credential=credential,
             dialect=self._history.dialect_of(began.branch),
+            find_submitted=lambda _read: began.submitted,
         )
 
     def _speaker(self, version: int) -> ClientHeaders:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,10 @@ from mnemosyne.app.clients import (
     CLIENTS,
     FIRST_PARTY,
     Route,
+    add_hooks,
     command_line,
     command_of,
     environment,
-    files_line,
     fork,
     recognise,
 )
@@ -250,15 +251,40 @@ def test_a_session_s_client_is_found_by_its_name_in_the_log() -> None:
         command_of("other")
 
 
-def test_only_a_client_that_saves_files_gets_a_hook() -> None:
-    line = files_line(["npx", "claude", "-p", "go on"])
+def hooks_in(line: list[str]) -> dict[str, Any]:
+    """The hooks of a command line with hooks, by event."""
+    assert line.count("--settings") == 1
+    hooks: dict[str, Any] = json.loads(line[line.index("--settings") + 1])["hooks"]
+    return hooks
+
+
+def test_only_a_client_with_hooks_gets_them(tmp_path: Path) -> None:
+    line = add_hooks(["npx", "claude", "-p", "go on"], tmp_path, keeps_files=True)
     assert [line[:3], line[4:]] == [["npx", "claude", "--settings"], ["-p", "go on"]]
-    (entry,) = json.loads(line[3])["hooks"]["PreToolUse"]
+    (entry,) = hooks_in(line)["PreToolUse"]
     assert [re.fullmatch(entry["matcher"], tool) is not None for tool in ("Bash", "mcp__a__b", "Read")] == [1, 1, 0]
-    assert entry["hooks"][0]["command"].endswith("-m mnemosyne hook")
+    assert entry["hooks"][0]["command"].endswith(f"-m mnemosyne hook --data-dir {tmp_path}")
+    assert hooks_in(add_hooks(["claude"], tmp_path, keeps_files=False)).keys() == {"UserPromptSubmit"}
     for command in (["codex"], ["python", "agent.py"]):
+        assert add_hooks(command, tmp_path, keeps_files=False) == command
         with pytest.raises(BadOption, match="--record-worktree works only with Claude Code"):
-            files_line(command)
-    for own in (["--settings", "{}"], ["--settings={}"]):
-        with pytest.raises(BadOption, match="which your command already has"):
-            files_line(["claude", *own])
+            add_hooks(command, tmp_path, keeps_files=True)
+
+
+def test_hooks_are_merged_into_the_settings_of_the_command(tmp_path: Path) -> None:
+    own = {"model": "m", "hooks": {"UserPromptSubmit": [{"hooks": []}], "Stop": [{"hooks": []}]}}
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    for given in (["--settings", json.dumps(own)], [f"--settings={tmp_path / 'own.json'}"]):
+        line = add_hooks(["claude", *given, "-p", "--", "--settings", "of the prompt"], tmp_path, keeps_files=False)
+        assert line[3:] == ["-p", "--", "--settings", "of the prompt"]
+        assert json.loads(line[2])["model"] == "m"
+        hooks = json.loads(line[2])["hooks"]
+        assert [len(hooks["UserPromptSubmit"]), hooks["Stop"]] == [2, [{"hooks": []}]]
+
+
+@pytest.mark.parametrize("given", ["{", "[]", "/no/such/file", ""])
+def test_unreadable_settings_are_left_to_the_client(given: str, tmp_path: Path) -> None:
+    command = ["claude", "--settings", given]
+    assert add_hooks(command, tmp_path, keeps_files=False) == command
+    with pytest.raises(BadOption, match="cannot be read"):
+        add_hooks(command, tmp_path, keeps_files=True)

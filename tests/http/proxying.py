@@ -96,6 +96,10 @@ async def _no_metrics() -> str:
     return ""
 
 
+def _present_nothing(session: str, prompt: str | None = None, *, interactive: bool = False) -> None:
+    """Nobody asks."""
+
+
 async def _no_probe(_dialect: str) -> list[Reachability]:
     return []
 
@@ -106,7 +110,7 @@ _NO_PARTS = ServerParts(
     database=dict,
     metrics=_no_metrics,
     probe=_no_probe,
-    present=lambda _: None,
+    present=_present_nothing,
 )
 
 

@@ -1,7 +1,7 @@
 """Who wrote each block of a message: the user's role covers much that no person typed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -73,6 +73,20 @@ def find_prompt(read: Transcript) -> tuple[int, str] | None:
         if typed:
             return number, typed
     return None
+
+
+def list_prompt_blocks(read: Transcript) -> Iterator[tuple[int, int, str]]:
+    """The text blocks since the model's last message that the user may have written, the last one first: the numbers of
+    message and block, and the text.
+    """
+    for number in reversed(range(len(read.messages))):
+        role = read.messages[number].role
+        if role == "assistant":
+            return
+        content = read.blocks(number)
+        for block, author in reversed([*enumerate(find_authors(role, content))]):
+            if author is Author.USER:
+                yield number, block, str(content[block]["text"])
 
 
 def _find_author(role: str | None, block: Mapping[str, Any]) -> tuple[Author, InsertedText | None]:

@@ -29,6 +29,7 @@ from mnemosyne.domain.session.events import (
     SessionForgotten,
     SessionImported,
     SessionStarted,
+    SubmittedBlock,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -92,6 +93,7 @@ class BeginTurn:
     opaque: str | None
     gap: Gap | None = None
     known: frozenset[str] | None = None
+    submitted: SubmittedBlock | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -365,6 +367,7 @@ def _begin_turn(command: BeginTurn, place: _Place, session: Session) -> TurnBega
         echoed_attempt=command.echoed_attempt,
         opaque=command.opaque,
         speaker=_find_new_headers(command, place, session),
+        submitted=command.submitted,
     )
 
 

@@ -97,6 +97,17 @@ class BranchOpened:
 
 
 @attrs.frozen(kw_only=True)
+class SubmittedBlock:
+    """A text block that the client's hook vouched for: the user submitted it. ``message`` and ``block`` are its numbers
+    in the request. ``interactive``: a person was at the client; otherwise a program may have submitted it.
+    """
+
+    message: int
+    block: int
+    interactive: bool
+
+
+@attrs.frozen(kw_only=True)
 class TurnBegan(AttemptEvent):
     """A request went upstream.
 
@@ -106,7 +117,8 @@ class TurnBegan(AttemptEvent):
     branch's history (for a fork's first turn: of its parent's). ``opaque`` is the reason why the body was not read as a
     conversation. ``echo`` is the form in which a continued history shows the reply to the previous turn, and
     ``echoed_attempt`` the attempt with that reply; both are None if there is nothing to compare. ``speaker`` holds the
-    client headers, None if they equal those of the branch's previous TurnBegan.
+    client headers, None if they equal those of the branch's previous TurnBegan. ``submitted`` is the block that the
+    user is known to have submitted with this request, if any.
     """
 
     relation: TurnRelation
@@ -123,6 +135,7 @@ class TurnBegan(AttemptEvent):
     echoed_attempt: int | None
     opaque: str | None
     speaker: ClientHeaders | None = None
+    submitted: SubmittedBlock | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -222,7 +235,7 @@ Event = SessionEvent | ObjectEvent
 EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.started.v1": SessionStarted,
     "session.branch_opened.v1": BranchOpened,
-    "session.turn_began.v2": TurnBegan,
+    "session.turn_began.v3": TurnBegan,
     "session.turn_finished.v3": TurnFinished,
     "session.turn_interrupted.v3": TurnInterrupted,
     "session.turn_assessed.v2": TurnAssessed,
@@ -260,10 +273,15 @@ def _without_limits(ended: dict[str, Any]) -> dict[str, Any]:
     return _without_first_byte({**ended, "limits": {}})
 
 
+def _without_submission(began: dict[str, Any]) -> dict[str, Any]:
+    """Upcast a request from before hooks vouched for prompts."""
+    return {**began, "submitted": None}
+
+
 def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
-    """Upcast a request that did not record the kind of its credential."""
+    """Upcast a request that did not record the kind of its credential either."""
     speaker = began.get("speaker")
-    return {**began, "speaker": {**speaker, "credential": None} if speaker else None}
+    return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
 _OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False, "counted": False}
@@ -302,7 +320,8 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),
     "session.turn_interrupted.v2": ("session.turn_interrupted.v3", _without_first_byte),
-    "session.turn_began.v1": ("session.turn_began.v2", _without_credential),
+    "session.turn_began.v1": ("session.turn_began.v3", _without_credential),
+    "session.turn_began.v2": ("session.turn_began.v3", _without_submission),
     "session.helper_asked.v1": (
         "session.helper_asked.v2",
         lambda fields: {**fields, "version": 0, "prompt": "", "read": None, "written": None},

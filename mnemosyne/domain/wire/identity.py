@@ -181,6 +181,12 @@ class RequestOrigin:
     conversation: str
     kind: RequestKind
 
+    @property
+    def may_be_of_user(self) -> bool:
+        """Whether the user may have submitted its last prompt; otherwise an agent or the client wrote it."""
+        is_turn = self.kind in (RequestKind.TURN, RequestKind.SUCCESSOR)
+        return is_turn and self.agent_id is None and self.parent_external_id is None
+
 
 def read_client_headers(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     """Read the client from its headers.

@@ -6,7 +6,7 @@ They work without the database and the page process. One more endpoint accepts w
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -14,6 +14,7 @@ from mnemosyne import __version__
 from mnemosyne.domain.wire.exchange import Headers, Reachability
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.submitted import INTERACTIVE_HEADER, PROMPT_HEADER
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Send, send_error
@@ -24,13 +25,22 @@ PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
 """Endpoints that report whether the providers of a dialect are reachable."""
 
 OWNER_PATH = b"/-/owner"
-"""A client's hook posts here to mark the session in ``SESSION_HEADER`` as the owner's (``actors.owners``)."""
+"""A client's hook posts here to mark the session in ``SESSION_HEADER`` as the owner's, and to vouch for the prompt in
+``PROMPT_HEADER`` (``actors.owners``).
+"""
 
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 PATHS = (b"/-/health", b"/-/ready", b"/-/status", b"/-/metrics", OWNER_PATH, *PROBES)
 
 OffSince = Callable[[], Awaitable[int | None]]
 """Returns the time since which managing is switched off, in µs of UTC; None if it is on."""
+
+
+class Present(Protocol):
+    """``actors.owners.MemoryOwners.present``."""
+
+    def __call__(self, session: str, prompt: str | None = None, *, interactive: bool = False) -> None: ...
+
 
 DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
 """Returns the worker's state (``app.supervising.Supervisor.describe``)."""
@@ -39,14 +49,14 @@ DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
 @attrs.frozen(kw_only=True)
 class ServerParts:
     """Callbacks to the server's other parts. ``database`` returns the recording state, ``metrics`` the page for a
-    monitor; ``present`` marks a session as the owner's.
+    monitor; ``present`` marks a session as the owner's and vouches for a prompt.
     """
 
     off_since: OffSince
     worker: DescribeWorker
     database: Callable[[], Mapping[str, object]]
     metrics: Callable[[], Awaitable[str]]
-    present: Callable[[str], None]
+    present: Present
     probe: Callable[[str], Awaitable[list[Reachability]]]
     """Checks whether the providers of a dialect are reachable."""
     ignored: tuple[str, ...] = ()
@@ -94,13 +104,15 @@ class StatusPages:
             await _send(send, await self._status())
 
     async def _present(self, headers: Headers, send: Send) -> None:
-        session = next((value for name, value in headers if name.lower() == SESSION_HEADER.encode()), b"").strip()
+        given = {name.lower().decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
+        session = given.get(SESSION_HEADER)
         if not bears(headers, self.token):
             await send_error(send, _WITHOUT_TOKEN)
         elif not session:
             await send_error(send, _WITHOUT_SESSION)
         else:
-            self.parts.present(session.decode("latin-1"))
+            interactive = given.get(INTERACTIVE_HEADER) == "1"
+            self.parts.present(session, given.get(PROMPT_HEADER) or None, interactive=interactive)
             await _send(send, {"session": "the owner's"})
 
     async def _say_whether_ready(self, send: Send) -> None:

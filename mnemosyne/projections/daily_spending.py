@@ -62,7 +62,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case HelperWorked():
             work = _merge_work(recorded, event, event.task, "; ".join(event.rejected) or None, cached=event.cached)
             spent = _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
-            if not event.record:
+            if event.rejected:
                 return (*spent, work)
             source: Row = {"stream": recorded.stream, "version": recorded.version}
             return (*spent, work, Merge("cache", (event.key.hex(),), source))

@@ -116,17 +116,5 @@ BUDGET = Projection(
     version=5,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
-    queries=(
-        ON_DAY,
-        HELPER_WORK,
-        CACHED,
-        Query(
-            "days",
-            "Cost of turns and helpers by day, in dollars",
-            """select date '1970-01-01' + day::integer as day, sum(turns) / 1e9 as turns, sum(helpers) / 1e9 as helpers
-from mnemosyne.budget_spent
-group by 1
-order by 1""",
-        ),
-    ),
+    queries=(ON_DAY, HELPER_WORK, CACHED),
 )

@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectForgotten
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, SessionForgotten
-from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type
+from mnemosyne.projections.projection import Merge, Projection, Row, Table, Type
 
 ALL_OBJECTS = ""
 """Represents all objects of a session that was forgotten."""
@@ -44,20 +44,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return ()
 
 
-SEARCHED = Query(
-    "searched",
-    "Searchable objects of a session",
-    """select m.object, m.version from mnemosyne.object_index_made m
-where m.stream = %(stream)s and not exists (
-    select from mnemosyne.object_index_forgotten f
-    where f.stream = m.stream and f.object in (m.object, '') and f.version > m.version)
-order by m.position""",
-)
-
 OBJECT_INDEX = Projection(
     name="object_index",
     version=1,
     tables=(MADE, FORGOTTEN),
     changes=changes,
-    queries=(SEARCHED,),
 )

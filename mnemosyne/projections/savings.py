@@ -7,8 +7,6 @@ Token counts are stored; ``services/savings.py`` converts them to money at each 
 from collections.abc import Sequence
 from typing import cast
 
-from mnemosyne.domain.objects.events import ObjectDegraded, ObjectFaulted, TurnAssessed
-from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -39,29 +37,10 @@ TURNS = Table(
     },
 )
 
-WINDOWS = Table(
-    "windows",
-    key={"stream": Type.UUID, "branch": Type.TEXT, "turn": Type.INTEGER},
-    columns={"fixed": Type.INTEGER, "zone": Type.TEXT},
-)
-
-FAULTS = Table(
-    "faults",
-    key={"stream": Type.UUID, "version": Type.INTEGER},
-    columns={"branch": Type.TEXT, "turn": Type.INTEGER, "kind": Type.TEXT, "distance": Type.INTEGER},
-)
-
-
 EPOCHS = Table(
     "epochs",
     key={"stream": Type.UUID, "branch": Type.TEXT, "epoch": Type.INTEGER},
     columns={"turn": Type.INTEGER, "reason": Type.TEXT, "price": Type.INTEGER, "payback": Type.INTEGER},
-)
-
-EVICTIONS = Table(
-    "evictions",
-    key={"stream": Type.UUID, "version": Type.INTEGER},
-    columns={"branch": Type.TEXT, "turn": Type.INTEGER},
 )
 
 
@@ -78,13 +57,6 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("epochs", (stream, event.branch, event.epoch), began),)
         case RoundBegan():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), {"epoch": event.epoch}),)
-        case TurnAssessed():
-            return (Merge("windows", (stream, event.branch, event.turn), row_of(event, "fixed", "zone")),)
-        case ObjectFaulted():
-            fault = row_of(event, "branch", "turn", "kind", "distance")
-            return (Merge("faults", (stream, recorded.version), fault),)
-        case ObjectDegraded() if event.cause is not Cause.ATTEMPT:  # undone with its attempt: not an eviction
-            return (Merge("evictions", (stream, recorded.version), row_of(event, "branch", "turn")),)
         case _:
             return ()
 
@@ -143,26 +115,6 @@ where stream = %(stream)s and began is not null
 order by version""",
 )
 
-PRESSURE = Query(
-    "pressure",
-    "Context size of a session, and the share of system prompt and tools",
-    """select branch, turn, fixed, zone from mnemosyne.savings_windows where stream = %(stream)s
-order by branch, turn""",
-)
-
-FAULTED = Query(
-    "faulted",
-    "Faults of a session, with their distance",
-    """select branch, turn, kind, distance from mnemosyne.savings_faults where stream = %(stream)s order by version""",
-)
-
-EVICTED = Query(
-    "evicted",
-    "Degradations by turn of a session",
-    """select branch, turn, count(*) as evictions from mnemosyne.savings_evictions where stream = %(stream)s
-group by 1, 2 order by 1, 2""",
-)
-
 EPOCHS_OF = Query(
     "epochs_of",
     "Compactions of a session, with reason, price and expected payback",
@@ -172,8 +124,8 @@ order by branch, epoch""",
 
 SAVINGS = Projection(
     name="savings",
-    version=3,
-    tables=(TURNS, WINDOWS, FAULTS, EPOCHS, EVICTIONS),
+    version=4,
+    tables=(TURNS, EPOCHS),
     changes=changes,
-    queries=(SAVED, SAVED_OF, SAVED_BY_TURN, PRESSURE, FAULTED, EPOCHS_OF, EVICTED),
+    queries=(SAVED, SAVED_OF, SAVED_BY_TURN, EPOCHS_OF),
 )

@@ -331,17 +331,6 @@ TIMELINE = Projection(
     queries=(
         OF_OTHERS,
         DAMAGED,
-        Query(
-            "recent",
-            "Latest sessions, with branches and turns",
-            """select s.stream, s.external_id, s.client, s.model,
-    (select count(*) from mnemosyne.timeline_branches b where b.stream = s.stream) as branches,
-    (select count(distinct (t.branch, t.turn)) from mnemosyne.timeline_turns t where t.stream = s.stream) as turns,
-    to_timestamp(s.last_active_at / 1e6) as last_active
-from mnemosyne.timeline_sessions s
-order by s.last_active_at desc nulls last, s.stream
-limit 20""",
-        ),
         FIND,
         EVERY_SESSION,
         LISTED,
@@ -357,49 +346,5 @@ limit 20""",
         GAPS_OF,
         MODES_OF,
         LAST_PROMPTS,
-        Query(
-            "context",
-            "Context size of each turn of a session, in the provider's tokens",
-            f"""select branch, turn, attempt, {PROMPT_TOKENS} as tokens, bytes, messages
-from mnemosyne.timeline_turns
-where stream = %(stream)s and state <> 'open'
-order by branch, turn, attempt""",
-        ),
-        Query(
-            "failed",
-            "Failed, interrupted and open turns",
-            """select stream, branch, turn, attempt, state, status, error_type, reason,
-    to_timestamp(began_at / 1e6) as began
-from mnemosyne.timeline_turns
-where state <> 'finished' or error_type is not null
-order by began_at desc, stream, branch, turn, attempt""",
-        ),
-        Query(
-            "slowest",
-            "Longest turns",
-            """select stream, branch, turn, attempt, (ended_at - began_at) / 1e6 as seconds, output_tokens
-from mnemosyne.timeline_turns
-where ended_at is not null
-order by ended_at - began_at desc, stream, branch, turn, attempt
-limit 20""",
-        ),
-        Query(
-            "attempts",
-            "Turns with several attempts",
-            """select stream, branch, turn, max(attempt) as attempts
-from mnemosyne.timeline_turns
-group by stream, branch, turn
-having max(attempt) > 1
-order by attempts desc, stream, branch, turn""",
-        ),
-        Query(
-            "stops",
-            "Stop reasons by model",
-            """select coalesce(reply_model, model) as model, stop_reason, count(*) as replies
-from mnemosyne.timeline_turns
-where state = 'finished'
-group by 1, 2
-order by replies desc, 1, 2""",
-        ),
     ),
 )

@@ -177,30 +177,5 @@ USAGE = Projection(
     version=4,
     tables=(TURNS, LIMITS),
     changes=changes,
-    queries=(
-        USED,
-        USED_BY_TURN,
-        LIMITS_SEEN,
-        Query(
-            "models",
-            "Tokens by model, and the share of cached prompts",
-            f"""select coalesce(model, asked_model) as model, count(*) as replies,
-    sum({PROMPT_TOKENS})::bigint as prompt_tokens, sum(output_tokens)::bigint as output_tokens,
-    round(100.0 * sum(cache_read_tokens) / nullif(sum({PROMPT_TOKENS}), 0), 1) as percent_from_cache
-from mnemosyne.usage_turns
-where {_COUNTED}
-group by 1
-order by prompt_tokens desc, 1""",
-        ),
-        Query(
-            "uncached",
-            "Turns with the largest uncached prompts",
-            f"""select stream, branch, turn, attempt,
-    input_tokens + cache_write_5m_tokens + cache_write_1h_tokens as paid_in_full, cache_read_tokens
-from mnemosyne.usage_turns
-where {_COUNTED}
-order by paid_in_full desc, stream, branch, turn, attempt
-limit 20""",
-        ),
-    ),
+    queries=(USED, USED_BY_TURN, LIMITS_SEEN),
 )

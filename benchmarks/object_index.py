@@ -20,13 +20,13 @@ from pgvector import HalfVector
 
 from benchmarks.harness import Row, single, spread
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.projections.object_index import OBJECT_INDEX
+from tests.adapters.indexing import HashedWords, always
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (50, 100)
 """Passages of the sessions that are searched. They are written in turns, as sessions at the same time are."""
@@ -74,7 +74,7 @@ async def _database() -> AsyncIterator[Database]:
 
 
 async def _latency(database: Database, texts: Sequence[str], questions: Sequence[str], quick: bool) -> list[Row]:
-    index = PostgresObjectIndex(database, [HashedLexical()])
+    index = PostgresObjectIndex(database, always(HashedWords()))
     await PostgresProjections(database).create(OBJECT_INDEX)
     sizes = QUICK_SIZES if quick else SIZES
     beside = [50] * QUICK_OTHERS if quick else [10_000] * OTHERS
@@ -92,8 +92,8 @@ async def _latency(database: Database, texts: Sequence[str], questions: Sequence
             taken.append(1e3 * (time.perf_counter() - started))
         goal = SEARCH_MS if each.wanted == 10_000 else None
         name = f"search, {each.wanted:,} passages in the session of {stored:,}"
-        rows.append(spread(name, "without a model", "ms", taken))
-        rows.append(single(f"{name}, p95", "without a model", "ms", sorted(taken)[int(len(taken) * 0.95) - 1], goal))
+        rows.append(spread(name, "random vectors", "ms", taken))
+        rows.append(single(f"{name}, p95", "random vectors", "ms", sorted(taken)[int(len(taken) * 0.95) - 1], goal))
     return rows
 
 
@@ -130,7 +130,7 @@ def _fill(connection: Connection, sessions: Sequence[Filling], texts: Sequence[s
     connection.execute(definition.encode())
     connection.execute(
         "insert into mnemosyne.object_index_cursors values (%s, 1, null, null), (%s, 1, null, null)",
-        (WORDS, HashedLexical.name),
+        (WORDS, HashedWords().name),
     )
 
 
@@ -151,7 +151,7 @@ def _vector_row(stream: UUID, hash_: bytes, chance: np.random.Generator) -> byte
     """A row of vectors as PostgreSQL's binary COPY takes it: the count of its fields, each behind its length."""
     vector = chance.standard_normal(DIMENSION)
     stored = HalfVector(vector / np.linalg.norm(vector)).to_binary()
-    fields = (stream.bytes, HashedLexical.name.encode(), hash_, stored)
+    fields = (stream.bytes, HashedWords().name.encode(), hash_, stored)
     return struct.pack(">h", len(fields)) + b"".join(struct.pack(">i", len(each)) + each for each in fields)
 
 

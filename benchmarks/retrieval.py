@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from benchmarks import object_index
 from benchmarks.harness import Group, Part, Row, Server, single
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
-from mnemosyne.adapters.embedding.embedder import HashedLexical, MiniLM, Vectors
+from mnemosyne.adapters.embedding.embedder import MiniLM
 from mnemosyne.domain.recall.retrieval import WHOLE, WordIndex, blend
 from mnemosyne.domain.text.passages import passages
 from mnemosyne.domain.text.words import query_words
@@ -57,8 +57,6 @@ _SPECIFIC = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 
-Embedding = MiniLM | HashedLexical
-
 
 @attrs.frozen
 class Question:
@@ -79,17 +77,17 @@ class Material:
 
 
 @cache
-def embedders() -> list[Embedding]:
-    """Hashed words, and the model if its wheel is in the cache, where the tests put it."""
+def model() -> MiniLM | None:
+    """The model, if its wheel is in the cache, where the tests put it."""
     if not list(model_cache.FOLDER.glob("*.whl")):
-        return [HashedLexical()]
-    return [HashedLexical(), MiniLM(model_cache.installed_model(), threads=THREADS)]
+        return None
+    return MiniLM(model_cache.installed_model(), threads=THREADS)
 
 
 def searchers() -> list[tuple[str, MiniLM | None]]:
-    """The searchers of a conversation: words alone, and with the model if it is installed."""
-    models = [embedder for embedder in embedders() if isinstance(embedder, MiniLM)]
-    return [("words alone", None), *((f"words, {model.name}", model) for model in models)]
+    """The searchers of a conversation: words alone, and with the model if there is one."""
+    embedder = model()
+    return [("words alone", None), *([] if embedder is None else [(f"words, {embedder.name}", embedder)])]
 
 
 @cache
@@ -151,16 +149,10 @@ def result_text(content: Any) -> str:
     return "\n".join(part.get("text", "") for part in content or [] if part.get("type") == "text")
 
 
-@cache
-def searched(material: Material, embedder: Embedding) -> "Searched":
-    """Embedded once for all parts."""
-    return Searched(material, embedder)
-
-
 class Searched:
-    """One session under one embedder: every way to rank its objects for a question."""
+    """One session: every way to rank its objects for a question."""
 
-    def __init__(self, material: Material, embedder: Embedding) -> None:
+    def __init__(self, material: Material, embedder: MiniLM | None) -> None:
         self.embedder = embedder
         self.parts: list[str] = []
         owners: list[int] = []
@@ -169,7 +161,7 @@ class Searched:
             self.parts += cut
             owners += [number] * len(cut)
         self.owners = np.array(owners)
-        self.vectors = np.array(self.embedded(self.parts))
+        self.vectors = None if embedder is None else np.array(trio.run(embedder.embed, self.parts))
         self.whole_words: WordIndex[int] = WordIndex()
         self.part_words: WordIndex[int] = WordIndex()
         for number, each in enumerate(material.objects):
@@ -177,27 +169,25 @@ class Searched:
         for number, part in enumerate(self.parts):
             self.part_words.add(number, part)
 
-    def embedded(self, texts: Sequence[str]) -> Vectors:
-        return trio.run(self.embedder.embed, texts)
-
     def rankings(self, question: Question) -> dict[str, list[int]]:
         """The objects, best first, by each variant."""
-        near = np.maximum(0, self.vectors @ np.array(self.embedded([question.text])[0]))
-        name = self.embedder.name
         part, whole = (
             self._shares(index, question.text, count)
             for index, count in ((self.part_words, len(self.parts)), (self.whole_words, int(self.owners.max()) + 1))
         )
         words: NDArray[Any] = (1 - WHOLE) * self._best(part) + WHOLE * whole
-        nearest = self._best(near)
-        return {
+        found = {
             "newest first": list(range(question.known - 1, -1, -1)),
             "words, whole objects": _order(whole, question.known),
             "words, passages": _order(self._best(part), question.known),
             "words, as searched": _order(words, question.known),
-            f"{name}, passages": _order(nearest, question.known),
-            f"as searched, {name}": _order(blend(words, nearest), question.known),
         }
+        if self.embedder is not None:
+            asked = np.array(trio.run(self.embedder.embed, [question.text])[0])
+            nearest, name = self._best(np.maximum(0, self.vectors @ asked)), self.embedder.name
+            found[f"{name}, passages"] = _order(nearest, question.known)
+            found[f"as searched, {name}"] = _order(blend(words, nearest), question.known)
+        return found
 
     def _shares(self, index: WordIndex[int], query: str, count: int) -> NDArray[Any]:
         """Each text's share of the highest possible word score."""
@@ -221,15 +211,13 @@ def _order(scores: NDArray[Any], known: int) -> list[int]:
 def quality(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Hit@1, hit@5 and the mean reciprocal rank of each variant, for each kind of question."""
     ranks: dict[tuple[str, str], list[int]] = {}
-    for embedder in embedders():
-        for each in material(quick):
-            session = searched(each, embedder)
-            for question in each.questions:
-                for variant, order in session.rankings(question).items():
-                    if not (variant.startswith(("words", "newest")) and isinstance(embedder, MiniLM)):
-                        rank = next((r for r, key in enumerate(order, 1) if key in question.right), NEVER)
-                        for kind in kinds(question):
-                            ranks.setdefault((kind, variant), []).append(rank)
+    for each in material(quick):
+        session = Searched(each, model())
+        for question in each.questions:
+            for variant, order in session.rankings(question).items():
+                rank = next((r for r, key in enumerate(order, 1) if key in question.right), NEVER)
+                for kind in kinds(question):
+                    ranks.setdefault((kind, variant), []).append(rank)
     return [row for (kind, variant), found in ranks.items() for row in of_ranks(kind, variant, found)]
 
 

@@ -296,6 +296,12 @@ class Config:
         "Cost of a session above which its page and the status line show a warning.",
         unset="no limit",
     )
+    semantic_search: bool = setting(
+        True,
+        values.SWITCH,
+        "Search by meaning as well as by words. If the extra `embedding` is installed, the model is downloaded once "
+        "(91 MB) and runs on this machine.",
+    )
     helper: str = setting(
         "extractive",
         values.one_of(*HELPERS, placeholder="NAME"),

@@ -32,6 +32,7 @@ from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
+os.environ["MNEMOSYNE_SEMANTIC_SEARCH"] = "false"  # servers of tests download no model
 gc.disable()  # collected tests stay: repeated garbage collection over them takes a fifth of the collection time
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -502,16 +503,17 @@ def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
 @needs_config
 def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     from mnemosyne.adapters.embedding import model_files
+    from mnemosyne.app.object_index import read_standing, why_words_only
 
-    try:
-        found = model_files.find_installed(config.data_dir)
-    except MnemosyneError as error:
-        yield Finding("bad", str(error).rstrip("."), "until then search is by words only")
+    if (why := why_words_only(config)) is not None:
+        yield Finding("open" if config.semantic_search else "good", f"by words only: {why.rstrip('.')}")
         return
-    if found is None:
-        yield Finding("good", "by words; `mnemosyne model install` adds search by meaning")
-    else:
-        yield Finding("good", f"by words and by meaning ({model_files.NAME})")
+    standing = None
+    if not _lacks_database(config):
+        with suppress(MnemosyneError):  # the database check reports it
+            standing = _ask_database(config, read_standing)
+    vectors = "" if standing is None else f"; {standing.sentence}"
+    yield Finding("good", f"by words and by meaning ({model_files.NAME}){vectors}")
 
 
 _WITHOUT_A_MODEL = "until it answers, summaries are extracted; see the helper settings"

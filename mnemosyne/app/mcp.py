@@ -13,6 +13,7 @@ from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
 from mnemosyne.app.agent_tools import AgentTools
 from mnemosyne.app.knowledge import open_knowledge
+from mnemosyne.app.object_index import model_of
 from mnemosyne.app.read_models import open_read_models
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS
 from mnemosyne.config import Config
@@ -32,7 +33,7 @@ async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -
         journal = models.archive.journal
         await nursery.start(journal.run)
         try:
-            meaning = EntryMeaning(config.data_dir)
+            meaning = EntryMeaning(model_of(config))
             knowledge = open_knowledge(
                 KnowledgeStore(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
             )

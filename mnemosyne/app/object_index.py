@@ -1,30 +1,47 @@
 """Open the object index of a database and bring it up to date."""
 
+import math
 import os
-from functools import partial
 
-import trio
-
-from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.adapters.embedding.embedder import LocalModel
+from mnemosyne.adapters.postgres import object_index_rows as rows
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.leading import lag
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.adapters.postgres.object_index_rows import IndexStanding
 from mnemosyne.adapters.postgres.object_indexer import MOST_THREADS, ObjectIndexer, Report, ignore_news, threads_at
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import event_codec
 from mnemosyne.config import Config
-from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.projections.object_index import OBJECT_INDEX
 
+VECTOR_SECONDS = 10.0
+"""How long a command makes missing vectors before it searches."""
 
-async def open_index(config: Config, database: Database) -> PostgresObjectIndex:
-    """Open the object index."""
-    embedder = await trio.to_thread.run_sync(partial(open_embedder, config.data_dir, threads=MOST_THREADS))
-    embedders: list[Embedder] = [embedder]
-    if not isinstance(embedder, HashedLexical):
-        embedders.append(HashedLexical())  # objects indexed before the model was installed
-    return PostgresObjectIndex(database, embedders)
+
+def model_of(config: Config, *, threads: int = MOST_THREADS) -> LocalModel:
+    """Return the embedding model of the data directory, which may be installed later."""
+    return LocalModel(config.data_dir, is_wanted=config.semantic_search, threads=threads)
+
+
+def why_words_only(config: Config) -> str | None:
+    """Return why search does not compare meaning, in a sentence with the remedy; None if it does."""
+    return model_files.why_absent(config.data_dir) if config.semantic_search else "`semantic_search` is off."
+
+
+async def read_standing(database: Database) -> IndexStanding:
+    """Return the progress of the index with the embedding model."""
+    return await database.run(rows.standing, model_files.NAME)
+
+
+async def open_index(config: Config, database: Database, model: LocalModel | None = None) -> PostgresObjectIndex:
+    """Open the object index with a model, by default the one of the data directory."""
+    model = model or model_of(config)
+    await model.get()
+    return PostgresObjectIndex(database, model.get)
 
 
 def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = ignore_news) -> ObjectIndexer:
@@ -38,17 +55,20 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
 
 
 async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
-    """Return the object index, up to date with the log; ``anew`` rebuilds it except for vectors."""
+    """Return the object index with the words of all objects; vectors that are missing are left to a running worker, or
+    made for a few seconds. ``anew`` rebuilds the index except for vectors, and makes all of these.
+    """
     index = await open_index(models.config, models.database)
     if anew:
         await models.refresh((OBJECT_INDEX,))
         await index.clear()
-    await catch_up(models, index)
+    is_led = not anew and (await lag(models.database)).led
+    await catch_up(models, index, math.inf if anew else 0.0 if is_led else VECTOR_SECONDS)
     return index
 
 
-async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
-    """Bring the index up to date with the log."""
+async def catch_up(models: OpenReadModels, index: PostgresObjectIndex, vector_seconds: float = math.inf) -> None:
+    """Bring the index up to date with the log; make missing vectors for so many seconds."""
     await models.refresh((OBJECT_INDEX,))
     standing = await index.standing()
     with models.bar_of("indexing", standing.missing + standing.unembedded) as show:
@@ -59,4 +79,4 @@ async def catch_up(models: OpenReadModels, index: PostgresObjectIndex) -> None:
             done += objects
             show(done)
 
-        await indexer_of(index, models.database, report).catch_up()
+        await indexer_of(index, models.database, report).catch_up(vector_seconds)

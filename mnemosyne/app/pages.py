@@ -22,7 +22,7 @@ from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, publish_progress
 from mnemosyne.app.knowledge import open_knowledge
-from mnemosyne.app.object_index import fill_index, open_index
+from mnemosyne.app.object_index import fill_index, model_of, open_index, read_standing, why_words_only
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
 from mnemosyne.app.simulations import Simulations
@@ -90,7 +90,8 @@ class OpenPageContext:
         self._config = config
         self._models: OpenReadModels | None = None
         self._store: KnowledgeStore | None = None
-        self._meaning = EntryMeaning(config.data_dir)
+        self._model = model_of(config)
+        self._meaning = EntryMeaning(self._model)
         self._progress = LogProgress()
         self._why = "it is being opened"
         self._tried = trio.Event()
@@ -149,7 +150,7 @@ class OpenPageContext:
         models = self.models
         # A leading worker fills the index; a page must not wait for that.
         if (await lag(models.database)).led:
-            return await open_index(models.config, models.database)
+            return await open_index(models.config, models.database, self._model)
         return await fill_index(models)
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
@@ -171,6 +172,8 @@ class OpenPageContext:
             "database": "embedded database" if is_embedded(self._config.dsn) else "your own database",
             "events": await models.log.last_position(),
             "worker": behind,
+            "words_only": await trio.to_thread.run_sync(why_words_only, self._config),
+            "vectors": (await read_standing(models.database)).sentence,
             "disk": await models.archive.files.disk_bytes(),
         }
 

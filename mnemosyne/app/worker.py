@@ -6,12 +6,15 @@ object index and vectors. With a helper model it also does the orders of its ser
 worker has no state of its own: each part continues from its tables or its sessions.
 """
 
+import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 import trio
 
+from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.nodes import WORKER, name_of
@@ -24,6 +27,11 @@ from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
+
+log = logging.getLogger(__name__)
+
+FETCH_AFTER_SECONDS = 20.0
+"""The delay before the embedding model is downloaded: a server that ends sooner needs none."""
 
 NICENESS = 10
 """On a contended core the server gets nine tenths."""
@@ -39,6 +47,7 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
         nursery.start_soon(_wait_for_stop, nursery.cancel_scope)
         nursery.start_soon(return_freed_memory)
+        nursery.start_soon(_fetch_model, config)
         listener = Database(database.dsn, connections=1, name=database.name)
         leader = Leader(listener)
         if line is not None:
@@ -54,6 +63,19 @@ async def _wait_for_stop(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             scope.cancel()
+
+
+async def _fetch_model(config: Config) -> None:
+    """Install the embedding model if it is missing, in a process of its own: building it takes memory and time."""
+    await trio.sleep(FETCH_AFTER_SECONDS)
+    while config.semantic_search:
+        if model_files.is_due(config.data_dir):
+            log.info("The embedding model is being downloaded; until then, search uses words only.")
+            command = [sys.executable, "-m", "mnemosyne", "model", "install", "--data-dir", str(config.data_dir)]
+            await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True)
+            why = model_files.why_absent(config.data_dir)
+            log.warning("Search uses words only: %s", why) if why else log.info("Search compares meaning, too.")
+        await trio.sleep(model_files.RETRY_SECONDS)
 
 
 async def _lead(

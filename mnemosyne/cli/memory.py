@@ -13,6 +13,7 @@ import click
 
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_knowledge
+from mnemosyne.app.object_index import model_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
@@ -58,7 +59,7 @@ def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, St
     config = configuration(options)
 
     async def run(storage: Storage) -> Result:
-        store, meaning = KnowledgeStore(storage.events, storage.journal), EntryMeaning(config.data_dir)
+        store, meaning = KnowledgeStore(storage.events, storage.journal), EntryMeaning(model_of(config))
         return await work(open_knowledge(store, config.tenant, folder, meaning=meaning), storage)
 
     return with_log(config, run)

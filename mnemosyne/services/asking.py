@@ -39,14 +39,13 @@ class MemoryAnswer:
     """Quotes that answer a question, best first; none if no object answers it. ``helped`` is the helper model's
     question and answer, None if it was not asked.
 
-    ``embedder``, ``missing`` and ``unembedded`` as in ``SearchResult``. ``skipped`` counts objects that may answer but
+    ``embedder`` and ``missing`` as in ``SearchResult``. ``skipped`` counts objects that may answer but
     cannot be read, ``outside`` those that are not indexed.
     """
 
     cited: Sequence[Cited]
     embedder: str | None
     missing: int
-    unembedded: int
     skipped: int
     outside: int
     helped: HelperAnswer | None = None
@@ -88,7 +87,6 @@ async def ask(
         cited=cited,
         embedder=found.embedder,
         missing=found.missing,
-        unembedded=found.unembedded,
         skipped=found.skipped + len(asked) - len(texts_by_id),
         outside=count_unindexed(among.values()),
         helped=helped,

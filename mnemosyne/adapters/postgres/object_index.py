@@ -1,6 +1,6 @@
 """The index of objects in PostgreSQL: their words and the vectors of their passages."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from uuid import UUID
 
 import attrs
@@ -12,6 +12,7 @@ from mnemosyne.adapters.postgres.object_index_rows import IndexStanding
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
 from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.errors import BadConfiguration
 
 BUILD_SECONDS = 3_600.0
 """The time limit to build the approximate index; 300,000 vectors take two minutes."""
@@ -20,11 +21,11 @@ BUILD_SECONDS = 3_600.0
 class PostgresObjectIndex:
     """The index in a prepared ``Database`` (domain.object_search.ObjectIndex).
 
-    The first of ``embedders`` is the wanted one; a search uses the one with the most complete vectors.
+    ``embedder`` returns the one to use, None while there is none: then the index has words only.
     """
 
-    def __init__(self, database: Database, embedders: Sequence[Embedder]) -> None:
-        self.embedders = embedders
+    def __init__(self, database: Database, embedder: Callable[[], Awaitable[Embedder | None]]) -> None:
+        self.embedder = embedder
         self.database = database
 
     async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
@@ -34,7 +35,6 @@ class PostgresObjectIndex:
         return attrs.evolve(
             combine(found.words, near, limit),
             missing=len(set(among)) - found.objects,
-            unembedded=found.unembedded,
             skipped=found.skipped,
         )
 
@@ -55,27 +55,26 @@ class PostgresObjectIndex:
         """Build the approximate index: a search of all sessions becomes faster and less exact, and an insert takes a
         millisecond longer.
         """
-        await self.database.run(searching.build_near_index, self.embedders[0].name, deadline=BUILD_SECONDS)
+        embedder = await self.embedder()
+        if embedder is None:
+            raise BadConfiguration("There are no vectors to index without the embedding model.")
+        await self.database.run(searching.build_near_index, embedder.name, deadline=BUILD_SECONDS)
 
     async def drop_near_index(self) -> bool:
         """Drop the approximate index; return whether it existed."""
         return await self.database.run(searching.drop_near_index)
 
     async def _make_query(self, question: str) -> tuple[Embedder | None, IndexQuery]:
-        embedder = await self._furthest()
-        if embedder is None:
+        embedder = await self.embedder()
+        if embedder is None or not (await self.database.run(rows.cursors)).get(embedder.name):
             return None, IndexQuery(question=question)
         (vector,) = await embedder.embed([question])
         return embedder, IndexQuery(question=question, embedder=embedder.name, vector=vector)
 
     async def standing(self) -> IndexStanding:
         """The progress of the index."""
-        return await self.database.run(rows.standing, self.embedders[0].name)
-
-    async def _furthest(self) -> Embedder | None:
-        reached = await self.database.run(rows.cursors)
-        started = [embedder for embedder in self.embedders if reached.get(embedder.name)]
-        return max(started, key=lambda embedder: reached[embedder.name], default=None)
+        embedder = await self.embedder()
+        return await self.database.run(rows.standing, None if embedder is None else embedder.name)
 
     async def clear(self) -> None:
         """Empty the index, but keep the vectors, which belong to passages."""

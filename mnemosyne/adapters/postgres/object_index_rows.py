@@ -16,6 +16,7 @@ from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
+from mnemosyne.figures import plural
 from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
 from mnemosyne.projections.projection import LARGEST
 
@@ -89,14 +90,19 @@ class IndexWork:
 
 @attrs.frozen(kw_only=True)
 class IndexStanding:
-    """The progress of the index: ``missing`` objects are not indexed yet, ``unembedded`` ones have no vectors of
-    ``embedder`` yet.
-    """
+    """The progress of the index: ``missing`` objects are not indexed yet, ``unembedded`` ones have no vectors yet."""
 
-    embedder: str
     objects: int
     missing: int
     unembedded: int
+
+    @property
+    def sentence(self) -> str:
+        """The progress of the vectors, without a full stop."""
+        all_objects = self.objects + self.missing
+        if not self.unembedded:
+            return f"vectors for all {plural(all_objects, 'object')}"
+        return f"vectors for {max(0, all_objects - self.unembedded):,} of {plural(all_objects, 'object')}"
 
 
 def cut(stream: UUID, text: str) -> list[IndexedPassage]:
@@ -145,10 +151,11 @@ _FORGOTTEN = f"""exists (
     where f.stream = m.stream and f.object in (m.object, '{ALL_OBJECTS}') and f.version > m.version)"""
 
 
-def standing(connection: Connection, embedder: str) -> IndexStanding:
+def standing(connection: Connection, embedder: str | None) -> IndexStanding:
+    """The progress for one embedder; without any, no object needs vectors."""
     objects = _one(connection, "select count(*) from mnemosyne.object_texts")
     if _one(connection, _NOT_MADE):
-        return IndexStanding(embedder=embedder, objects=objects, missing=0, unembedded=0)
+        return IndexStanding(objects=objects, missing=0, unembedded=0)
     reached = cursors(connection)
     missing, unembedded = (
         _one(
@@ -156,9 +163,11 @@ def standing(connection: Connection, embedder: str) -> IndexStanding:
             f"select count(*) from mnemosyne.object_index_made m where position > %s and not {_FORGOTTEN}",
             reached.get(name, 0),
         )
+        if name is not None
+        else 0
         for name in (WORDS, embedder)
     )
-    return IndexStanding(embedder=embedder, objects=objects, missing=missing, unembedded=unembedded)
+    return IndexStanding(objects=objects, missing=missing, unembedded=unembedded)
 
 
 def list_skipped(connection: Connection) -> list[tuple[str, str]]:
@@ -181,24 +190,23 @@ def cursors(connection: Connection) -> dict[str, int]:
 # Filling
 
 
-def next_work(connection: Connection, embedders: Sequence[str], limit: int) -> IndexWork | None:
+def next_work(connection: Connection, embedder: str | None, limit: int) -> IndexWork | None:
     """The next work for up to ``limit`` objects; None if all is done.
 
-    Words come first, then vectors of the first embedder, the wanted one. Until that is complete, started embedders are
-    updated before it; then their vectors are deleted.
+    Words come first, then vectors of the embedder, if there is one. When those are complete, vectors of others are
+    deleted.
     """
     if _one(connection, _NOT_MADE):
         return None
     cursor = Cursor(WORDS, _position(connection, WORDS))
     if made := _list_made(connection, cursor, LARGEST, limit):
         return IndexWork(cursor=cursor, made=made)
-    wanted, *others = embedders
-    reached = cursors(connection)
-    for name in (*(name for name in others if reached.get(name)), wanted):
-        behind = Cursor(name, _position(connection, name))
-        if made := _list_made(connection, behind, cursor.position, limit):
-            return IndexWork(cursor=behind, made=made, passages=_list_unembedded(connection, name, made))
-    _keep_only(connection, wanted)
+    if embedder is None:
+        return None
+    behind = Cursor(embedder, _position(connection, embedder))
+    if made := _list_made(connection, behind, cursor.position, limit):
+        return IndexWork(cursor=behind, made=made, passages=_list_unembedded(connection, embedder, made))
+    _keep_only(connection, embedder)
     return None
 
 

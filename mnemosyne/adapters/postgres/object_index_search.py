@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, halfvecs, without_transaction
-from mnemosyne.adapters.postgres.object_index_rows import WORDS, cursors, lexeme
+from mnemosyne.adapters.postgres.object_index_rows import lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
 from mnemosyne.domain.recall.retrieval import K1, B
 from mnemosyne.domain.text.passages import Passage
@@ -63,7 +63,6 @@ class IndexAnswer:
     words: ByWords
     near: Sequence[PassageHit]
     objects: int
-    unembedded: int = 0
     skipped: int = 0
 
 
@@ -212,11 +211,7 @@ def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Colle
     """Search among objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
-    found = _find(connection, asked, given, IN_SESSION)
-    return attrs.evolve(
-        found,
-        unembedded=0 if asked.vector is None else _count_unembedded(connection, asked.embedder, stream),
-    )
+    return _find(connection, asked, given, IN_SESSION)
 
 
 def search_across(
@@ -317,16 +312,6 @@ def _most(weights: Sequence[float], texts: float) -> float:
 
 def _streams(connection: Connection) -> list[UUID]:
     return [row[0] for row in connection.execute("select distinct stream from mnemosyne.object_texts order by stream")]
-
-
-def _count_unembedded(connection: Connection, embedder: str, stream: UUID) -> int:
-    reached = cursors(connection)
-    row = connection.execute(
-        "select count(*) from mnemosyne.object_index_made m where position > %s and position <= %s and stream = %s",
-        (reached.get(embedder, 0), reached.get(WORDS, 0), stream),
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 # The approximate index

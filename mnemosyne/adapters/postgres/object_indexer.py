@@ -6,6 +6,7 @@ embed the same passages. An unreadable object is skipped, and the index stores t
 
 import itertools
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
@@ -50,6 +51,9 @@ GATHER_SECONDS = 0.3
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts while the database is away."""
+
+EMBEDDER_SECONDS = 15.0
+"""The interval between looks for an embedder, while there is none."""
 
 WAITS = 20
 """How often to wait for the projection, which may have stopped."""
@@ -107,6 +111,7 @@ class ObjectIndexer:
         self._report = report
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
+        self._has_embedder = False
         self._texts: Mapping[IndexedObject, _ObjectText | Exception] = {}
 
     async def run(self, progress: Progress) -> None:
@@ -116,7 +121,7 @@ class ObjectIndexer:
             try:
                 await self._follow(seen)
                 pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
-                seen = await progress.beyond(seen)
+                seen = await self._wait(progress, seen)
                 await trio.sleep(GATHER_SECONDS)
                 continue
             except LogFailed as error:
@@ -134,21 +139,32 @@ class ObjectIndexer:
                 return
             await trio.sleep(GATHER_SECONDS)
 
-    async def catch_up(self) -> int:
-        """Index every object of the projection; return the projection's position at the start. Raises LogFailed."""
-        position = await self._database.run(rows.tidy)
-        names = [embedder.name for embedder in self._index.embedders]
-        while (work := await self._database.run(rows.next_work, names, OBJECTS)) is not None:
-            await self._do(work)
-        return position
+    async def _wait(self, progress: Progress, seen: int) -> int:
+        """Wait for events after ``seen``, or for an embedder if there was none."""
+        if self._has_embedder:
+            return await progress.beyond(seen)
+        while await self._index.embedder() is None:
+            with trio.move_on_after(EMBEDDER_SECONDS):
+                return await progress.beyond(seen)
+        return seen
 
-    async def _do(self, work: IndexWork) -> None:
-        """Process a portion."""
-        for embedder in self._index.embedders:
-            if embedder.name == work.cursor.name:
-                await self._take_vectors(embedder, work)
-                return
-        await self._take_words(work)
+    async def catch_up(self, vector_seconds: float = math.inf) -> int:
+        """Index every object of the projection, and make missing vectors for so many seconds; return the projection's
+        position at the start. Raises LogFailed.
+        """
+        position = await self._database.run(rows.tidy)
+        embedder, until = await self._index.embedder(), math.inf
+        self._has_embedder = embedder is not None
+        name = None if embedder is None else embedder.name
+        while (work := await self._database.run(rows.next_work, name, OBJECTS)) is not None:
+            if embedder is None or work.cursor.name != embedder.name:
+                await self._take_words(work)
+                continue
+            until = min(until, trio.current_time() + vector_seconds)
+            if trio.current_time() >= until:
+                break
+            await self._take_vectors(embedder, work)
+        return position
 
     async def _take_words(self, work: IndexWork) -> None:
         found = self._texts = await self._read([each for each in work.made if not each.forgotten])

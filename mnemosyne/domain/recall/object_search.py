@@ -61,14 +61,12 @@ class SearchResult:
     """One passage of each result, best first; empty if nothing is relevant.
 
     ``embedder`` names the embedder of the vectors (None: words alone). ``missing`` counts objects in scope that are not
-    in the index yet, ``unembedded`` objects that are indexed only by words, ``skipped`` objects that could not be read
-    for the index.
+    in the index yet, ``skipped`` objects that could not be read for the index.
     """
 
     hits: Sequence[PassageHit] = ()
     embedder: str | None = None
     missing: int = 0
-    unembedded: int = 0
     skipped: int = 0
 
 

@@ -14,12 +14,10 @@ from mnemosyne.adapters.embedding.embedder import (
     LONGEST_WORD,
     MOST_PIECES,
     EntryMeaning,
-    HashedLexical,
+    LocalModel,
     MiniLM,
-    open_embedder,
 )
 from mnemosyne.adapters.embedding.model_files import ModelFiles
-from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model
 from tests.domain.recorded import sessions
@@ -44,11 +42,6 @@ def files() -> ModelFiles:
 @pytest.fixture(scope="module")
 def model(files: ModelFiles) -> MiniLM:
     return MiniLM(files, threads=2)
-
-
-@pytest.fixture(params=["model", "hashed words"])
-def embedder(request: pytest.FixtureRequest, model: MiniLM) -> Embedder:
-    return HashedLexical() if request.param == "hashed words" else model
 
 
 STORED = [
@@ -78,17 +71,17 @@ def dot(one: "array[float]", other: "array[float]") -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-async def test_every_text_has_a_vector_of_length_one(embedder: Embedder) -> None:
-    vectors = await embedder.embed(ODD)
-    assert [len(vector) for vector in vectors] == [embedder.dimension] * len(ODD)
+async def test_every_text_has_a_vector_of_length_one(model: MiniLM) -> None:
+    vectors = await model.embed(ODD)
+    assert [len(vector) for vector in vectors] == [model.dimension] * len(ODD)
     for vector in vectors:
         assert math.hypot(*vector) == pytest.approx(1, abs=1e-3)
 
 
-async def test_the_vector_of_a_text_does_not_depend_on_the_batch(embedder: Embedder) -> None:
+async def test_the_vector_of_a_text_does_not_depend_on_the_batch(model: MiniLM) -> None:
     texts = [f"text number {number} " * (number + 1) for number in range(30)]
-    together = await embedder.embed(texts)
-    assert together == [(await embedder.embed([text]))[0] for text in texts]
+    together = await model.embed(texts)
+    assert together == [(await model.embed([text]))[0] for text in texts]
 
 
 @pytest.mark.parametrize(("text", "pieces", "start"), STORED)
@@ -110,35 +103,32 @@ def test_at_most_256_word_pieces_are_read_and_none_is_special(model: MiniLM, tex
     assert not {101, 102} & set(pieces[1:-1])
 
 
-async def test_a_related_text_is_nearer(embedder: Embedder) -> None:
-    query, related, other = await embedder.embed(
+async def test_a_related_text_is_nearer(model: MiniLM) -> None:
+    query, related, other = await model.embed(
         ["fix the token refresh in auth", "auth refreshes the token twice", "a lovely sunny day in Paris"]
     )
     assert dot(query, related) > dot(query, other) + 0.2
 
 
-async def test_a_cancelled_caller_does_not_wait_for_the_rest(embedder: Embedder) -> None:
+async def test_a_cancelled_caller_does_not_wait_for_the_rest(model: MiniLM) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
-        await embedder.embed(["a text"] * 100_000)
+        await model.embed(["a text"] * 100_000)
     assert scope.cancelled_caught
-    assert len(await embedder.embed(["and then it works"])) == 1
+    assert len(await model.embed(["and then it works"])) == 1
 
 
-def test_a_missing_runtime_falls_back_to_hashed_words_with_a_warning(
+async def test_a_missing_runtime_or_a_damaged_model_leaves_words_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model_files.put_in_place(tmp_path, {"model.onnx": b"a graph", "tokenizer.json": b"{}"})
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert isinstance(open_embedder(tmp_path), HashedLexical)
-    assert "mnemosyne-proxy[embedding]" in caplog.text
-
-
-def test_a_damaged_model_falls_back_to_hashed_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = model_files.put_in_place(tmp_path, {"model.onnx": b"graph", "tokenizer.json": b"{}"})
     (folder / "model.onnx").write_bytes(b"gra")
-    assert isinstance(open_embedder(tmp_path), HashedLexical)
-    assert "model install" in caplog.text
+    model = LocalModel(tmp_path)
+    assert [await model.get(), await model.get()] == [None, None]
+    assert caplog.text.count("model install") == 1
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert await LocalModel(tmp_path).get() is None
+    assert "mnemosyne-proxy[embedding]" in caplog.text
 
 
 def test_passages_of_recorded_sessions_fit_into_the_model(files: ModelFiles) -> None:
@@ -155,19 +145,17 @@ def test_passages_of_recorded_sessions_fit_into_the_model(files: ModelFiles) -> 
 TEXTS = ["We install packages with pnpm", "The parser reads dates", "Answers are to be short"]
 
 
-async def test_without_a_model_there_is_no_nearness(tmp_path: Path) -> None:
-    assert isinstance(open_embedder(tmp_path), HashedLexical)
-    assert await EntryMeaning(tmp_path).nearness("which package manager?", TEXTS) is None
-
-
-async def test_with_the_model_the_nearest_text_has_the_same_meaning(tmp_path: Path, files: ModelFiles) -> None:
+async def test_a_model_is_used_as_soon_as_it_is_installed(tmp_path: Path, files: ModelFiles) -> None:
+    local = LocalModel(tmp_path)
+    meaning = EntryMeaning(local)
+    assert await meaning.nearness("which package manager?", TEXTS) is None
     model_files.put_in_place(
         tmp_path, {model_files.GRAPH_FILE: files.graph, model_files.TOKENIZER_FILE: files.tokenizer}
     )
-    meaning = EntryMeaning(tmp_path)
     first = await meaning.nearness("how do I add a dependency?", TEXTS)
     assert first is not None
     assert first.values[0] == max(first.values)
     again = await meaning.nearness("how do I add a dependency?", TEXTS[::-1])
     assert again is not None
     assert list(again.values) == list(first.values)[::-1]
+    assert await LocalModel(tmp_path, is_wanted=False).get() is None

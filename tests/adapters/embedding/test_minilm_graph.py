@@ -9,5 +9,5 @@ from tests.adapters.model_cache import wheel
 
 def test_the_graph_is_built_byte_for_byte() -> None:
     """Another graph makes other vectors, and needs another name (``model_files.NAME``)."""
-    graph = build_graph(read_safetensors(model_files.from_file(wheel())["model.safetensors"]))
+    graph = build_graph(read_safetensors(model_files.from_wheel(wheel())["model.safetensors"]))
     assert sha256(graph).hexdigest() == "137b3a9fddcc560743715e85ca5807a4f5265451832473a792ac43695753cd7d"

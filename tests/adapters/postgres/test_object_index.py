@@ -1,6 +1,7 @@
 """The index of objects in PostgreSQL: search results, damaged objects, forgetting, and rebuilding."""
 
 import random
+from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
@@ -9,9 +10,9 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.embedding.embedder import HashedLexical, Vectors
 from mnemosyne.adapters.postgres import object_index_rows, object_index_search, object_indexer
 from mnemosyne.adapters.postgres.database import Connection
+from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
@@ -23,11 +24,13 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import Filter, text_in_index
+from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.session.events import SessionForgotten
+from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.domain.wire import recipe
 from mnemosyne.services import memories
 from tests.adapters.counting import asked_of_the_database
-from tests.adapters.indexing import Indexed, indexing
+from tests.adapters.indexing import HashedWords, Indexed, indexing
 from tests.adapters.log_support import query, until
 from tests.projections.support import killed_at
 from tests.waiting import DEADLINE
@@ -44,19 +47,6 @@ TABLES = {
     "object_words": "stream, object, passage, length, words::text",
     "object_vectors": "stream, embedder, encode(hash, 'hex'), vector::text",
 }
-
-
-class RecordingEmbedder(HashedLexical):
-    """An embedder that records its texts; ``name`` makes it a different one."""
-
-    def __init__(self, name: str = HashedLexical.name) -> None:
-        super().__init__()
-        self.name = name
-        self.texts_seen: list[str] = []
-
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        self.texts_seen += texts
-        return await super().embed(texts)
 
 
 def rows(dsn: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -80,13 +70,13 @@ async def texts_found(world: Indexed, stream: Any, question: str) -> list[str]:
 
 def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
     """The plan of a statement if sequential scans are disabled."""
-    vector = f"[{','.join(['0.1'] * HashedLexical.dimension)}]"
+    vector = f"[{','.join(['0.1'] * DIMENSION)}]"
     fits = {"kind": None, "tag": None, "first": 0, "last": 9}
     texts_seen = {
         **fits,
         "stream": stream,
         "streams": [stream],
-        "embedder": HashedLexical.name,
+        "embedder": HashedWords().name,
         "vector": vector,
         "among": ["a"],
     }
@@ -159,7 +149,7 @@ async def test_a_rebuilt_index_equals_the_live_one(dsn: str, how: str, monkeypat
 @pytest.mark.parametrize("seed", range(2))
 async def test_an_indexer_that_is_killed_resumes_and_embeds_each_passage_once(dsn: str, seed: int) -> None:
     steps = random.Random(seed)
-    embedder = RecordingEmbedder()
+    embedder = HashedWords()
     async with indexing(dsn, embedder) as world:
         await world.add("s", *FILES, *FILES, ("long.py", "\n".join(f"value_{n} = {n}" for n in range(400))))
         await world.project()
@@ -180,10 +170,10 @@ async def test_an_idle_machine_embeds_in_two_threads_and_a_busy_one_in_one(dsn: 
     assert threads_at(0.0, 1) == 1
     sizes: list[int] = []
 
-    class Sized(RecordingEmbedder):
+    class Sized(HashedWords):
         texts_at_once = 4
 
-        async def embed(self, texts: Sequence[str]) -> Vectors:
+        async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
             sizes.append(len(texts))
             return await super().embed(texts)
 
@@ -209,8 +199,8 @@ async def test_missing_objects_are_counted(dsn: str) -> None:
 
 
 async def test_words_are_indexed_before_vectors(dsn: str) -> None:
-    class Stuck(RecordingEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Vectors:
+    class Stuck(HashedWords):
+        async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
             await trio.sleep_forever()
             raise AssertionError
 
@@ -229,19 +219,48 @@ async def test_words_are_indexed_before_vectors(dsn: str) -> None:
         assert (await world.index.standing()).unembedded > 0
 
 
-async def test_a_new_embedder_is_used_once_its_vectors_are_complete(dsn: str) -> None:
+async def test_an_embedder_that_comes_later_replaces_the_vectors_of_another_in_the_background(dsn: str) -> None:
     async with indexing(dsn) as world:
         stream = await world.add("s", *FILES)
         await world.catch_up()
-        other, old = RecordingEmbedder("other/1"), HashedLexical()
-        index = PostgresObjectIndex(world.database, [other, old])
-        assert (await world.index.search(stream, "x", [], 1)).embedder == old.name
+        present: list[Embedder] = []
+
+        async def embedder() -> Embedder | None:
+            return present[0] if present else None
+
+        index = PostgresObjectIndex(world.database, embedder)
         indexer = ObjectIndexer(index, world.events, world.contents)
         searched = [name for name, each in (await world.memory(stream)).objects.items() if is_searched(each)]
-        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == old.name
         await indexer.catch_up()
-        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == other.name
-        assert query(dsn, "select distinct embedder from mnemosyne.object_vectors") == [(other.name,)]
+        found = await index.search(stream, "ERR_HEADER_2041", searched, 1)
+        assert (found.embedder, bool(found.hits), (await index.standing()).unembedded) == (None, True, 0)
+        present.append(new := HashedWords("new/1"))
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder is None, "it has no vectors yet"
+        await indexer.catch_up(vector_seconds=0)
+        assert (await index.standing()).sentence == f"vectors for 0 of {len(searched)} objects"
+        await indexer.catch_up()
+        assert (await index.standing()).sentence == f"vectors for all {len(searched)} objects"
+        assert (await index.search(stream, "ERR_HEADER_2041", searched, 1)).embedder == new.name
+        assert query(dsn, "select distinct embedder from mnemosyne.object_vectors") == [(new.name,)]
+
+
+async def test_an_idle_indexer_notices_an_embedder(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_indexer, "EMBEDDER_SECONDS", 0.01)
+    async with indexing(dsn) as world, trio.open_nursery() as nursery:
+        await world.add("s", *FILES)
+        await world.project()
+        looked, come = trio.Event(), trio.Event()
+
+        async def embedder() -> Embedder | None:
+            looked.set()
+            return HashedWords() if come.is_set() else None
+
+        index = PostgresObjectIndex(world.database, embedder)
+        nursery.start_soon(ObjectIndexer(index, world.events, world.contents).run, LogProgress())
+        await looked.wait()
+        come.set()
+        await until(lambda: bool(query(dsn, "select 1 from mnemosyne.object_vectors")))
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_forgotten_session_is_removed_for_good(dsn: str) -> None:
@@ -370,8 +389,8 @@ async def test_an_unreadable_object_is_skipped_with_the_reason(
 
 
 async def test_a_text_that_cannot_be_embedded_is_found_by_its_words(dsn: str) -> None:
-    class Picky(RecordingEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Vectors:
+    class Picky(HashedWords):
+        async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
             if any("ERR_HEADER_2041" in each for each in texts):
                 raise ZeroDivisionError
             return await super().embed(texts)
@@ -390,8 +409,8 @@ async def test_a_text_that_cannot_be_embedded_is_found_by_its_words(dsn: str) ->
 
 
 async def test_vectors_stay_pending_if_the_embedder_is_broken(dsn: str) -> None:
-    class Broken(RecordingEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Vectors:
+    class Broken(HashedWords):
+        async def embed(self, texts: Sequence[str]) -> "list[array[float]]":
             raise ZeroDivisionError
 
     async with indexing(dsn, Broken()) as world:

@@ -9,7 +9,6 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.adapters.embedding.embedder import HashedLexical
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -20,6 +19,7 @@ from mnemosyne.adapters.postgres.reconnecting_log import SILENT_SECONDS, OpenLog
 from mnemosyne.app.server import keep_open
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
+from tests.adapters.indexing import always
 from tests.adapters.log_support import (
     CODEC,
     content,
@@ -151,7 +151,7 @@ def _open_log(database: Database) -> OpenLog:
         database,
         PostgresEventLog(database, CODEC),
         PostgresContentStore(database),
-        PostgresObjectIndex(database, [HashedLexical()]),
+        PostgresObjectIndex(database, always(None)),
         PostgresDirectory(database, PostgresEventLog(database, CODEC)),
     )
 

@@ -93,6 +93,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "servers restart with a directory, and with new ids and salts",
         "adapters/postgres/directory app/process",
     ),
+    "http/test_predictions.py": (
+        "a prediction is asked for, paid for and placed in a conversation",
+        "actors/session_orders domain/window/predictions",
+    ),
     "http/test_rereads.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside

@@ -22,6 +22,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rereads
 from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten
 from mnemosyne.domain.window.planning import NoRewrite
+from mnemosyne.domain.window.predictions import find_room
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.errors import ContentForgotten, LogFailed
@@ -92,6 +93,10 @@ class Epochs:
         except Exception:
             log.exception("turn %d of branch %s continues without evicted content", asked.turn, asked.branch)
             return asked.history, ()
+
+    def find_room(self, asked: PendingRequest, session: Session) -> int:
+        """The tokens that objects for a predicted need may add to a request."""
+        return find_room(asked, session, self._sizes)
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot continue the current one; None if it cannot be rendered."""

@@ -178,14 +178,20 @@ class ManagedRounds:
         hour: bool,
         tool_budget: int | None,
     ) -> Planned:
-        """The turn that this history begins, including the objects that a person asked to see again."""
+        """The turn that this history begins, including the objects to show again."""
         contents: Contents = ()
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
             happened += restored
             after = self._loaded.preview((*opening.events, *happened))
+            asked = self._make_request(opening, history, history)
             again = await self._show_again.restore(
-                after, opening.began, opening.read, history, strict=self._settings.strict
+                after,
+                opening.began,
+                opening.read,
+                history,
+                lambda: self._epochs.find_room(asked, after),
+                strict=self._settings.strict,
             )
             history, contents = again.history, again.contents
             happened += again.events

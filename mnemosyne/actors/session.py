@@ -52,6 +52,7 @@ from mnemosyne.actors.messages import (
 )
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.rounds import NOTHING, ManagedRounds, Planned, RoundOver
+from mnemosyne.actors.session_orders import SessionOrders
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
@@ -145,6 +146,7 @@ class SessionActor:
         texts = CleanupTexts(self._memory, outside.patience)
         self._deferred = DeferredWork(self._memory, texts, settings)
         self._orders = orders
+        self._prompt_orders = SessionOrders(self._memory, orders) if orders is not None else None
         self._wanted: set[str] = set()
         """Objects whose summary was requested."""
         self._knowledge_source = knowledge_source
@@ -469,6 +471,8 @@ class SessionActor:
             self._clients.add(request.client)
             self._knowledge_source.observe(self.identity, request.client)
         self._deferred.keep_sent(version, read)
+        if self._prompt_orders is not None and self._last is not None:
+            self._prompt_orders.note_request(began, read, self._last)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:
         """Keep the body that the last event recorded."""

@@ -1,17 +1,18 @@
-"""Restores objects that a person asked for, in the next request of their branch.
+"""Restores objects that a person asked for, or that a goal needs, in the next request of their branch.
 
 The request waits ``Patience.restores`` for their contents. Late contents are shown in a later request.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.texts import ObjectTexts
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import show_again
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
@@ -36,15 +37,27 @@ class ShowAgain:
         self._outside = outside
 
     async def restore(
-        self, session: Session, began: TurnBegan, read: Transcript, history: UpstreamHistory, *, strict: bool
+        self,
+        session: Session,
+        began: TurnBegan,
+        read: Transcript,
+        history: UpstreamHistory,
+        find_room: Callable[[], int],
+        *,
+        strict: bool,
     ) -> ShownAgain:
-        """The history with the requested objects and their restores. Unchanged, without restores, if no object is
-        requested, the request has no place for them, or their contents are late. ``strict`` as in ``FromMemory``.
+        """The history with the requested objects and their restores; if none is requested, with the predicted ones, as
+        far as there is room. Unchanged, without restores, if there is no object, the request has no place for them, or
+        their contents are late. ``strict`` as in ``FromMemory``.
         """
         unchanged = ShownAgain(history=history)
-        branch = session.branches[began.branch]
+        branch, cause = session.branches[began.branch], Cause.PREFETCH
+        if began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
+            return unchanged
         granted = show_again.find_requested(session, began.branch)
-        if not granted or began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
+        if not granted and show_again.awaits_prediction(session, began, read):
+            granted, cause = show_again.find_predicted(session, began.branch, find_room()), Cause.GOAL
+        if not granted:
             return unchanged
         place = show_again.find_place(read, history, began.kept)
         if place is None:
@@ -53,7 +66,9 @@ class ShowAgain:
         if not restores:
             log.info("turn %d of branch %s continues without the objects to restore", began.turn, began.branch)
             return unchanged
-        return show_again.show_again(history, place, restores, session, began, strict=strict)
+        if cause is Cause.GOAL:  # their images and documents were not counted
+            restores = [attrs.evolve(each, attached=()) for each in restores]
+        return show_again.show_again(history, place, restores, session, began, cause=cause, strict=strict)
 
     async def _read_in_time(
         self, granted: Sequence[GrantedRestore], known: Memory, at: int

@@ -131,6 +131,8 @@ def _print(found: SessionContext, excess: Excess | None) -> None:
     began = attempt.began
     at = local_time(attempt.sent.at)
     say(f"{began.branch} {address_of(attempt)}: {began.model or 'no model'}, {at}", bold=True)
+    if found.goal is not None:
+        say(f"Goal, according to a helper model: {found.goal}")
     for sentence in _asides(found):
         say(sentence, fg="yellow")
     if excess is not None:
@@ -216,6 +218,7 @@ def _as_json(found: SessionContext) -> dict[str, Any]:
         "at": iso_time(attempt.sent.at),
         "ok": rebuilt.proven,
         "tokens": sum(block.tokens or 0 for block in found.view.blocks),
+        "goal": found.goal,
         "settings": found.view.settings,
         "blocks": [{"index": index} | block_as_json(block) for index, block in enumerate(found.view.blocks)],
         "reply": _reply_as_json(found),

@@ -56,6 +56,8 @@ def _units(tariff: Tariff) -> str:
 
 
 def _paragraphs(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | None) -> Iterator[Paragraph]:
+    if found.goal is not None:
+        yield f"Goal, according to a helper model: {found.goal}", []
     yield _list_events(found)
     yield "The window:", list(_window(found))
     model = found.began.model
@@ -193,6 +195,7 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
         **window_as_json(found.window),
         "model": found.began.model,
         "priced": is_priced(found.began.model),
+        "goal": found.goal,
         "new_messages": len(found.began.chains),
         "anchor_tokens": None if found.anchor is None else found.anchor.total,
         "previous_prompt_tokens": found.last_tokens,

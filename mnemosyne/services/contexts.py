@@ -11,6 +11,7 @@ from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.events import GapRecorded
+from mnemosyne.domain.session.helper_results import find_goal
 from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
@@ -53,8 +54,8 @@ class Rebuilt:
 @attrs.frozen(kw_only=True)
 class SessionContext:
     """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are
-    unrecorded turns just before it, ``decision`` the last decision about its branch's mode. ``client`` is the client's
-    own request, if a different one is shown.
+    unrecorded turns just before it, ``decision`` the last decision about its branch's mode, ``goal`` what its user
+    wants by a helper model. ``client`` is the client's own request, if a different one is shown.
     """
 
     stream: UUID
@@ -65,6 +66,7 @@ class SessionContext:
     reply_size: int | None
     gaps: Sequence[GapRecorded]
     decision: BranchModeSet | None
+    goal: str | None
 
 
 async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
@@ -116,6 +118,7 @@ async def context_of(
         reply_size=len(reply) if reply is not None else None,
         gaps=history.gaps_before(attempt),
         decision=history.modes.get(attempt.began.branch),
+        goal=find_goal(history.goals, attempt.began.branch, attempt.began.turn),
     )
 
 

@@ -27,6 +27,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import counted_sizes
 from mnemosyne.domain.session.counted_sizes import Scales
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.helper_results import find_goal
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
@@ -43,10 +44,10 @@ class MemorySnapshot:
     ``session`` is the state after the turn's assessment (for the last turn: the current state), ``before`` the memory
     before the turn, ``happened`` the object events of its request, ``moved`` the changes of fidelity in this turn,
     ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``told`` the cross-session knowledge inserted
-    into the branch, ``helped`` the questions to a helper model, ``account`` the cost of its last attempt. ``anchor`` is
-    the measured prompt that the estimate starts from, ``counted`` the provider's count of this prompt; both may be
-    None. ``since_rewritten`` is true if the history was rewritten after the anchor. ``scales`` are those of the whole
-    session.
+    into the branch, ``goal`` what its user wants by a helper model, ``helped`` the questions to one, ``account`` the
+    cost of its last attempt. ``anchor`` is the measured prompt that the estimate starts from, ``counted`` the
+    provider's count of this prompt; both may be None. ``since_rewritten`` is true if the history was rewritten after
+    the anchor. ``scales`` are those of the whole session.
     """
 
     branch: str
@@ -60,6 +61,7 @@ class MemorySnapshot:
     faults: Sequence[ObjectFaulted]
     epoch: EpochBegan | None
     told: KnowledgeTold | None
+    goal: str | None
     helped: Sequence[HelperAsked]
     account: TurnAccounted | None
     anchor: MeasuredPrompt | None
@@ -153,6 +155,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
         faults=[event for event in until if isinstance(event, ObjectFaulted)],
         epoch=next((event for _, event in own if isinstance(event, EpochBegan)), None),
         told=state.branches[owner].told,
+        goal=find_goal((each.envelope.event for each in events), owner, assessed.turn),
         helped=[event for _, event in own if isinstance(event, HelperAsked)],
         account=accounts[-1] if accounts else None,
         anchor=shown.measure.anchor,

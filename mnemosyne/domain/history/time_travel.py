@@ -28,6 +28,8 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.helper_results import GOAL
+from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished, WindowFilled
 from mnemosyne.domain.wire import dialects, recipe
 from mnemosyne.domain.wire.dialect import Dialect
@@ -190,6 +192,8 @@ class History:
     """The last mode decision about each branch that has one."""
     bodies: Mapping[int, Sent]
     gaps: Sequence[GapRecorded]
+    goals: Sequence[HelperWorked]
+    """The work of helper models on the user's goals."""
     checkpoints: Mapping[str, CheckpointNamed]
     """The turns with a checkpoint, by its name."""
     objects: Mapping[str, ObjectCreated]
@@ -344,6 +348,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
     attempts: dict[Address, Attempt] = {}
     bodies: dict[int, Sent] = {}
     gaps: list[GapRecorded] = []
+    goals: list[HelperWorked] = []
     checkpoints: dict[str, CheckpointNamed] = {}
     objects: dict[str, ObjectCreated] = {}
     forgotten = version = 0
@@ -377,6 +382,8 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
                     attempts[address] = attrs.evolve(attempts[address], ended=event)
             case GapRecorded():
                 gaps.append(event)
+            case HelperWorked() if event.task == GOAL:
+                goals.append(event)
             case ObjectCreated():
                 objects[event.object] = event
             case CheckpointNamed():
@@ -398,6 +405,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
         modes=mode_decisions(deciding),
         bodies=bodies,
         gaps=gaps,
+        goals=goals,
         checkpoints=checkpoints,
         objects=objects,
         scales=scales_in(events),

@@ -36,7 +36,7 @@ class Cause(Enum):
     RELEASE = "release"
     """The model said that it no longer needs it."""
     GOAL = "goal"
-    """The user turned to a different task. Occurs only in older logs."""
+    """A helper model expects that the user's goal needs it. In older logs also: the user turned to a different task."""
     FAULT = "fault"
     """The model asked for it."""
     PREFETCH = "prefetch"

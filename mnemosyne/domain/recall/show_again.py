@@ -1,4 +1,6 @@
-"""Objects that a person asked to see again: restored behind the last message of their branch's next request."""
+"""Objects restored behind the last message of their branch's next request: those that a person asked to see again, and
+those that the user's goal will need, as predicted by a helper model (``helper.goal``).
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,10 +9,11 @@ import attrs
 from mnemosyne.domain.cost.tokens import Features, features_of_block
 from mnemosyne.domain.objects.decide import Restore, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, Spent
-from mnemosyne.domain.objects.fidelity import Cause
+from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
+from mnemosyne.domain.segmentation.authors import find_prompt
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import Extract
@@ -52,6 +55,38 @@ def find_requested(state: Session, branch: str) -> tuple[GrantedRestore, ...]:
     return tuple(granted)
 
 
+MOST_LATER = 3
+"""Number of turns within which a prediction must arrive to be used."""
+
+
+def awaits_prediction(state: Session, began: TurnBegan, read: Transcript) -> bool:
+    """Whether a goal's prediction is unused, and this request still belongs to the exchange of that goal."""
+    branch = state.branches[began.branch]
+    goal = branch.goal
+    if goal is None or not goal.needed or goal.placed or goal.is_paused:
+        return False
+    if not goal.turn < began.turn <= goal.turn + MOST_LATER:
+        return False
+    prompt = find_prompt(read)
+    return prompt is not None and prompt[0] < branch.counts[goal.turn - 1]
+
+
+def find_predicted(state: Session, branch: str, room: int) -> tuple[GrantedRestore, ...]:
+    """The objects that the goal of a branch needs, each in full or else at L1, in at most ``room`` tokens together."""
+    goal = state.branches[branch].goal
+    granted, spent = list[GrantedRestore](), Spent()
+    limits = FaultLimits(LIMITS.faults, room)
+    for key in () if goal is None else goal.needed:
+        for target in (Fidelity.FULL, Fidelity.DETAILED):
+            call = MemoryRestore(key, target, "")
+            answer = restore(state.memory, branch, call, spent, limits, scales=state.stated_scales)
+            if isinstance(answer, GrantedRestore):
+                granted.append(answer)
+                spent = spent.after(answer.tokens)
+                break
+    return tuple(granted)
+
+
 def find_place(read: Transcript, history: UpstreamHistory, kept: int) -> int | None:
     """The number of the history element behind which restored objects can be added: its last message, if the request
     adds that message and its role is user. None if there is no such element, or if it is a tool result in a dialect
@@ -76,10 +111,11 @@ def show_again(
     session: Session,
     began: TurnBegan,
     *,
+    cause: Cause,
     strict: bool,
 ) -> ShownAgain:
-    """The history with the objects added to the element ``place``, and their restores. ``strict`` instructs the model
-    to keep to the records.
+    """The history with the objects added to the element ``place``, and their restores, for this ``cause``. ``strict``
+    instructs the model to keep to the records.
     """
     names = (memory_results.record_name(restored.granted.object, restored.granted.after) for restored in restores)
     block = memory_results.render_shown_again(list(zip(names, (restored.text for restored in restores), strict=True)))
@@ -94,7 +130,7 @@ def show_again(
             branch=began.branch,
             turn=began.turn,
             after=restored.granted.after,
-            cause=Cause.PREFETCH,
+            cause=cause,
         )
         for restored in restores
     )

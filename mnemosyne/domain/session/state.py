@@ -9,7 +9,7 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.events import ObjectEvent, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectFaulted, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
@@ -30,6 +30,14 @@ from mnemosyne.domain.session.events import (
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
+)
+from mnemosyne.domain.session.helper_results import (
+    GOAL,
+    SUMMARY,
+    Goal,
+    SessionSummary,
+    goal_after,
+    summary_of,
 )
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
 from mnemosyne.domain.session.ledger import Ledger
@@ -152,7 +160,7 @@ class Branch:
     ``tool_budget`` and ``late`` are as in BranchModeSet; ``decided`` is true after such an event. ``began`` is the
     event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
     attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
-    cross-session knowledge that was inserted into it.
+    cross-session knowledge that was inserted into it, ``goal`` what its user wants, by a helper model.
     """
 
     name: str
@@ -178,6 +186,7 @@ class Branch:
     replies: Mapping[int, bytes] = attrs.field(factory=dict)
     exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
     told: KnowledgeTold | None = None
+    goal: Goal | None = None
 
     @property
     def turns(self) -> int:
@@ -200,7 +209,7 @@ class Session:
     """The state for later decisions. ``version`` counts the events so far; ``off`` is true once managing was switched
     off. ``taken`` are the settings with which its last managed request was decided; None if the log does not say.
     ``checkpoints`` are branch and turn by the name that a person gave them. ``stated_windows`` holds, by model, the
-    last event that states its window.
+    last event that states its window. ``summary`` is the last one by a helper model.
     """
 
     version: int = 0
@@ -215,6 +224,7 @@ class Session:
     taken: TakenSettings | None = None
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
     stated_windows: Mapping[str | None, WindowStated] = attrs.field(factory=dict)
+    summary: SessionSummary | None = None
 
     @property
     def stated_scales(self) -> Scales:
@@ -257,6 +267,7 @@ def evolve(session: Session, event: Event) -> Session:
     if isinstance(event, ObjectEvent):
         eviction_turns = session.eviction_turns.after(event)
         evolved = attrs.evolve(session, memory=evolve_objects(session.memory, event), eviction_turns=eviction_turns)
+        evolved = _judge_goal(evolved, event) if isinstance(event, _JUDGING) else evolved
         return _add_restored(evolved, event) if isinstance(event, ObjectRestored) else evolved
     match event:
         case SessionStarted():
@@ -297,7 +308,9 @@ def evolve(session: Session, event: Event) -> Session:
         case CheckpointNamed():
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}
             return attrs.evolve(session, checkpoints=named)
-        case SettingsTaken() | GroundsNoted() | HelperAsked() | HelperWorked():
+        case HelperWorked():
+            return _use_help(session, event)
+        case SettingsTaken() | GroundsNoted() | HelperAsked():
             return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
         case ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
@@ -324,7 +337,7 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = evolve_objects(session.memory, event)
-            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={})
+            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={}, summary=None)
         case _:
             assert_never(event)
 
@@ -355,6 +368,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
         rounds=parent.rounds if shows_reply else Rounds(),
         told=parent.told if parent.told is not None and parent.told.message < event.kept else None,
+        goal=None if parent.goal is None else attrs.evolve(parent.goal, needed=(), placed={}),
     )
 
 
@@ -439,6 +453,25 @@ def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
 def _add_restored(session: Session, event: ObjectRestored) -> Session:
     branch = session.branches[event.branch]
     return _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.restore(event)))
+
+
+_JUDGING = ObjectCreated | ObjectRestored | ObjectFaulted
+
+
+def _judge_goal(session: Session, event: ObjectCreated | ObjectRestored | ObjectFaulted) -> Session:
+    branch = session.branches.get(event.branch)
+    if branch is None or branch.goal is None or (goal := branch.goal.after(event)) is branch.goal:
+        return session
+    return _with_branch(session, attrs.evolve(branch, goal=goal))
+
+
+def _use_help(session: Session, event: HelperWorked) -> Session:
+    branch = session.branches.get(event.branch or "")
+    if event.task == GOAL and branch is not None:
+        return _with_branch(session, attrs.evolve(branch, goal=goal_after(branch.goal, event)))
+    if event.task == SUMMARY:
+        return attrs.evolve(session, summary=summary_of(event) or session.summary)
+    return session
 
 
 def _use_round(session: Session, event: RoundFinished) -> Session:
@@ -535,7 +568,15 @@ def _body_of(session: Session, version: int) -> Recipe:
 def _bare(branch: Branch) -> Branch:
     """The branch without bodies: later changes cannot refer to forgotten content."""
     return attrs.evolve(
-        branch, body=Recipe(), body_version=0, wire=None, rounds=Rounds(), replies={}, exchanges={}, told=None
+        branch,
+        body=Recipe(),
+        body_version=0,
+        wire=None,
+        rounds=Rounds(),
+        replies={},
+        exchanges={},
+        told=None,
+        goal=None,
     )
 
 

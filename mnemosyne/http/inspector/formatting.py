@@ -54,7 +54,7 @@ _BECAUSE = {
     Cause.PRESSURE: "the context window was filling up",
     Cause.ECONOMY: "compaction was cheaper than sending it with every turn",
     Cause.RELEASE: "it was released",
-    Cause.GOAL: "the user changed the task",
+    Cause.GOAL: "the user's goal may need it",
     Cause.FAULT: "the model requested it",
     Cause.PREFETCH: "a user requested it",
     Cause.ATTEMPT: "the turn was retried",

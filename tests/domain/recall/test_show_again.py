@@ -62,7 +62,8 @@ def test_objects_are_added_behind_any_last_message(last: Json) -> None:
     place = find_place(read, history, kept=2)
     assert place == 2
     restores = [PendingRestore(granted=granted, text=NOTES)]
-    shown = show_again.show_again(history, place, restores, session, began(90, "claude-opus-4-5", kept=2), strict=False)
+    turn = began(90, "claude-opus-4-5", kept=2)
+    shown = show_again.show_again(history, place, restores, session, turn, cause=Cause.PREFETCH, strict=False)
     grown, (restored,) = shown.history, shown.events
     blocks = json.loads(grown.messages[2])["content"]
     assert blocks[:-1] == last["content"]

@@ -1,0 +1,106 @@
+"""Results of helper tasks that become part of a session's state, folded from ``HelperWorked``.
+
+They are data: no text of them is shown to the session's model.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.objects.aggregate import is_episode
+from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectEvent, ObjectFaulted, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause
+from mnemosyne.domain.session.input_events import HelperWorked
+
+GOAL, SUMMARY = "goal", "session_summary"
+"""The names of the tasks."""
+
+MOST_MISSED = 2
+"""Number of consecutive exchanges with unused predictions after which no more objects are placed."""
+
+
+@attrs.frozen(kw_only=True)
+class Goal:
+    """The user's goal in the exchange that began in ``turn`` of a branch, and the objects that it will probably
+    need, best first. ``placed`` are those that were restored for it, with the turn of that; ``used`` says whether one
+    was needed later. ``missed`` counts the consecutive earlier exchanges whose placed objects were not used.
+    """
+
+    turn: int
+    text: str = ""
+    needed: tuple[str, ...] = ()
+    placed: Mapping[str, int] = attrs.field(factory=dict)
+    used: bool = False
+    missed: int = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether predictions no longer pay in this branch."""
+        return self.missed >= MOST_MISSED
+
+    def after(self, event: ObjectEvent) -> "Goal":
+        """The goal after an event of an object. An object is used if a later one links to it, as an edit or another
+        read of the same file does, or the model asks for it.
+        """
+        match event:
+            case ObjectRestored(cause=Cause.GOAL):
+                return attrs.evolve(self, placed={**self.placed, event.object: event.turn})
+            case ObjectCreated() if self.placed and not is_episode(event):
+                used = any(self.placed.get(link.target, event.last_turn) < event.last_turn for link in event.links)
+            case ObjectFaulted():
+                placed = self.placed.get(event.object, event.turn + 1)
+                used = placed < event.turn + (event.kind is not FaultKind.IMPLICIT)
+            case _:
+                return self
+        return attrs.evolve(self, used=True) if used and not self.used else self
+
+
+@attrs.frozen(kw_only=True)
+class SessionSummary:
+    """A session's ``title``, and ``lines`` about its work, decisions and open points, as of a ``turn`` of a branch."""
+
+    branch: str
+    turn: int
+    title: str
+    lines: tuple[str, ...]
+
+
+def goal_after(before: Goal | None, event: HelperWorked) -> Goal | None:
+    """A branch's goal after work on the task; it ends the exchange of the goal ``before``."""
+    if event.turn is None:
+        return before
+    known = before or Goal(turn=0)
+    unused = known.missed + 1 if known.placed else known.missed
+    found = _read(event.record)
+    return Goal(
+        turn=event.turn,
+        text=found.get("goal", known.text),
+        needed=tuple(found.get("needed", ())),
+        missed=0 if known.used else unused,
+    )
+
+
+def find_goal(events: Iterable[object], branch: str, turn: int) -> str | None:
+    """The user's goal in a turn of a branch, from a helper's work among these events; None if unknown."""
+    goal: Goal | None = None
+    for event in events:
+        if isinstance(event, HelperWorked) and event.task == GOAL and event.branch == branch:
+            goal = goal_after(goal, event) if event.turn is not None and event.turn <= turn else goal
+    return goal.text or None if goal is not None else None
+
+
+def summary_of(event: HelperWorked) -> SessionSummary | None:
+    """The summary in accepted work on the task; None if it was rejected."""
+    found = _read(event.record)
+    if not found or event.branch is None or event.turn is None:
+        return None
+    lines = (f"{name.capitalize()}: {line}" for name in ("done", "decided", "open") for line in found[name])
+    return SessionSummary(branch=event.branch, turn=event.turn, title=found["title"], lines=tuple(lines))
+
+
+def _read(record: str) -> dict[str, Any]:
+    """The members of a record; empty if there is none, or its session was forgotten."""
+    found: dict[str, Any] = json.loads(record) if record else {}
+    return found

@@ -79,6 +79,8 @@ def _print_usage(found: Usage) -> None:
     if found.total.unpriced:
         replies = "1 reply is" if found.total.unpriced == 1 else f"{found.total.unpriced} replies are"
         say(price_sentence(found.total.unknown, replies), fg="yellow")
+    if found.helpers:
+        say(f"The helper model cost {dollars_text(found.helpers)}, which no row includes.")
     for line in quota_lines(found.quota, found.names):
         say(line)
 
@@ -191,7 +193,7 @@ def savings(since: str | None, **options: Any) -> Savings:
 def render_saving(balance: Balance) -> str:
     """``$1.20 (31 %) saved``, ``$0.020 (1 %) lost``, ``nothing``."""
     amount = balance.nanodollars_saved
-    if not balance.managed or not amount:
+    if not amount or not (balance.managed or balance.helpers):
         return "nothing"
     share = f" ({percent_text(abs(amount) / balance.nanodollars_unmanaged)})" if balance.nanodollars_unmanaged else ""
     return f"{dollars_text(abs(amount))}{share} {'saved' if amount > 0 else 'lost'}"
@@ -200,7 +202,7 @@ def render_saving(balance: Balance) -> str:
 def balance_as_json(balance: Balance) -> dict[str, Any]:
     """A balance as JSON. Amounts in tokens of uncached input are rounded."""
     amounts = {"dollars": "nanodollars", "dollars_unmanaged": "nanodollars_unmanaged"}
-    amounts["dollars_saved"] = "nanodollars_saved"
+    amounts |= {"dollars_saved": "nanodollars_saved", "dollars_helpers": "helpers"}
     return {
         **members(balance, "turns deviates", managed_turns="managed", assumed_turns="assumed"),
         "unpriced_models": sorted(balance.unknown),

@@ -111,10 +111,19 @@ group by 1, 2, 3, 4
 order by 1, 2 desc, 3, 5 desc, 4""",
 )
 
+HELPERS = Query(
+    "helpers",
+    "Cost of helpers by session from a day on, in nanodollars",
+    """select stream, sum(helpers)::bigint as helpers
+from mnemosyne.budget_spent
+where helpers > 0 and day >= %(day)s and (%(streams)s::uuid[] is null or stream = any(%(streams)s))
+group by stream""",
+)
+
 BUDGET = Projection(
     name="budget",
     version=5,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
-    queries=(ON_DAY, HELPER_WORK, CACHED),
+    queries=(ON_DAY, HELPER_WORK, CACHED, HELPERS),
 )

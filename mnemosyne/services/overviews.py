@@ -16,6 +16,7 @@ from mnemosyne.services import contexts, savings
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.usage import helpers_since
 
 
 @attrs.frozen
@@ -95,11 +96,14 @@ async def make_overviews(
     order: Order = "active",
 ) -> list[SessionOverview]:
     """The overviews of listed sessions; the options as in ``list_overviews``. Raises LogFailed."""
-    about = {"streams": [each.stream for each in listed.sessions]}
-    costs, sizes = await models.answers(
-        Question("savings", "saved_of", about), Question("timeline", "last_prompts", about)
+    streams = [each.stream for each in listed.sessions]
+    about = {"streams": streams}
+    costs, helpers, sizes = await models.answers(
+        Question("savings", "saved_of", about),
+        helpers_since(streams=streams),
+        Question("timeline", "last_prompts", about),
     )
-    balances = savings.add_up(costs)
+    balances = savings.add_up(costs, helpers)
     prompts = {row["stream"]: row["tokens"] for row in sizes}
     known = [_overview(each, balances.get(each.stream), prompts.get(each.stream)) for each in listed.sessions]
     pairs = [*zip(listed.sessions, known, strict=True)]

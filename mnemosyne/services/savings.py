@@ -21,6 +21,7 @@ from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, 
 from mnemosyne.services.usage import (
     LIMITS_SEEN,
     QuotaWindow,
+    helpers_since,
     name_missing_price,
     terms_in,
     windows_of,
@@ -32,7 +33,8 @@ _SIDES = ("shadow", "expected", "actual")
 
 @attrs.frozen(kw_only=True)
 class Balance:
-    """The actual and simulated usage of some turns. ``managed`` counts turns in which other bytes than the client's own
+    """The actual and simulated usage of some turns, and the cost of ``helpers`` for them, which ``nanodollars``
+    includes. ``managed`` counts turns in which other bytes than the client's own
     were sent, ``assumed`` those whose usage the provider did not report, ``compacted`` those at which the client would
     have compacted. ``billed``, ``unmanaged`` and ``expected`` (by the cache's rules) are tokens of plain input; the
     nanodollars omit the ``unpriced`` turns, whose models (and terms) are ``unknown``.
@@ -52,6 +54,7 @@ class Balance:
     expected: Fraction = Fraction(0)
     nanodollars: int = 0
     nanodollars_unmanaged: int = 0
+    helpers: int = 0
 
     def __add__(self, other: "Balance") -> "Balance":
         """The sum of both."""
@@ -92,8 +95,14 @@ class Savings:
 async def read_savings(models: ReadModels, since: int = 0) -> Savings:
     """The savings or cost of managing in the turns that began since ``since`` (µs of UTC)."""
     saved = Question("savings", "saved", {"since": since})
-    rows, sessions, seen = await models.answers(saved, EVERY_SESSION, LIMITS_SEEN)
-    return Savings(add_up(rows), names_in(sessions), windows_of(seen))
+    rows, helpers, sessions, seen = await models.answers(saved, helpers_since(since), EVERY_SESSION, LIMITS_SEEN)
+    return Savings(add_up(rows, helpers), names_in(sessions), windows_of(seen))
+
+
+def balance_of_helpers(rows: Iterable[Mapping[str, Any]]) -> Balance:
+    """The balance of helpers alone, from the answer to ``helpers_since``."""
+    spent = sum(row["helpers"] for row in rows)
+    return Balance(nanodollars=spent, helpers=spent)
 
 
 async def read_break_even(models: ReadModels, found: Savings) -> int | None:
@@ -185,11 +194,16 @@ def find_passed(rows: Iterable[Mapping[str, Any]], budget: int | None) -> Passed
     return None
 
 
-def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[UUID, Balance]:
-    """The balance of each session, from the rows of ``saved``, in the order of first appearance."""
+def add_up(rows: Iterable[Mapping[str, Any]], helpers: Iterable[Mapping[str, Any]] = ()) -> dict[UUID, Balance]:
+    """The balance of each session with turns, from the rows of ``saved`` and the answer to ``helpers_since``, in the
+    order of first appearance.
+    """
     found: dict[UUID, Balance] = {}
     for row in rows:
         found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
+    for row in helpers:
+        if row["stream"] in found:
+            found[row["stream"]] += balance_of_helpers([row])
     return found
 
 
@@ -262,6 +276,8 @@ _BASELINE = (
 def list_caveats(balance: Balance) -> list[str]:
     """The assumptions behind these numbers, one sentence each."""
     caveats = [_SIMULATED, _BASELINE] if balance.managed else [_OBSERVED]
+    if balance.helpers:
+        caveats.append(f"The cost includes {dollars_text(balance.helpers)} for the helper model.")
     if balance.compacted:
         times = plural(balance.compacted, "time")
         caveats.append(f"It would have compacted {times}; the size afterwards is assumed, from recorded sessions.")

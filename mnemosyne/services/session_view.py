@@ -16,6 +16,7 @@ from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
+from mnemosyne.services.usage import helpers_since
 
 
 @attrs.frozen(kw_only=True)
@@ -132,18 +133,17 @@ def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
     if not total.turns:
         return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
-    unpriced = (
-        f" {total.unpriced} of them have no known price ({names}) and are not included." if total.unpriced else ""
-    )
+    notes = f" The helper model's share of the cost is {dollars_text(total.helpers)}." if total.helpers else ""
+    notes += f" {total.unpriced} of them have no known price ({names}) and are not included." if total.unpriced else ""
     if not total.managed:
         observed = "only observed: the client's requests were sent unchanged, so nothing was saved or lost."
-        return f"{turns}, {observed}{unpriced}"
+        return f"{turns}, {observed}{notes}"
     if not total.is_priced:
         return f"{turns} without a known price ({names})."
     cost, without = dollars_text(total.nanodollars), dollars_text(total.nanodollars_unmanaged)
     if cost_so_far is not None:
-        return f"{turns} cost {cost}; {cost_so_far}.{unpriced}"
-    return f"{turns} cost {cost}; without Mnemosyne they would have cost {without}.{unpriced}"
+        return f"{turns} cost {cost}; {cost_so_far}.{notes}"
+    return f"{turns} cost {cost}; without Mnemosyne they would have cost {without}.{notes}"
 
 
 async def read_session_view(
@@ -154,8 +154,9 @@ async def read_session_view(
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, epochs, faults, objects = await models.answers(
+    used, helpers, epochs, faults, objects = await models.answers(
         Question("savings", "saved_by_turn", about),
+        helpers_since(streams=[stream]),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "branch_of_objects", about),
@@ -181,7 +182,7 @@ async def read_session_view(
         map=found,
         turns=_turns(whole, chosen, found),
         money=money_curve(used, balances),
-        total=sum(balances, Balance()),
+        total=sum(balances, savings.balance_of_helpers(helpers)),
         break_even=savings.find_break_even(epochs, used),
         counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),

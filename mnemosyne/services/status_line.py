@@ -10,9 +10,8 @@ from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.services import savings
 from mnemosyne.services.observing import Observations, observe
 from mnemosyne.services.read_models import Question, ReadModels
-from mnemosyne.services.savings import Balance
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, windows_of
+from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, helpers_since, windows_of
 
 
 @attrs.frozen(kw_only=True)
@@ -39,14 +38,15 @@ async def read_status_line(
 ) -> StatusLine:
     """The current status with a budget of ``budget`` nanodollars. Raises LogFailed."""
     about = {"stream": stream}
-    used, zones, epochs, branches, limits = await models.answers(
+    used, helpers, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
+        helpers_since(streams=[stream]),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
         Question("timeline", "branches", about),
         LIMITS_SEEN,
     )
-    total = sum(map(savings.balance_of, used), Balance())
+    total = sum(map(savings.balance_of, used), savings.balance_of_helpers(helpers))
     talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}
     last = next((row for row in reversed(used) if row["branch"] in talked_to), None)
     observed = await observe(archive, stream, None, len(used), seen)

@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
+from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire.limits import PARTS
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
@@ -19,6 +20,13 @@ Group = TypeVar("Group", bound=Hashable)
 Grouping = Literal["session", "day", "project", "model", "client", "agent"]
 
 LIMITS_SEEN = Question("usage", "limits_seen")
+
+
+def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Question:
+    """The question for the cost of helpers since a time (on the whole of its day in UTC) by session: all, or some
+    ``streams``.
+    """
+    return Question("budget", "helpers", {"day": since // DAY, "streams": streams})
 
 
 @attrs.frozen(kw_only=True)
@@ -92,13 +100,15 @@ class Consumption:
 @attrs.frozen
 class Usage:
     """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
-    clients' for sessions, ``quota`` the windows of a subscription.
+    clients' for sessions, ``quota`` the windows of a subscription. ``helpers`` is the cost of helper models for these
+    sessions in nanodollars, which no group includes.
     """
 
     by: Grouping
     groups: Mapping[Hashable, Consumption]
     names: Mapping[Hashable, str]
     quota: Sequence[QuotaWindow] = ()
+    helpers: int = 0
 
     @property
     def total(self) -> Consumption:
@@ -117,7 +127,8 @@ async def read_usage(
     """The usage, in the order in which groups first appear. Days are in ``zone``; None: this machine's. ``projects``
     are the folders of sessions, to group by them; ``only`` these sessions count.
     """
-    rows, sessions, seen = await models.answers(Question("usage", "used"), EVERY_SESSION, LIMITS_SEEN)
+    used = Question("usage", "used")
+    rows, helpers, sessions, seen = await models.answers(used, helpers_since(), EVERY_SESSION, LIMITS_SEEN)
     counted = [row for row in rows if only is None or row["stream"] in only]
     agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
     names: Mapping[Any, str] = names_in(sessions)
@@ -134,7 +145,8 @@ async def read_usage(
         "client": lambda row: clients.get(row["stream"]),
         "agent": lambda row: agents.get((row["stream"], row["branch"])),
     }
-    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen))
+    spent = sum(row["helpers"] for row in helpers if only is None or row["stream"] in only)
+    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), spent)
 
 
 async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:

@@ -50,6 +50,24 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
     assert found.sessions[OTHER].nanodollars_saved == 0
 
 
+async def test_a_helper_is_part_of_the_cost_of_its_session() -> None:
+    models = Answers(
+        {
+            ("savings", "saved"): [row(ONE, "manage", 10, 30), row(OTHER, "observe", 5, 9)],
+            ("budget", "helpers"): [
+                {"stream": ONE, "helpers": 7},
+                {"stream": OTHER, "helpers": 2},
+                {"stream": UUID(int=3), "helpers": 900},
+            ],
+        }
+    )
+    found = await read_savings(models)
+    assert found.total.helpers == 9
+    assert found.sessions[ONE].nanodollars_saved == 20 * 5_000 - 7
+    assert found.sessions[OTHER].nanodollars_saved == -2
+    assert any("for the helper model" in each for each in list_caveats(found.total))
+
+
 @pytest.mark.parametrize(
     ("epochs", "turns", "expected"),
     [([(4, 9), (7, 12)], 8, 19), ([(4, 9)], 13, None), ([(4, None)], 5, None), ([], 3, 0)],

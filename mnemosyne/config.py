@@ -25,7 +25,7 @@ FILE_NAME = "config.toml"
 MODELS_NAME = "models.toml"
 
 HELPER_MODEL = "claude-haiku-5-5"
-HELPERS = ("extractive", "anthropic", "openai")
+HELPERS = ("extractive", "anthropic", "openai", "client")
 MODES = ("observe", "manage")
 GROUNDINGS = ("free", "strict")
 LOG_FORMATS = ("text", "json")
@@ -305,10 +305,14 @@ class Config:
     helper: str = setting(
         "extractive",
         values.one_of(*HELPERS, placeholder="NAME"),
-        f"Backend for summaries and answers: {', '.join(HELPERS)}. The last two send content to a model.",
+        f"Backend for summaries and answers: {', '.join(HELPERS)}. All but the first send content to a model; `client` "
+        "uses the API key of the client's own requests, never the token of a login.",
     )
     helper_model: str | None = setting(
-        None, values.text("MODEL"), "The helper's model.", unset=f"{HELPER_MODEL} for anthropic"
+        None,
+        values.text("MODEL"),
+        "The helper's model.",
+        unset=f"{HELPER_MODEL} for anthropic, the cheapest of the same provider for client",
     )
     helper_url: str | None = setting(
         None,
@@ -319,7 +323,7 @@ class Config:
     helper_key_variable: str | None = setting(
         None,
         values.VARIABLE,
-        "Environment variable with the helper's key. The client's own key is never used.",
+        "Environment variable with the helper's key.",
         unset="ANTHROPIC_API_KEY for anthropic, no key for openai",
     )
     helper_price: tuple[float, float] | None = setting(
@@ -330,7 +334,7 @@ class Config:
     )
     helper_budget_dollars_per_day: float = setting(0.5, values.DOLLARS, "Maximum cost of the helper for each UTC day.")
     helper_budget_share: float = setting(
-        0.05, values.SHARE, "Maximum cost of the helper, as a share of the cost of that day's turns."
+        0.02, values.SHARE, "Maximum cost of the helper, as a share of the cost of that day's turns."
     )
 
     sources: Mapping[str, str] = attrs.field(factory=dict, eq=False)
@@ -526,6 +530,11 @@ def _check_helper(config: Config) -> None:
         raise BadConfiguration(
             f"helper_url = {config.helper_url} is the proxy's own address: calls to the helper "
             "would be recorded as a session. Name the model's own endpoint."
+        )
+    unused = [name for name in ("helper_url", "helper_key_variable") if getattr(config, name) is not None]
+    if config.helper == "client" and unused:
+        raise BadConfiguration(
+            f"helper = client sends a client's key to that client's own provider only: remove {' and '.join(unused)}."
         )
     if config.helper != "openai":
         return

@@ -91,7 +91,7 @@ def test_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("data_dir", "~nobody-of-this-name/x", "no such home"),
         ("data_dir", "a\0b", "NUL"),
         ("data_dir", 3, "text is needed"),
-        ("helper", "gpt", "one of extractive, anthropic, openai"),
+        ("helper", "gpt", "one of extractive, anthropic, openai, client"),
         ("helper_key_variable", "sk-ant-1234", "the name of an environment variable"),
         ("helper_price", "0.1", "0.10/0.50"),
         ("helper_price", "a/b", "an amount in dollars"),
@@ -335,7 +335,15 @@ def test_helper_needs_an_address_that_is_not_the_proxys(environ: dict[str, str])
     )
     assert config.helper_price == (0.1, 2.0)
     assert config.helper_budget_dollars_per_day == 0.5
-    assert config.helper_budget_share == 0.05
+    assert config.helper_budget_share == 0.02
+
+
+@pytest.mark.parametrize("name", ["helper_url", "helper_key_variable"])
+def test_a_clients_key_goes_to_no_other_address_and_no_other_key_takes_its_place(name: str) -> None:
+    value = {"helper_url": "https://h.example", "helper_key_variable": "OTHER_KEY"}[name]
+    with pytest.raises(BadConfiguration, match=f"own provider only: remove {name}"):
+        load({"helper": "client", name: value}, {})
+    assert load({"helper": "client", "helper_model": "m"}, {}).helper == "client"
 
 
 @pytest.mark.parametrize(

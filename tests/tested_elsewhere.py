@@ -55,7 +55,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (
         "a port is what its adapters are tested against, against one endpoint",
-        "domain/helper/model domain/helper/background domain/helper/tasks adapters/helpers/anthropic",
+        "domain/helper/model domain/helper/background domain/helper/tasks domain/helper/credential "
+        "adapters/helpers/endpoint adapters/helpers/anthropic",
     ),
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": (

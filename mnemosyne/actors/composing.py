@@ -5,7 +5,8 @@ from typing import Protocol
 
 import trio
 
-from mnemosyne.actors.helper_calls import HelperCalls
+from mnemosyne.actors.helper_calls import HelperModels
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
 from mnemosyne.domain.recall.composing import ANSWER, ComposedAnswer, HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
@@ -20,8 +21,10 @@ AT_ONCE = 4
 class WaitingQuestions(Protocol):
     """The questions that wait for a helper, in this process or another (``questions.HelperQuestions``)."""
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        """Wait for a question and take it. Returns its number and the question."""
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        """Wait for a question and take it. Returns its number, the question, and the API key of its session's client if
+        a helper model may use it.
+        """
         ...
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
@@ -30,12 +33,12 @@ class WaitingQuestions(Protocol):
 
 
 class Composer:
-    """Sends questions to a helper model."""
+    """Sends questions to helper ``models``."""
 
-    def __init__(self, calls: HelperCalls, task: HelperTask[HelperQuestion, ComposedAnswer] = ANSWER) -> None:
-        self._calls = calls
+    def __init__(self, models: HelperModels, task: HelperTask[HelperQuestion, ComposedAnswer] = ANSWER) -> None:
+        self._models = models
         self._task = task
-        self._budget = calls.budget
+        self._budget = models.budget
         self._slots = trio.Semaphore(AT_ONCE)
 
     async def run(self, questions: WaitingQuestions) -> None:
@@ -43,12 +46,14 @@ class Composer:
         async with trio.open_nursery() as nursery:
             while True:
                 await self._slots.acquire()
-                number, question = await questions.wait_for_question()
-                nursery.start_soon(self._answer, questions, number, question)
+                number, question, key = await questions.wait_for_question()
+                nursery.start_soon(self._answer, questions, number, question, key)
 
-    async def _answer(self, questions: WaitingQuestions, number: int, question: HelperQuestion) -> None:
+    async def _answer(
+        self, questions: WaitingQuestions, number: int, question: HelperQuestion, key: ClientKey | None
+    ) -> None:
         try:
-            answer = await self._compose_safely(question)
+            answer = await self._compose_safely(question, key)
             recorded = False
             try:
                 recorded = await questions.deliver_answer(number, answer)
@@ -59,22 +64,25 @@ class Composer:
         finally:
             self._slots.release()
 
-    async def _compose_safely(self, question: HelperQuestion) -> HelperAnswer | None:
+    async def _compose_safely(self, question: HelperQuestion, key: ClientKey | None) -> HelperAnswer | None:
         try:
-            return await self.compose(question)
+            return await self.compose(question, key)
         except Exception:
             log.exception("a question for the helper could not be answered")
             return None
 
-    async def compose(self, question: HelperQuestion) -> HelperAnswer | None:
-        """The verified part of the model's answer; None if the model was not asked, because the budget is used up or
-        the circuit breaker is open.
+    async def compose(self, question: HelperQuestion, key: ClientKey | None = None) -> HelperAnswer | None:
+        """The verified part of the model's answer; None if no model was asked, because there is none for the session,
+        the budget is used up or the circuit breaker is open.
 
         The cost stays reserved in the budget until ``settle``.
         """
+        calls = self._models.calls_for(key)
+        if calls is None:
+            return None
         prompt = self._task.write(question)
         try:
-            reply = await self._calls.ask(self._task, question, prompt)
+            reply = await calls.ask(self._task, question, prompt)
         except LogFailed as error:
             log.info("the helper is not asked, because past spending cannot be read: %s", error)
             return None
@@ -87,7 +95,7 @@ class Composer:
             case Rejected(reasons=reasons):
                 why = "; ".join(reasons)
         return HelperAnswer(
-            helper=self._calls.name,
+            helper=calls.name,
             sentences=found.sentences,
             dropped=found.dropped,
             why=None if found.sentences else why,

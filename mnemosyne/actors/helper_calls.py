@@ -11,8 +11,10 @@ from typing import Generic, TypeVar
 import attrs
 import trio
 
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperModel, HelperPrompt
+from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperModel, HelperPrompt, HelperSource
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Inputs, Rejected, Result
 from mnemosyne.domain.session.budget import DAY, Budget, DaySpending, Spending
 
@@ -24,6 +26,15 @@ FAILURES = 5
 """Number of consecutive failures that opens the breaker."""
 
 NO_BUDGET = "the budget has no room for another attempt"
+
+IMAGE_TOKENS = 3_000
+"""Estimated tokens of an image; providers scale down larger ones."""
+
+LONGEST_PAUSE = 30.0
+"""Seconds: if a busy endpoint asks for more, there is no further attempt."""
+
+MODELS_HELD = 256
+"""Number of models whose circuit breakers are kept, if each session has its own."""
 
 FIRST_REST, LONGEST_REST = 60.0, 15 * 60.0
 """Seconds that the breaker stays open; doubled each time."""
@@ -148,9 +159,9 @@ class HelperCalls:
                     return await self._read(task, inputs, completion, spent)
                 if failure is None:
                     break
-                if pause is None or not failure.again:
+                if pause is None or not failure.again or failure.pause > LONGEST_PAUSE:
                     break
-                await trio.sleep(pause)
+                await trio.sleep(max(pause, failure.pause))
         if failure is None:
             return HelperReply(verdict=Rejected((NO_BUDGET,)), nanodollars=spent) if spent else None
         log.info("the helper %s did not answer: %s", self.name, failure)
@@ -170,7 +181,8 @@ class HelperCalls:
         self, prompt: HelperPrompt, seconds: float
     ) -> tuple[Completion | None, HelperFailed | None, int]:
         """A completion, an error, or neither if the budget has no room; and the cost."""
-        read = (len(prompt.system) + len(prompt.user)) // 2  # an upper estimate: text has about 3 letters a token
+        # An upper estimate: text has about 3 letters a token.
+        read = (len(prompt.system) + len(prompt.user)) // 2 + IMAGE_TOKENS * len(prompt.images)
         estimate = self._model.price.nanodollars(Tokens(input=read, output=prompt.most_tokens))
         if not await self.budget.reserve(estimate):
             log.debug("today's budget for the helper %s is used up", self.name)
@@ -198,6 +210,22 @@ class HelperCalls:
             self._breaker.note_success()
         elif self._breaker.note_failure():
             log.warning("the helper %s keeps failing and is paused", self.name)
+
+
+class HelperModels:
+    """The calls of the model that a ``source`` chooses for each session, within one ``budget``."""
+
+    def __init__(self, source: HelperSource, budget: HelperBudget) -> None:
+        self.budget = budget
+        self._source = source
+        self._calls: Lru[HelperModel, HelperCalls] = Lru(MODELS_HELD)
+
+    def calls_for(self, key: ClientKey | None = None) -> HelperCalls | None:
+        """The calls for a session with this API key; None if there is no model for it."""
+        model = self._source.model_for(key)
+        if model is None:
+            return None
+        return self._calls.get(model) or self._calls.put(model, HelperCalls(model, self.budget))
 
 
 @contextmanager

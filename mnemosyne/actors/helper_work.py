@@ -13,9 +13,10 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls, charge_on_failure
+from mnemosyne.actors.helper_calls import HelperModels, charge_on_failure
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.task import Accepted
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.session.decision_inputs import RecordWork
@@ -34,10 +35,11 @@ MOST_WAITING = 1_024
 
 @attrs.frozen
 class HelperRequest:
-    """An order of a session."""
+    """An order of a session. ``key`` is the API key of the session's client, if a helper model may use it."""
 
     identity: Identity
     order: HelperOrder
+    key: ClientKey | None = attrs.field(default=None, repr=False)
 
 
 class HelperQueue:
@@ -90,19 +92,19 @@ class HelperCache(Protocol):
 
 
 class HelperWorker:
-    """Does orders through ``calls``. ``now`` gives µs of UTC, ``new_id`` a correlation id."""
+    """Does orders with helper ``models``. ``now`` gives µs of UTC, ``new_id`` a correlation id."""
 
     def __init__(
         self,
-        calls: HelperCalls,
+        models: HelperModels,
         contents: ContentStore,
         cache: HelperCache,
         tasks: Mapping[str, BackgroundTask[Any, Any]],
         now: Callable[[], int],
         new_id: Callable[[], str],
     ) -> None:
-        self._calls = calls
-        self._budget: HelperBudget = calls.budget
+        self._models = models
+        self._budget = models.budget
         self._contents = contents
         self._cache = cache
         self._tasks = tasks
@@ -139,21 +141,23 @@ class HelperWorker:
             (self._budget.release if recorded else self._budget.charge)(done.work.nanodollars)
 
     async def work(self, request: HelperRequest) -> HelperDone | None:
-        """The work on an order and its effect; None if the model was not asked, because there is nothing to ask, the
-        budget is used up or the circuit breaker is open.
+        """The work on an order and its effect; None if no model was asked, because there is none for the session or
+        nothing to ask, the budget is used up or the circuit breaker is open.
 
         The cost stays reserved in the budget until the work is recorded.
         """
         order, background = request.order, self._tasks[request.order.task]
-        task = background.task
+        task, calls = background.task, self._models.calls_for(request.key)
+        if calls is None:
+            return None
         found = await self._read(request)
-        inputs = await self._calls.run_in_thread(lambda: background.gather(order, found))
+        inputs = await calls.run_in_thread(lambda: background.gather(order, found))
         if inputs is None:
             return None
-        prompt = await self._calls.run_in_thread(lambda: task.write(inputs))
-        key = task.key(request.identity.tenant, self._calls.name, prompt)
+        prompt = await calls.run_in_thread(lambda: task.write(inputs))
+        key = task.key(request.identity.tenant, calls.name, prompt)
         record = await self._cache.find(key)
-        reply = await self._calls.ask(task, inputs, prompt, record)
+        reply = await calls.ask(task, inputs, prompt, record)
         if reply is None:
             return None
         verdict, at = reply.verdict, self._now()
@@ -162,15 +166,15 @@ class HelperWorker:
         def apply() -> Effect:
             if accepted is None:
                 return NO_EFFECT
-            return background.apply(order, inputs, Signed(result=accepted.result, helper=self._calls.name, at=at))
+            return background.apply(order, inputs, Signed(result=accepted.result, helper=calls.name, at=at))
 
         with charge_on_failure(self._budget, lambda: reply.nanodollars):
-            effect = await self._calls.run_in_thread(apply)
+            effect = await calls.run_in_thread(apply)
         work = RecordWork(
             at=at,
             task=task.name,
             version=task.version,
-            helper=self._calls.name,
+            helper=calls.name,
             subject=order.subject,
             branch=order.branch,
             turn=order.turn,

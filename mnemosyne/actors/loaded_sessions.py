@@ -5,13 +5,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
+from uuid import UUID
 
+import attrs
 import trio
 
 from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.actors.messages import CompleteDeferred, HelperDone, Identity
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
@@ -29,7 +32,8 @@ class LoadedSessions:
     async def wait_for_order(self) -> HelperRequest:
         if self._registry.orders is None:
             await trio.sleep_forever()
-        return await self._registry.orders.take()
+        request = await self._registry.orders.take()
+        return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
     async def tell(self, identity: Identity, done: HelperDone) -> bool:
         return await self._send(identity, done)
@@ -49,14 +53,20 @@ class LoadedSessions:
                 await ticket.durable()
             return ticket is not None
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
         if self._registry.questions is None:
             await trio.sleep_forever()
-        return await self._registry.questions.wait_for_question()
+        number, question, stream = await self._registry.questions.wait_for_question()
+        return number, question, self._find_key(stream)
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         questions = self._registry.questions
         return questions is not None and questions.answer(number, answer)
+
+    def _find_key(self, stream: UUID) -> ClientKey | None:
+        """The API key of a session's client, if a helper model may use it."""
+        keys = self._registry.client_keys
+        return None if keys is None else keys.find(stream)
 
     @contextmanager
     def _discarding(self, identity: Identity, actor: SessionActor) -> Iterator[None]:

@@ -4,6 +4,7 @@ A turn waits for a limited time, and for a shorter one until a worker takes its 
 """
 
 from itertools import count
+from uuid import UUID
 
 import attrs
 import trio
@@ -16,6 +17,7 @@ from mnemosyne.domain.session.decision_inputs import HelperAnswer
 @attrs.define(eq=False)
 class _Waiting:
     question: HelperQuestion
+    stream: UUID
     taken: trio.Event = attrs.field(factory=trio.Event)
     answered: trio.Event = attrs.field(factory=trio.Event)
     answer: HelperAnswer | None = None
@@ -29,9 +31,9 @@ class HelperQuestions:
         self._waiting: dict[int, _Waiting] = {}
         self._some = trio.Event()
 
-    async def ask(self, question: HelperQuestion, patience: Patience) -> HelperAnswer | None:
-        """A helper's answer to a question; None if no worker takes it or the answer is late."""
-        number, waiting = next(self._numbers), _Waiting(question)
+    async def ask(self, question: HelperQuestion, stream: UUID, patience: Patience) -> HelperAnswer | None:
+        """A helper's answer to a question of a session; None if no worker takes it or the answer is late."""
+        number, waiting = next(self._numbers), _Waiting(question, stream)
         self._waiting[number] = waiting
         self._some.set()
         try:
@@ -44,13 +46,13 @@ class HelperQuestions:
             del self._waiting[number]
         return waiting.answer
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        """Wait for a new question and take it. Returns its number and the question."""
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, UUID]:
+        """Wait for a new question and take it. Returns its number, the question and its session."""
         while True:
             for number, waiting in self._waiting.items():
                 if not waiting.taken.is_set():
                     waiting.taken.set()
-                    return number, waiting.question
+                    return number, waiting.question, waiting.stream
             self._some = trio.Event()
             await self._some.wait()
 

@@ -10,7 +10,7 @@ import trio
 from mnemosyne.actors.actor_services import ActorServices, SelectKnowledge
 from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.knowledge_source import KnowledgeSource
-from mnemosyne.actors.known_credentials import KnownCredentials
+from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
 from mnemosyne.actors.patience import USUAL, Patience
@@ -71,6 +71,7 @@ class SessionRegistry:
         settings: ServerSettings = SETTINGS,
         patience: Patience = USUAL,
         questions: HelperQuestions | None = None,
+        client_keys: ClientKeys | None = None,
         knowledge_source: KnowledgeSource | None = None,
     ) -> None:
         self._nursery = nursery
@@ -88,6 +89,8 @@ class SessionRegistry:
         """The orders of sessions for a helper model; None if there is no helper."""
         self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
+        self.client_keys = client_keys
+        """The API keys of sessions; None unless a helper model may use them."""
         self._awake: dict[UUID, _LoadedActor] = {}
         self._gaps: dict[UUID, Gap] = {}
         self.turns_lost = 0
@@ -257,6 +260,7 @@ class SessionRegistry:
             orders=self.orders,
             outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
             known_credentials=self.known_credentials,
+            client_keys=self.client_keys,
             knowledge_source=self._knowledge_source,
         )
         awake = self._awake[identity.stream] = _LoadedActor(actor, trio.current_time())

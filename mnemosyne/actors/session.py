@@ -18,7 +18,7 @@ from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest
 from mnemosyne.actors.knowledge_source import KnowledgeSource
-from mnemosyne.actors.known_credentials import KnownCredentials
+from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
@@ -73,7 +73,7 @@ from mnemosyne.domain.session.decision_inputs import (
     TakenSettings,
     TakeSettings,
 )
-from mnemosyne.domain.session.events import Event, TurnBegan
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session
@@ -130,6 +130,7 @@ class SessionActor:
         outside: ActorServices | None = None,
         memory: Loaded | None = None,
         known_credentials: KnownCredentials | None = None,
+        client_keys: ClientKeys | None = None,
         knowledge_source: KnowledgeSource | None = None,
     ) -> None:
         outside = outside or ActorServices()
@@ -147,6 +148,7 @@ class SessionActor:
         self._deferred = DeferredWork(self._memory, texts, settings)
         self._orders = orders
         self._prompt_orders = SessionOrders(self._memory, orders) if orders is not None else None
+        self._client_keys = client_keys
         self._wanted: set[str] = set()
         """Objects whose summary was requested."""
         self._knowledge_source = knowledge_source
@@ -467,6 +469,8 @@ class SessionActor:
     def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
         """Keep the client's body, which the event with this version recorded, and report its client."""
         self._memory.hold(began, read, request.credential)
+        if self._client_keys is not None and began.relation is not TurnRelation.REPEATS:
+            self._client_keys.note(self.identity.stream, request.headers, request.dialect.name, began.model)
         if self._knowledge_source is not None and request.client not in self._clients:
             self._clients.add(request.client)
             self._knowledge_source.observe(self.identity, request.client)

@@ -348,8 +348,10 @@ class Turn:
             return helped
         assert isinstance(found, Passages)
 
+        stream = (await self.identity()).stream
+
         async def ask(call: str, question: HelperQuestion) -> None:
-            answer = await questions.ask(question, self._patience)
+            answer = await questions.ask(question, stream, self._patience)
             if answer is not None:
                 helped[call] = answer
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.object_index import fill_index
@@ -63,17 +63,19 @@ async def _open_composer(
         yield None
         return
     try:
+        if config.helper == "client":
+            raise BadConfiguration("with helper = client it works only with the key of a client's request.")
         check_helper(config, os.environ)
     except BadConfiguration as error:
         say(f"The helper is not used: {error}")
         yield None
         return
     budget = HelperBudget(PostgresSpending(models.database, models.log), helper_limits(config), now)
-    async with open_helper(config, os.environ) as model, trio.open_nursery() as nursery:
-        assert model is not None
+    async with open_helper(config, os.environ) as source, trio.open_nursery() as nursery:
+        assert source is not None
         await nursery.start(journal.run)
         try:
-            yield Composer(HelperCalls(model, budget))
+            yield Composer(HelperModels(source, budget))
         finally:
             with trio.CancelScope(shield=True):
                 await journal.close(LAST_COMMIT_SECONDS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperWorker
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -44,9 +44,9 @@ async def help_sessions(
     """Let the helper model, if configured, do the orders of sessions and answer questions of turns."""
     spending = PostgresSpending(database, PostgresEventLog(database, event_codec()))
     budget = HelperBudget(spending, helper_limits(config), now)
-    async with open_helper(config, os.environ) as helper, trio.open_nursery() as nursery:
-        if helper is not None:
-            calls = HelperCalls(helper, budget)
-            worker = HelperWorker(calls, PostgresContentStore(database), spending, BACKGROUND_TASKS, now, new_id)
+    async with open_helper(config, os.environ) as source, trio.open_nursery() as nursery:
+        if source is not None:
+            models = HelperModels(source, budget)
+            worker = HelperWorker(models, PostgresContentStore(database), spending, BACKGROUND_TASKS, now, new_id)
             nursery.start_soon(worker.run, sessions)
-            nursery.start_soon(Composer(calls).run, sessions)
+            nursery.start_soon(Composer(models).run, sessions)

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_network
@@ -23,8 +24,10 @@ from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
 from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
-from mnemosyne.domain.helper.model import HelperFailed
+from mnemosyne.domain.helper.model import HelperFailed, HelperPrompt
+from mnemosyne.domain.session.budget import DAY, DaySpending
 from mnemosyne.errors import MnemosyneError
+from mnemosyne.figures import dollars_text, percent_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -72,6 +75,8 @@ class Circumstances:
     refusal: str
     environ: Mapping[str, str]
     directory: Path
+    asks_helper: bool = False
+    """Whether to send a helper model a request with a cost."""
 
     @property
     def home(self) -> Path:
@@ -477,27 +482,79 @@ def _lag(how: str, events: int | None, seconds: float | None, held: float | None
 
 @needs_config
 def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
-    import trio
-
-    from mnemosyne.adapters.helpers.opening import open_helper
-
-    async def ask() -> str | None:
-        with trio.fail_after(UPSTREAM_SECONDS):
-            async with open_helper(config, circumstances.environ) as model:
-                if model is not None:
-                    await model.check()
-                return None if model is None else model.name
-
+    if config.helper == "extractive":
+        yield Finding("good", "no helper model; summaries are extracted")
+        return
+    if config.helper == "client":
+        model = config.helper_model or "the cheapest model of their provider"
+        yield Finding("good", f"sessions with an API key use {model}, others none; {_helper_budget(config)}")
+        return
     try:
-        name = trio.run(ask)
-    except trio.TooSlowError:
-        yield Finding("bad", f"{config.helper} did not answer within {UPSTREAM_SECONDS:g} s", _WITHOUT_A_MODEL)
+        yield Finding("good", f"{_try_helper(config, circumstances)}; {_helper_budget(config)}")
     except HelperFailed as error:
         yield Finding("bad", f"{config.helper} is not usable: {error}", _WITHOUT_A_MODEL)
     except MnemosyneError as error:
         yield Finding("bad", str(error).rstrip("."), "the server does not start until then")
-    else:
-        yield Finding("good", "no helper model; summaries are extracted" if name is None else f"{name} answers")
+
+
+def _try_helper(config: Config, circumstances: Circumstances) -> str:
+    """Check the helper model, if wanted with a paid request; describe it. Raises HelperFailed, BadConfiguration."""
+    import trio
+
+    from mnemosyne.adapters.helpers.opening import open_helper
+
+    async def ask() -> str:
+        async with open_helper(config, circumstances.environ) as source:
+            model = None if source is None else source.model_for(None)
+            assert model is not None
+            into, out = (dollars_text(each * 1_000_000) for each in (model.price.input, model.price.output))
+            about = f"{model.name} answers, at {into}/{out} for a million tokens of input/output"
+            with trio.move_on_after(UPSTREAM_SECONDS):
+                if not circumstances.asks_helper:
+                    await model.check()
+                    return about
+                used = (await model.complete(_SHORT_PROMPT)).used
+                return f"{about}; this answer cost {dollars_text(model.price.nanodollars(used)) if used else 'little'}"
+            raise HelperFailed(f"no answer within {UPSTREAM_SECONDS:g} s")
+
+    return trio.run(ask)
+
+
+def _helper_budget(config: Config) -> str:
+    """What is left of today's budget for helpers, in words."""
+    from mnemosyne.app.settings import helper_limits
+
+    day = time.time_ns() // 1_000 // DAY
+    limits = helper_limits(config)
+    share = f"{percent_text(limits.share)} of the cost of today's turns, at most {dollars_text(limits.a_day)}"
+
+    def read(connection: "Connection") -> DaySpending:
+        if connection.execute("select to_regclass('mnemosyne.budget_spent')").fetchone() == (None,):
+            return DaySpending(day)
+        sums = "select coalesce(sum(turns), 0), coalesce(sum(helpers), 0) from mnemosyne.budget_spent where day = %s"
+        (row,) = connection.execute(sums, (day,)).fetchall()
+        return DaySpending(day, turns=int(row[0]), helpers=int(row[1]))
+
+    spent = DaySpending(day)
+    if not _lacks_database(config):
+        try:
+            spent = _ask_database(config, lambda database: database.run(read))
+        except MnemosyneError:
+            return f"its budget is {share}"  # the database check reports the reason
+    return f"{dollars_text(limits.room(spent))} of its budget is left today ({share})"
+
+
+_SHORT_PROMPT = HelperPrompt(
+    system="You answer with JSON.",
+    user='Answer with {"works": true}.',
+    most_tokens=50,
+    schema={
+        "type": "object",
+        "properties": {"works": {"type": "boolean"}},
+        "required": ["works"],
+        "additionalProperties": False,
+    },
+)
 
 
 @needs_config

@@ -2,6 +2,7 @@
 
 import trio
 
+from mnemosyne.actors.known_credentials import ClientKeys
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
@@ -37,6 +38,7 @@ def open_registry(
         index=index,
         settings=settings_of(config),
         patience=USUAL.times(config.patience),
+        client_keys=ClientKeys() if config.helper == "client" else None,
         questions=HelperQuestions() if config.helper != "extractive" else None,
         knowledge_source=knowledge_source,
     )

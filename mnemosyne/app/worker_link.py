@@ -19,6 +19,7 @@ import trio
 from mnemosyne.actors.composing import WaitingQuestions
 from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
 from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
@@ -133,8 +134,8 @@ class RemoteSessions:
         recorded: bool = await self._call("tell", identity, done)
         return recorded
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        found: tuple[int, HelperQuestion] = await self._call("wait_for_question")
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        found: tuple[int, HelperQuestion, ClientKey | None] = await self._call("wait_for_question")
         return found
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import attrs
 import click
 
 from mnemosyne.app.doctor import Circumstances, Finding, examine
@@ -19,18 +20,20 @@ ASCII_MARKS = {"good": "ok", "bad": "NO", "open": "--"}
 
 @click.command()
 @setting_options()
+@click.option("--ask-helper", is_flag=True, help="Send the helper model a short request, which it may bill.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 @click.pass_context
-def doctor(ctx: click.Context, /, as_json: bool, **options: object) -> None:
+def doctor(ctx: click.Context, /, ask_helper: bool, as_json: bool, **options: object) -> None:
     """Check everything that Mnemosyne needs, and suggest a fix for each problem.
 
     \b
       mnemosyne doctor
 
-    It changes nothing and sends no credentials. The exit code is 1 if something is wrong.
+    It changes nothing, and sends no credentials except the one for a helper model. The exit code is 1 if something is
+    wrong.
     """
     found = []
-    for check, finding in examine(_circumstances(options)):
+    for check, finding in examine(attrs.evolve(_circumstances(options), asks_helper=ask_helper)):
         found.append({"check": check.name, **members(finding, "verdict text advice")})
         if not as_json:
             say(_line(check.name, finding))

@@ -8,7 +8,8 @@ import trio
 import trio.testing
 
 from mnemosyne.actors.composing import AT_ONCE, Composer
-from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperModels
+from mnemosyne.domain.helper.model import OneModel
 from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
@@ -33,11 +34,11 @@ class Asked:
     answers: list[HelperAnswer | None] = attrs.field(factory=list)
     done: trio.Event = attrs.field(factory=trio.Event)
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, None]:
         if not self.waiting:
             await trio.sleep_forever()
         self.waiting -= 1
-        return self.waiting, QUESTION
+        return self.waiting, QUESTION, None
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         self.answers.append(answer)
@@ -48,7 +49,7 @@ class Asked:
 
 def composer(*texts: str | Exception | None) -> tuple[Composer, HelperBudget]:
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    return Composer(HelperCalls(Model(list(texts)), budget)), budget
+    return Composer(HelperModels(OneModel(Model(list(texts))), budget)), budget
 
 
 async def run(composing: Composer, asked: Asked) -> None:
@@ -106,5 +107,5 @@ async def test_helper_is_not_asked_when_spending_is_unknown() -> None:
         async def on_day(self, day: int) -> DaySpending:
             raise LogUnavailable("away")
 
-    composing = Composer(HelperCalls(Model([GOOD]), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1)))
+    composing = Composer(HelperModels(OneModel(Model([GOOD])), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1)))
     assert await composing.compose(QUESTION) is None

@@ -24,7 +24,7 @@ USED = Tokens(input=7, output=3)
 COST, MOST = PRICE.nanodollars(USED), PRICE.nanodollars(Tokens(input=14, output=PROMPT.most_tokens))
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Model:
     """A model that gives the scripted answers in order."""
 

@@ -9,9 +9,10 @@ import pytest
 import trio
 
 from mnemosyne.actors import helper_work
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest, HelperWorker
 from mnemosyne.actors.messages import HelperDone
+from mnemosyne.domain.helper.model import OneModel
 from mnemosyne.domain.helper.summarize import order_summary
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects import memory
@@ -77,7 +78,9 @@ async def work(
     await log.append(Append(IDENTITY.stream, 0, (Envelope(event, "c"),), tuple(stored)))
     pieces = [Piece(stored[0].digest, 0, len(content))]
     change = recipe.encode(recipe.change_of(0, pieces, 0))
-    worker = HelperWorker(HelperCalls(Model([answer]), budget), log, Cache(record), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(
+        HelperModels(OneModel(Model([answer])), budget), log, Cache(record), BACKGROUND_TASKS, lambda: 1, str
+    )
     wanted = attrs.evolve(order or deferred(), content=change, detailed=stored[1].digest if detailed else None)
     return await worker.work(HelperRequest(IDENTITY, order_summary(wanted))), budget
 

@@ -7,7 +7,9 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
-from tests.actors.support import PATIENT
+from tests.actors.support import IDENTITY, PATIENT
+
+STREAM = IDENTITY.stream
 
 ONE, TWO = (HelperQuestion(question=each, passages=()) for each in ("one?", "two?"))
 
@@ -20,21 +22,21 @@ async def test_questions_are_taken_once_in_order_and_get_their_answers() -> None
     questions, found = HelperQuestions(), dict[str, HelperAnswer | None]()
 
     async def ask(question: HelperQuestion) -> None:
-        found[question.question] = await questions.ask(question, PATIENT)
+        found[question.question] = await questions.ask(question, STREAM, PATIENT)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, ONE)
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(ask, TWO)
         taken = [await questions.wait_for_question() for _ in range(2)]
-        assert [question for _, question in taken] == [ONE, TWO]
-        assert all(questions.answer(number, answer_of(question)) for number, question in reversed(taken))
+        assert [question for _, question, _ in taken] == [ONE, TWO]
+        assert all(questions.answer(number, answer_of(question)) for number, question, _ in reversed(taken))
     assert found == {"one?": answer_of(ONE), "two?": answer_of(TWO)}
 
 
 async def test_untaken_question_times_out_soon(autojump_clock: trio.testing.MockClock) -> None:
     questions, began = HelperQuestions(), trio.current_time()
-    assert await questions.ask(ONE, USUAL) is None
+    assert await questions.ask(ONE, STREAM, USUAL) is None
     assert trio.current_time() - began == USUAL.listener
     with trio.move_on_after(1) as scope:
         await questions.wait_for_question()
@@ -49,6 +51,6 @@ async def test_late_answer_and_answer_without_a_question_are_dropped(autojump_cl
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
-        assert await questions.ask(ONE, USUAL) is None
+        assert await questions.ask(ONE, STREAM, USUAL) is None
     for number in (numbers[0], 7):
         assert not questions.answer(number, answer_of(ONE))

@@ -1,5 +1,7 @@
 """The worker process: turns continue without it, and its tables equal those of a rebuild."""
 
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -18,12 +20,12 @@ from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, open_database
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
-from tests.adapters.endpoint import open_endpoint
+from mnemosyne_lab.helper import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home
-from tests.cli.support import MNEMOSYNE, ended
-from tests.http.evicting import DECIDED, exchange
-from tests.http.managing import Client, Stage, recall, text, think
+from tests.cli.support import MNEMOSYNE, ended, mnemosyne
+from tests.http.evicting import DECIDED, exchange, result
+from tests.http.managing import Client, Stage, model_says, recall, script, text, think
 from tests.http.test_epochs import SMALL, TOOLS, answer, read
 from tests.http.test_helped_answers import QUESTION, SENTENCE, composed
 from tests.projections.support import dump_of, rebuilt_dump
@@ -32,6 +34,7 @@ from tests.waiting import DEADLINE
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found by way of /proc")
 
 DONE = text("It is there.")
+LOGIN = "sk-ant-oat01-of-a-login-Zk4"
 
 
 async def converse(client: Client, turns: int = 2) -> None:
@@ -141,3 +144,53 @@ async def test_helper_answers_a_memory_question_through_the_worker(tmp_path: Pat
         home.assert_lawful()
         (asked,) = [event for event in await home.events("s") if isinstance(event, HelperAsked)]
         assert [each.text for each in asked.sentences] == [SENTENCE]
+
+
+KEY = "sk-ant-api03-of-a-client-Rw7Q2x"
+
+
+async def test_a_clients_key_is_used_for_a_helper_and_a_login_is_not_and_neither_is_written_anywhere(
+    tmp_path: Path, dsn: str
+) -> None:
+    async with at_home(tmp_path, dsn) as home:
+        reading = [model_says(think(), read("/docs/notes.md")), model_says(think(), text("Done."))]
+        recalling = [model_says(recall(QUESTION)), model_says(text("So."))]
+        home.standin.script = script(
+            {"when": {"model": "claude-opus-*", "prompt": "Read it, "}, "replies": reading},
+            {"when": {"model": "claude-opus-*", "prompt": "Go on."}, "replies": recalling},
+        )
+        options = ["--manage-window", str(SMALL), "--helper", "client", "--log-level", "debug"]
+        async with home.served("manage", *options, "--helper-budget-share", "1") as served:
+            await served.until_worker(state="working")
+            by_login = {"x-api-key": "", "authorization": f"Bearer {LOGIN}"}
+            clients = [
+                Client(served.url, session=name, tools=TOOLS, headers=shown)
+                for name, shown in {"s": {"x-api-key": KEY}, "t": by_login}.items()
+            ]
+            for client in clients:
+                for number in range(4):
+                    message = await client.turn(text(f"Read it, {number}."))
+                    (call,) = [block for block in message["content"] if block["type"] == "tool_use"]
+                    await client.turn(result(call, "" if number else DECIDED))
+                assert (await client.turn(text("Go on.")))["content"][-1] == text("So.")
+        home.assert_lawful()
+        helped = [each for each in home.standin.messages if each.json()["model"] != clients[0].model]
+        assert {each.json()["model"] for each in helped} == {"claude-haiku-5-5"}
+        assert all(KEY in str(each.headers) and LOGIN not in str(each.headers) for each in helped)
+        stored = await _list_stored(home, dsn)
+        assert any(DECIDED.encode() in each for each in stored)
+        for secret in (KEY.encode(), LOGIN.encode()):
+            assert not any(secret in each or secret.hex().encode() in each for each in stored)
+
+
+async def _list_stored(home: Home, dsn: str) -> list[bytes]:
+    """Everything that is written: each file, the rows of each table, and the log in full."""
+    tables = "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname like 'mnemosyne%'"
+    rows = [str(query(dsn, f"select t::text from {name} t")).encode() for (name,) in query(dsn, tables)]
+    exported = await trio.to_thread.run_sync(lambda: mnemosyne("export", "s", environ=home.environ))
+    assert exported.returncode == 0, exported.stderr
+    files = [each.read_bytes() for each in home.folder.rglob("*") if each.is_file()]
+    assert any(b"DEBUG" in each or b"debug" in each for each in files)
+    lines = [json.loads(line) for line in exported.stdout.splitlines()]
+    contents = [base64.b64decode(line["data"]) for line in lines if "data" in line]
+    return [*rows, *contents, exported.stdout.encode(), *files]

@@ -16,6 +16,7 @@ from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.helper.background import Effect
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.summarize import order_summary
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
@@ -59,6 +60,7 @@ DONE = HelperDone(
 )
 REQUEST = HelperRequest(WHO, order_summary(PENDING))
 
+KEY = ClientKey(key="sk-of-a-client", dialect="messages", model="m")
 QUESTION = HelperQuestion(
     question="wie viele\n?",
     passages=(HelperPassage(object="o1", start=12, name="#o1 file_context, turn 3", text="größer\u2028\n"),),
@@ -93,8 +95,8 @@ class Sessions:
             raise self.failure
         return True
 
-    async def wait_for_question(self) -> tuple[int, HelperQuestion]:
-        return 7, QUESTION
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        return 7, QUESTION, KEY
 
     async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
         self.asked.append((number, answer))
@@ -130,7 +132,7 @@ async def linked() -> AsyncIterator[Linked]:
 
 async def test_questions_and_answers_arrive_unchanged() -> None:
     async with linked() as link:
-        assert await link.remote.wait_for_question() == (7, QUESTION)
+        assert await link.remote.wait_for_question() == (7, QUESTION, KEY)
         assert await link.remote.deliver_answer(7, ANSWER)
         assert not await link.remote.deliver_answer(8, None)
         assert link.sessions.asked == [(7, ANSWER), (8, None)]

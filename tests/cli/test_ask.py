@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.endpoint import says
+from mnemosyne_lab.helper import says
 from tests.adapters.log_support import query
 from tests.cli.logs import PARSER
 from tests.cli.running import run, run_json

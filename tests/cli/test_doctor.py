@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import psycopg
 import pytest
 import trustme
@@ -238,13 +239,28 @@ def test_helper_is_named_and_its_model_probed(tmp_path: Path, upstream: Provider
     model = {"MNEMOSYNE_HELPER": "openai", "MNEMOSYNE_HELPER_MODEL": "m"}
     with provider() as endpoint:
         at = circumstances(tmp_path, upstream, **model, MNEMOSYNE_HELPER_URL=f"{endpoint.url}/v1")
-        assert look("helper", at) == [Finding("good", "openai:m answers")]
+        assert look("helper", at) == [
+            Finding(
+                "good",
+                "openai:m answers, at $0.00/$0.00 for a million tokens of input/output; "
+                "$0.00 of its budget is left today (2 % of the cost of today's turns, at most $0.50)",
+            )
+        ]
         assert endpoint.asked == ["GET /v1/models"]
+        (finding,) = look("helper", attrs.evolve(at, asks_helper=True))
+        assert (finding.verdict, finding.text) == ("bad", "openai is not usable: it answers with status 501")
     (finding,) = look("helper", at)  # it has ended
     assert (finding.verdict, finding.text) == ("bad", "openai is not usable: no connection: ConnectError")
     (finding,) = look("helper", circumstances(tmp_path, upstream, MNEMOSYNE_HELPER="anthropic"))
     assert finding.verdict == "bad"
     assert "ANTHROPIC_API_KEY is not set" in finding.text
+
+
+def test_a_helper_with_clients_keys_has_a_budget_and_nothing_to_probe(tmp_path: Path, upstream: Provider) -> None:
+    (finding,) = look("helper", circumstances(tmp_path, upstream, MNEMOSYNE_HELPER="client"))
+    assert finding.verdict == "good"
+    assert finding.text.startswith("sessions with an API key use the cheapest model of their provider, others none; $")
+    assert not upstream.asked
 
 
 @pytest.mark.parametrize(

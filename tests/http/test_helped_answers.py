@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.composing import Composer
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.actors.questions import HelperQuestions
@@ -26,10 +26,10 @@ from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.figures import dollars_text
 from mnemosyne.services import memories
+from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.actors.spending import EnoughTurns, LoggedSpending
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import IDENTITY, PATIENT, StoppableLog
-from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.helpers.asking import ENVIRON, HELPERS, settings
 from tests.http.evicting import DECIDED, Index, read_and_evict
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text
@@ -100,16 +100,16 @@ async def helped(
     patience = PATIENT if is_listening else attrs.evolve(PATIENT, listener=0.01)
     async with (
         open_endpoint(said) as endpoint,
-        open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as model,
+        open_helper(settings(helper, endpoint.url, helper_price=PAID), ENVIRON) as source,
         open_stage(log=log, window=SMALL, index=Index(log), questions=questions, patience=patience) as stage,
         trio.open_nursery() as nursery,
     ):
-        assert model is not None
+        assert source is not None
         client, budget = client_of(stage), HelperBudget(EnoughTurns(), limits, lambda: 1)
         await read_and_evict(client, stage, holds=holds)
         if is_listening:
             composer = Composer(
-                HelperCalls(model, budget), attrs.evolve(ANSWER, limits=Limits(seconds=seconds, pauses=()))
+                HelperModels(source, budget), attrs.evolve(ANSWER, limits=Limits(seconds=seconds, pauses=()))
             )
             nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         yield Helped(stage, endpoint, budget, client)

@@ -8,12 +8,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperWorker
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt
+from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt, OneModel
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects.events import ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -33,7 +33,7 @@ from tests.plain.archive import MemoryArchive
 from tests.waiting import DEADLINE
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Oracle:
     """A helper that predicts the listed records whose description contains a path."""
 
@@ -62,7 +62,7 @@ async def predicting(oracle: Oracle) -> AsyncIterator[tuple[Stage, Client]]:
     """A managing proxy that has evicted the notes, and a helper that expects their use."""
     log = StoppableLog()
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    worker = HelperWorker(HelperCalls(oracle, budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(HelperModels(OneModel(oracle), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     async with (
         open_stage(log=log, window=SMALL, questions=HelperQuestions()) as stage,
         trio.open_nursery() as nursery,

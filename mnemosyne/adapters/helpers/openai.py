@@ -1,101 +1,111 @@
 """A helper model behind any endpoint that speaks OpenAI's Chat Completions: Ollama, vLLM, llama.cpp, a provider."""
 
-import json
-from collections.abc import Mapping
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
 
+from mnemosyne.adapters.helpers.endpoint import (
+    REJECTING,
+    EndpointHelper,
+    complete_text,
+    failure_of,
+    failure_without_answer,
+    read_object,
+)
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 
-LARGEST_ANSWER = 4 * 1024 * 1024
-"""The limit in bytes; a usual answer has a few kilobytes."""
-
-_BUSY = frozenset({408, 409, 425, 429})
-_UNKNOWN_FIELD = frozenset({400, 404, 415, 422, 501})
+Json = dict[str, Any]
 
 
-class OpenAIHelper:
-    """A model of an endpoint (helper_model.HelperModel). ``url`` is the prefix of ``/chat/completions``."""
+class OpenAIHelper(EndpointHelper):
+    """A model of an endpoint. ``url`` is the prefix of ``/chat/completions``."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, key: str | None, model: str, price: Price) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, url: str, key: str | None, model: str, price: Price, kind: str
+    ) -> None:
+        super().__init__(kind, model, price)
         self._http = http
         self._url = url.rstrip("/")
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._model = model
-        self._knows_schemas = True
-        self.price = price
-        self.name = f"openai:{model}"
+        self._forms = _FORMS
+        """The forms of a request that the endpoint may accept; the one that it accepted, as soon as it is known."""
 
-    async def complete(self, prompt: HelperPrompt) -> Completion:
-        """See helper_model.HelperModel. An endpoint that refuses schemas gets none later."""
-        request: dict[str, Any] = {
-            "model": self._model,
-            "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
-            "max_tokens": prompt.most_tokens,
-            "temperature": 0,
-        }
-        schema = {"response_format": _format_of(prompt.schema)} if self._knows_schemas else {}
-        status, body = await self._ask("POST", "/chat/completions", {**request, **schema})
-        if schema and status in _UNKNOWN_FIELD:
-            status, body = await self._ask("POST", "/chat/completions", request)
-            self._knows_schemas = status != 200
-        _refuse(status)
-        return _completion(body)
+    async def _complete(self, prompt: HelperPrompt) -> Completion:
+        request = {"model": self._model, "messages": _messages(prompt)}
+        failure = None
+        for form in self._forms:
+            try:
+                answer = await self._ask("POST", "/chat/completions", {**request, **form(prompt)})
+            except HelperFailed as error:
+                if error.status not in REJECTING:
+                    raise
+                failure = error
+            else:
+                self._forms = (form,)
+                return _read_completion(answer)
+        assert failure is not None
+        raise failure
 
     async def check(self) -> None:
-        status, body = await self._ask("GET", "/models", None)
-        _refuse(status)
-        listed = _members(_object(body).get("data"))
+        listed = _members((await self._ask("GET", "/models", None)).get("data"))
         names = [str(model.get("id")) for model in listed]
         if names and self._model not in names:
             raise HelperFailed(f"it does not list the model {self._model}")
 
-    async def _ask(self, method: str, path: str, request: Mapping[str, Any] | None) -> tuple[int, bytes]:
+    async def _ask(self, method: str, path: str, request: Json | None) -> Json:
         connected = False
         try:
             async with self._http.stream(method, self._url + path, json=request, headers=self._headers) as response:
                 connected = True
-                return response.status_code, await _read_bounded(response)
+                if response.status_code != 200:
+                    raise failure_of(response.status_code, response.headers)
+                return await read_object(response)
         except httpx2.TransportError as error:
-            billed = connected or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            raise HelperFailed(f"no connection: {type(error).__name__}", again=True, billed=billed) from None
+            raise failure_without_answer(error, connected=connected) from None
 
 
-def _format_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+def _messages(prompt: HelperPrompt) -> list[Json]:
+    images = [
+        {"type": "image_url", "image_url": {"url": f"data:{each.media_type};base64,{each.base64}"}}
+        for each in prompt.images
+    ]
+    content = [*images, {"type": "text", "text": prompt.user}] if images else prompt.user
+    return [{"role": "system", "content": prompt.system}, {"role": "user", "content": content}]
 
 
-async def _read_bounded(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    async with aclosing(response.aiter_raw()) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > LARGEST_ANSWER:
-                break
-        else:
-            return bytes(body)
-    raise HelperFailed(f"its answer is longer than {LARGEST_ANSWER} bytes", billed=True)
+def _with_schema(prompt: HelperPrompt) -> Json:
+    return {**_without_schema(prompt), **_response_format(prompt)}
 
 
-def _refuse(status: int) -> None:
-    """Raise HelperFailed without the endpoint's text, which may quote the prompt."""
-    if status != 200:
-        raise HelperFailed(f"it answers with status {status}", again=status in _BUSY or status >= 500)
+def _without_reasoning(prompt: HelperPrompt) -> Json:
+    """Reasoning models accept neither ``max_tokens`` nor a temperature, and reasoning counts as output."""
+    return {"max_completion_tokens": prompt.most_tokens, "reasoning_effort": "none", **_response_format(prompt)}
 
 
-def _completion(body: bytes) -> Completion:
-    answer = _object(body)
+def _without_schema(prompt: HelperPrompt) -> Json:
+    return {"max_tokens": prompt.most_tokens, "temperature": 0}
+
+
+_FORMS: tuple[Callable[[HelperPrompt], Json], ...] = (_with_schema, _without_reasoning, _without_schema)
+"""The forms of a request, in the order of attempts: endpoints differ in what they accept."""
+
+
+def _response_format(prompt: HelperPrompt) -> Json:
+    schema = {"name": "answer", "strict": True, "schema": prompt.schema}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def _read_completion(answer: Json) -> Completion:
     choices = _members(answer.get("choices"))
     message = choices[0].get("message") if choices else None
-    text = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(text, str):
+    if not isinstance(message, dict):
         raise HelperFailed("its answer is not a chat completion", billed=True)
-    return Completion(text, _tokens_of(answer.get("usage")))
+    end = "refusal" if message.get("refusal") else choices[0].get("finish_reason")
+    return complete_text(message.get("content"), end, _tokens_of(answer.get("usage")))
 
 
 def _tokens_of(usage: object) -> Tokens | None:
@@ -104,15 +114,5 @@ def _tokens_of(usage: object) -> Tokens | None:
     return tokens_of({"input_tokens": usage.get("prompt_tokens"), "output_tokens": usage.get("completion_tokens")})
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise HelperFailed("its answer is not a JSON object", billed=True)
-    return answer
-
-
-def _members(value: object) -> list[dict[str, Any]]:
+def _members(value: object) -> list[Json]:
     return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []

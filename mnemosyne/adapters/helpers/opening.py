@@ -2,27 +2,34 @@
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 import httpx2
 
+from mnemosyne.adapters.helpers.endpoint import EndpointHelper
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
 from mnemosyne.adapters.outbound import open_client
-from mnemosyne.config import HELPER_MODEL, Config
-from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.bounded import Lru
+from mnemosyne.config import HELPER_MODEL, Config, upstreams_of
+from mnemosyne.domain.cost.catalogue import price_of, small_model_of
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.helper.model import FREE, HelperModel
+from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import FREE, HelperModel, HelperSource, OneModel
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
+from mnemosyne.upstreams import list_takers
 
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 15.0
 
+MODELS_HELD = 256
+"""Number of clients' keys whose model is kept."""
+
 
 @asynccontextmanager
-async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterator[HelperModel | None]:
+async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterator[HelperSource | None]:
     """Open the helper model; None for the extractive helper.
 
     Raises BadConfiguration if its key is not in the environment, or its price unknown.
@@ -30,21 +37,73 @@ async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterat
     if config.helper == "extractive":
         yield None
         return
-    url = config.helper_url or config.upstream
-    async with _client(config, url) as http:
-        yield _helper(config, environ, http, url)
+    async with AsyncExitStack() as stack:
+        urls = _list_urls(config)
+        http = {url: await stack.enter_async_context(_client(config, url)) for url in urls}
+        if config.helper == "client":
+            yield ClientHelpers(config, http)
+            return
+        model, (url,) = _model_name(config), urls
+        key, price = _key(config, environ), _price(config, model, url)
+        yield OneModel(_helper(config.helper, http[url], url, key, model, price))
 
 
-def _helper(config: Config, environ: Mapping[str, str], http: httpx2.AsyncClient, url: str) -> HelperModel:
-    key = _key(config, environ)
-    model = config.helper_model or HELPER_MODEL
-    price = _price(config, model, url)
-    if config.helper == "openai":
-        return OpenAIHelper(http, url, key, model, price)
+class ClientHelpers:
+    """A small model of the provider of each client's key (HelperSource). None for a request without a key, for an
+    unknown model or price, and once the provider has refused the key.
+    """
+
+    def __init__(self, config: Config, http: Mapping[str, httpx2.AsyncClient]) -> None:
+        self._config = config
+        self._http = http
+        self._models: Lru[ClientKey, EndpointHelper] = Lru(MODELS_HELD)
+
+    def model_for(self, key: ClientKey | None) -> HelperModel | None:
+        if key is None:
+            return None
+        found = self._models.get(key) or self._open(key)
+        return None if found is None or found.is_refused else found
+
+    def _open(self, key: ClientKey) -> EndpointHelper | None:
+        model = self._config.helper_model or small_model_of(key.model)
+        takers = list_takers(upstreams_of(self._config), (key.dialect,), key.model)
+        price = None if model is None else _find_price(self._config, model)
+        if model is None or price is None or len(takers) > 1:
+            log.debug("no helper model is known for clients that use the model %s", key.model)
+            return None
+        url = takers[0].url if takers else self._config.upstream
+        api = "anthropic" if key.dialect == "messages" else "openai"
+        base = url if api == "anthropic" or url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/v1"
+        opened = _helper(api, self._http[url], base, key.key, model, price, kind="client")
+        return self._models.put(key, opened)
+
+
+def _helper(
+    api: str,
+    http: httpx2.AsyncClient,
+    url: str,
+    key: str | None,
+    model: str,
+    price: Price,
+    kind: str | None = None,
+) -> EndpointHelper:
+    if api == "openai":
+        return OpenAIHelper(http, url, key, model, price, kind or api)
     from mnemosyne.adapters.helpers.anthropic import AnthropicHelper  # a slow import
 
     assert key is not None
-    return AnthropicHelper(http, url, key, model, price)
+    return AnthropicHelper(http, url, key, model, price, kind or api)
+
+
+def _list_urls(config: Config) -> list[str]:
+    """The addresses of all models that may be used."""
+    if config.helper != "client":
+        return [config.helper_url or config.upstream]
+    return [*dict.fromkeys((config.upstream, *(each.url for each in upstreams_of(config))))]
+
+
+def _model_name(config: Config) -> str:
+    return config.helper_model or HELPER_MODEL
 
 
 def _key(config: Config, environ: Mapping[str, str]) -> str | None:
@@ -60,12 +119,16 @@ def _key(config: Config, environ: Mapping[str, str]) -> str | None:
     return key
 
 
-def _price(config: Config, model: str, url: str) -> Price:
+def _find_price(config: Config, model: str) -> Price | None:
     if config.helper_price is not None:
         into, out = (round(dollars * 1_000) for dollars in config.helper_price)  # $ for 10⁶ tokens: nanodollars for 1
         return Price(into, out, read=into)
-    known = price_of(model)
-    if config.helper == "anthropic" and known is not None:
+    return None if config.helper == "openai" else price_of(model)
+
+
+def _price(config: Config, model: str, url: str) -> Price:
+    known = _find_price(config, model)
+    if known is not None:
         return known
     if is_loopback(urlsplit(url).hostname or ""):
         return FREE
@@ -77,9 +140,9 @@ def _price(config: Config, model: str, url: str) -> Price:
 
 def check_helper(config: Config, environ: Mapping[str, str]) -> None:
     """Check that the helper model can be opened. Raises errors of ``open_helper``."""
-    if config.helper != "extractive":
+    if config.helper not in ("extractive", "client"):
         _key(config, environ)
-        _price(config, config.helper_model or HELPER_MODEL, config.helper_url or config.upstream)
+        _price(config, _model_name(config), _list_urls(config)[0])
 
 
 def _client(config: Config, url: str) -> httpx2.AsyncClient:

@@ -335,6 +335,15 @@ def price_of(model: str | None) -> Price | None:
     return prices[best] if best else None
 
 
+def small_model_of(model: str | None) -> str | None:
+    """Return the cheapest model of a model's provider; None for an unknown one, or a gateway with other names."""
+    if model is None or model != bare_name(model) or price_of(model) is None:
+        return None
+    vendor = model.partition("-")[0]
+    own = {name: price for name, price in in_force().prices.items() if name.partition("-")[0] == vendor}
+    return min(own, key=lambda name: (own[name].input, own[name].output, name))
+
+
 @lru_cache(maxsize=256)
 def family_of(model: str) -> str:
     """Return the longest model name in the table that begins the model's own name and ends at a word; "" if there is

@@ -1,13 +1,14 @@
 """The port of a helper model: it gets a prompt and returns text, which the caller must check."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.errors import MnemosyneError
 
 FREE = Price(0, 0, read=0)
@@ -49,15 +50,32 @@ class Completion:
 
 
 class HelperFailed(MnemosyneError):
-    """A helper model gave no complete answer. ``again``: a retry may help; ``billed``: it may have cost money."""
+    """A helper model gave no complete answer. ``again``: a retry may help, at the earliest after ``pause`` seconds;
+    ``billed``: it may have cost money. ``status`` is the HTTP status of its answer, if that is an error.
+    """
 
-    def __init__(self, reason: str, *, again: bool = False, billed: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        again: bool = False,
+        billed: bool = False,
+        status: int | None = None,
+        pause: float = 0.0,
+    ) -> None:
         super().__init__(reason)
         self.again = again
         self.billed = billed
+        self.status = status
+        self.pause = pause
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the endpoint refuses the credential."""
+        return self.status in (401, 403)
 
 
-class HelperModel(Protocol):
+class HelperModel(Hashable, Protocol):
     """A model behind an endpoint. It may be down, slow or wrong: the caller limits and checks it."""
 
     @property
@@ -77,3 +95,21 @@ class HelperModel(Protocol):
     async def check(self) -> None:
         """Check the endpoint without cost. Raises HelperFailed if it does not answer or lacks the model."""
         ...
+
+
+class HelperSource(Protocol):
+    """Chooses the helper model for a session."""
+
+    def model_for(self, key: ClientKey | None) -> HelperModel | None:
+        """The model for a session with this API key; None if there is none."""
+        ...
+
+
+@attrs.frozen
+class OneModel:
+    """The same model for all sessions (HelperSource)."""
+
+    model: HelperModel
+
+    def model_for(self, key: ClientKey | None) -> HelperModel | None:
+        return self.model

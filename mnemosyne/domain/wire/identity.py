@@ -88,6 +88,14 @@ THREAD_HEADER = "thread-id"
 API_KEY, OAUTH_TOKEN, OAUTH_BETA = "sk-ant-api", "sk-ant-oat", "oauth-20"
 """How an API key begins, how a token from Claude Code's login begins, and the beta header sent with such a token."""
 
+LOGIN_HEADER = "chatgpt-account-id"
+"""The header that Codex 0.169.0 sends with the token of a login."""
+
+_API_KEY = pattern(r"sk-(?:ant-api|(?!ant-|admin-))[!-~]++")
+"""An API key of Anthropic, or of OpenAI and services that write keys like it. Other keys that begin so are tokens of a
+login (``sk-ant-oat``, ``sk-ant-ort``, ``sk-ant-sid``), or administer an organization.
+"""
+
 READS_ITERATIONS: Mapping[str, tuple[int, ...]] = {"claude-code": (2, 1, 329)}
 """Clients that take the context size from the last of the ``iterations`` of a ``usage``, and the first version observed
 to do so. Claude Code 2.1.197 and opencode 1.18.33 take it from the top-level counts.
@@ -227,6 +235,20 @@ def _kind_of_credential(headers: Iterable[tuple[str, str]]) -> Credential | None
     if values.get("x-api-key") or token.startswith(API_KEY):
         return "key"
     return "bearer" if token else None
+
+
+def find_api_key(headers: Iterable[tuple[str, str]]) -> str | None:
+    """Return the API key in a request's headers. None for a token from a login, a form that is not known to be a key,
+    or several credentials.
+    """
+    given = [(name.lower(), value.strip()) for name, value in headers]
+    schemes = [value.partition(" ") for name, value in given if name == "authorization"]
+    found = {value for name, value in given if name == "x-api-key"} | {token.strip() for _, _, token in schemes}
+    is_login = any(name == LOGIN_HEADER or (name == "anthropic-beta" and OAUTH_BETA in value) for name, value in given)
+    if is_login or len(found) != 1 or any(scheme.lower() != "bearer" for scheme, _, _ in schemes):
+        return None
+    (key,) = found
+    return key if _API_KEY.fullmatch(key) else None
 
 
 def _hide_if_secret(value: str, keys: frozenset[str] = frozenset()) -> str:

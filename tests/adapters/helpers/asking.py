@@ -1,4 +1,4 @@
-"""Either helper model with a scripted endpoint."""
+"""Each kind of helper model, in each dialect, with a scripted endpoint."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,36 +7,63 @@ import pytest
 
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
-from mnemosyne.domain.helper.model import HelperFailed, HelperModel, HelperPrompt
-from tests.adapters.endpoint import Answer, Endpoint, Json, open_endpoint
+from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import HelperFailed, HelperImage, HelperModel, HelperPrompt
+from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint
 
 HELPERS = ("anthropic", "openai")
+KINDS = (*HELPERS, "client/messages", "client/chat")
 PROMPT = HelperPrompt(system="the system prompt", user="the question", most_tokens=123, schema={"type": "object"})
+IMAGE = HelperImage("image/png", "aW1hZ2U=")
 ENVIRON = {"ANTHROPIC_API_KEY": "sk-ours", "OTHER_KEY": "sk-other"}
+CLIENT_KEYS = {
+    "client/messages": ClientKey(key="sk-ant-api03-of-a-client", dialect="messages", model="claude-opus-5-5"),
+    "client/chat": ClientKey(key="sk-proj-of-a-client", dialect="chat", model="gpt-6-sol"),
+}
+MODELS = {"client/chat": "gpt-6-luna"}
+"""The models that are not Anthropic's smallest."""
 
 
-def settings(helper: str, url: str, **options: str) -> Config:
-    base = url if helper == "anthropic" else f"{url}/v1"
-    return load(
-        {"helper": helper, "helper_url": base, "helper_model": "claude-haiku-5-5", "data_dir": "/nowhere", **options},
-        {},
-    )
+def model_of(kind: str) -> str:
+    """The model that a kind of helper asks."""
+    return MODELS.get(kind, "claude-haiku-5-5")
+
+
+def settings(kind: str, url: str, **options: str) -> Config:
+    """The settings for a helper with an endpoint at this URL."""
+    own: dict[str, str] = {"helper": kind.partition("/")[0], "data_dir": "/nowhere"}
+    if kind in CLIENT_KEYS:
+        own["upstream"] = url
+    else:
+        own |= {"helper_url": url if kind == "anthropic" else f"{url}/v1", "helper_model": model_of(kind)}
+    return load({**own, **options}, {})
+
+
+@asynccontextmanager
+async def open_model(config: Config, kind: str) -> AsyncIterator[HelperModel]:
+    """The helper model of a kind with these settings."""
+    async with open_helper(config, ENVIRON) as source:
+        assert source is not None
+        model = source.model_for(CLIENT_KEYS.get(kind))
+        assert model is not None
+        yield model
 
 
 @asynccontextmanager
 async def open_both(
-    helper: str, answer: Callable[[str, Json], Answer], **options: str
+    kind: str, answer: Callable[[str, Json], Answer], **options: str
 ) -> AsyncIterator[tuple[Endpoint, HelperModel]]:
+    """A scripted endpoint and the helper model that asks it."""
     async with (
         open_endpoint(answer) as endpoint,
-        open_helper(settings(helper, endpoint.url, **options), ENVIRON) as model,
+        open_model(settings(kind, endpoint.url, **options), kind) as model,
     ):
-        assert model is not None
         yield endpoint, model
 
 
-async def failure(helper: str, answer: Callable[[str, Json], Answer]) -> HelperFailed:
-    async with open_both(helper, answer) as (_, model):
+async def failure(kind: str, answer: Callable[[str, Json], Answer], prompt: HelperPrompt = PROMPT) -> HelperFailed:
+    """The failure of a helper with this answer."""
+    async with open_both(kind, answer) as (_, model):
         with pytest.raises(HelperFailed) as raised:
-            await model.complete(PROMPT)
+            await model.complete(prompt)
     return raised.value

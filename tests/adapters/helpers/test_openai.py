@@ -2,37 +2,55 @@
 
 import json
 
+import attrs
 import pytest
 
-from mnemosyne.adapters.helpers.openai import LARGEST_ANSWER
 from mnemosyne.domain.helper.model import HelperFailed
-from tests.adapters.endpoint import Answer, Json, says
-from tests.adapters.helpers.asking import PROMPT, failure, open_both
+from mnemosyne_lab.helper import Answer, Json, says
+from tests.adapters.helpers.asking import IMAGE, PROMPT, failure, open_both
+
+FORMS = ["temperature response_format", "reasoning_effort response_format", "temperature"]
+"""The forms of a request in the order of attempts."""
 
 
-async def test_an_endpoint_without_schemas_is_asked_without_one() -> None:
+def form_of(body: Json) -> str:
+    return " ".join(name for name in ("reasoning_effort", "temperature", "response_format") if name in body)
+
+
+@pytest.mark.parametrize("accepted", range(3))
+async def test_the_first_form_that_an_endpoint_accepts_is_used_from_then_on(accepted: int) -> None:
     def answer(path: str, body: Json) -> Answer:
-        return (400, b"{}") if "response_format" in body else says(path, "plain")
+        return says(path, "plain") if form_of(body) == FORMS[accepted] else (400, b"{}")
 
     async with open_both("openai", answer) as (endpoint, model):
-        assert (await model.complete(PROMPT)).text == "plain"
-        assert (await model.complete(PROMPT)).text == "plain"
-    assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False, False]
+        for _ in range(2):
+            assert (await model.complete(PROMPT)).text == "plain"
+    assert [form_of(body) for _, _, body in endpoint.requests] == [*FORMS[: accepted + 1], FORMS[accepted]]
 
 
-# httpcore2 leaves its own generator to the garbage collector where a reply is not read to its end.
-@pytest.mark.filterwarnings("ignore:.*PoolByteStream:pytest.PytestUnraisableExceptionWarning")
-async def test_an_endless_answer_is_cut() -> None:
-    error = await failure("openai", lambda *_: (200, b" " * (LARGEST_ANSWER + 1)))
-    assert error.billed
-
-
-async def test_another_refusal_is_retried_once_without_the_schema() -> None:
+async def test_a_refusal_of_every_form_is_a_failure_each_time() -> None:
     async with open_both("openai", lambda *_: (400, b"{}")) as (endpoint, model):
         for _ in range(2):
             with pytest.raises(HelperFailed, match="status 400"):
                 await model.complete(PROMPT)
-    assert ["response_format" in body for _, _, body in endpoint.requests] == [True, False] * 2
+    assert [form_of(body) for _, _, body in endpoint.requests] == FORMS * 2
+
+
+async def test_an_image_is_a_data_url_beside_the_text() -> None:
+    async with open_both("openai", lambda path, _: says(path, "a picture")) as (endpoint, model):
+        await model.complete(attrs.evolve(PROMPT, images=(IMAGE,)))
+    content = endpoint.requests[0][2]["messages"][1]["content"]
+    assert content == [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE.base64}"}},
+        {"type": "text", "text": PROMPT.user},
+    ]
+
+
+async def test_a_refusal_in_words_is_a_failure() -> None:
+    message = {"content": None, "refusal": "I cannot help with that."}
+    error = await failure("openai", lambda *_: (200, json.dumps({"choices": [{"message": message}]}).encode()))
+    assert "refuses to answer" in str(error)
+    assert not error.again
 
 
 @pytest.mark.parametrize("usage", [None, 3, {}, {"prompt_tokens": "many"}])

@@ -1,4 +1,4 @@
-"""A helper model is opened only with a configured key and a known price."""
+"""A helper model is opened only with a key and a known price."""
 
 import attrs
 import pytest
@@ -7,46 +7,54 @@ from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.config import load
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.helper.model import FREE
+from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import FREE, HelperFailed
 from mnemosyne.errors import BadConfiguration
-from tests.adapters.endpoint import says
-from tests.adapters.helpers.asking import ENVIRON, HELPERS, PROMPT, open_both, settings
+from mnemosyne_lab.helper import open_endpoint, says
+from tests.adapters.helpers.asking import CLIENT_KEYS, ENVIRON, HELPERS, KINDS, PROMPT, open_both, open_model, settings
+
+NOWHERE = "http://127.0.0.1:9"
 
 
 async def test_the_extractive_helper_needs_no_model() -> None:
     config = load({"data_dir": "/nowhere"}, {})
     check_helper(config, {})
-    async with open_helper(config, {}) as model:
-        assert model is None
+    async with open_helper(config, {}) as source:
+        assert source is None
 
 
-@pytest.mark.parametrize("helper", HELPERS)
-async def test_the_key_is_read_from_the_named_variable(helper: str) -> None:
-    async with open_both(helper, lambda path, _: says(path, "x"), helper_key_variable="OTHER_KEY") as (endpoint, model):
+@pytest.mark.parametrize("kind", HELPERS)
+async def test_the_key_is_read_from_the_named_variable(kind: str) -> None:
+    async with open_both(kind, lambda path, _: says(path, "x"), helper_key_variable="OTHER_KEY") as (endpoint, model):
         await model.complete(PROMPT)
         assert "sk-other" in str(endpoint.requests[0][1])
-    missing = settings(helper, "http://127.0.0.1:9", helper_key_variable="NO_KEY")
+    missing = settings(kind, NOWHERE, helper_key_variable="NO_KEY")
     with pytest.raises(BadConfiguration, match="NO_KEY is not set"):
         async with open_helper(missing, ENVIRON):
             pass
 
 
-@pytest.mark.parametrize("helper", HELPERS)
-async def test_the_price_is_known_or_configured(helper: str) -> None:
-    async with open_helper(settings(helper, "http://127.0.0.1:9"), ENVIRON) as model:
-        assert model is not None
-        assert model.price == (in_force().prices["claude-haiku-5-5"] if helper == "anthropic" else FREE)
-    async with open_helper(settings(helper, "https://h.example", helper_price="0.25/1.5"), ENVIRON) as model:
-        assert model is not None
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_price_is_known_or_configured(kind: str) -> None:
+    async with open_model(settings(kind, NOWHERE), kind) as model:
+        name = model.name.partition(":")[2]
+        assert model.price == (FREE if kind == "openai" else in_force().prices[name])
+    async with open_model(settings(kind, "https://h.example", helper_price="0.25/1.5"), kind) as model:
         assert model.price == Price(250, 1_500, read=250)
-    with pytest.raises(BadConfiguration, match="helper_price"):
-        async with open_helper(settings(helper, "https://h.example", helper_model="unheard-of"), ENVIRON):
-            pass
+    unpriced = settings(kind, "https://h.example", helper_model="unheard-of")
+    if kind in CLIENT_KEYS:
+        async with open_helper(unpriced, ENVIRON) as source:
+            assert source is not None
+            assert source.model_for(CLIENT_KEYS[kind]) is None
+    else:
+        with pytest.raises(BadConfiguration, match="helper_price"):
+            async with open_helper(unpriced, ENVIRON):
+                pass
 
 
-@pytest.mark.parametrize("helper", HELPERS)
-async def test_a_check_raises_the_error_of_opening(helper: str) -> None:
-    fit = settings(helper, "http://127.0.0.1:9", helper_key_variable="OTHER_KEY")
+@pytest.mark.parametrize("kind", HELPERS)
+async def test_a_check_raises_the_error_of_opening(kind: str) -> None:
+    fit = settings(kind, NOWHERE, helper_key_variable="OTHER_KEY")
     check_helper(fit, ENVIRON)
     for unfit, environ in ((fit, {}), (attrs.evolve(fit, helper_url="https://h.example", helper_model="new"), ENVIRON)):
         with pytest.raises(BadConfiguration) as checked:
@@ -58,5 +66,41 @@ async def test_a_check_raises_the_error_of_opening(helper: str) -> None:
 
 async def test_only_the_provider_s_own_helper_needs_a_key_by_default() -> None:
     with pytest.raises(BadConfiguration, match="ANTHROPIC_API_KEY is not set"):
-        check_helper(settings("anthropic", "http://127.0.0.1:9"), {"ANTHROPIC_API_KEY": " "})
-    check_helper(settings("openai", "http://127.0.0.1:9"), {})
+        check_helper(settings("anthropic", NOWHERE), {"ANTHROPIC_API_KEY": " "})
+    check_helper(settings("openai", NOWHERE), {})
+    check_helper(settings("client/chat", NOWHERE), {})
+
+
+async def test_a_client_without_a_key_or_with_an_unknown_model_has_no_helper() -> None:
+    async with open_helper(settings("client/chat", NOWHERE), ENVIRON) as source:
+        assert source is not None
+        assert source.model_for(None) is None
+        for model in (None, "qwen3:4b", "anthropic/claude-sonnet-4.5", "us.anthropic.claude-sonnet-5-v1:0"):
+            assert source.model_for(ClientKey(key="sk-a", dialect="chat", model=model)) is None
+
+
+async def test_a_key_goes_to_the_provider_of_its_request() -> None:
+    async with open_endpoint(lambda path, _: says(path, "x")) as first, open_endpoint(first.answer) as second:
+        config = settings("client/chat", first.url, upstreams=f"other={second.url}/v1")
+        for kind in CLIENT_KEYS:
+            async with open_model(config, kind) as model:
+                await model.complete(PROMPT)
+        assert [[path for path, _, _ in each.requests] for each in (first, second)] == [
+            ["/v1/messages"],
+            ["/v1/chat/completions"],
+        ]
+
+
+async def test_a_refused_key_is_not_used_again_and_others_are() -> None:
+    key = CLIENT_KEYS["client/messages"]
+    async with (
+        open_endpoint(lambda *_: (403, b"{}")) as endpoint,
+        open_helper(settings("client/messages", endpoint.url), ENVIRON) as source,
+    ):
+        assert source is not None
+        model = source.model_for(key)
+        assert model is not None
+        with pytest.raises(HelperFailed):
+            await model.complete(PROMPT)
+        assert source.model_for(key) is None
+        assert source.model_for(attrs.evolve(key, key="sk-ant-api03-of-another")) is not None

@@ -19,6 +19,7 @@ from mnemosyne.domain.cost.catalogue import (
     overlay,
     price_of,
     read_tables,
+    small_model_of,
     tokenizer_of,
 )
 from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Terms, Tokens, size_class
@@ -74,6 +75,22 @@ def test_a_model_is_recognized_under_dates_and_aliases(model: str, known_as: str
 def test_an_unlisted_model_has_no_price_rather_than_that_of_a_similar_one(model: str | None) -> None:
     assert price_of(model) is None
     assert cost(Tokens(input=1), model) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "small"),
+    [
+        ("claude-opus-5-5", "claude-haiku-5-5"),
+        ("claude-sonnet-5-20260101", "claude-haiku-5-5"),
+        ("gpt-6.1-sol", "gpt-6-luna"),
+        ("openai/gpt-6-sol", None),
+        ("us.anthropic.claude-opus-5-v1:0", None),
+        ("qwen3:4b", None),
+        (None, None),
+    ],
+)
+def test_the_small_model_of_a_provider_is_its_cheapest(model: str | None, small: str | None) -> None:
+    assert small_model_of(model) == small
 
 
 def test_every_kind_of_token_has_its_own_price() -> None:

@@ -313,3 +313,34 @@ def test_only_the_kind_of_a_credential_is_kept(headers: list[tuple[str, str]], k
     client_headers = read_client_headers(headers)
     assert client_headers.credential == kind
     assert not any(part in repr(client_headers) for part in (OAUTH, KEY, "t0ken", "dXNl"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ([("X-Api-Key", KEY)], KEY),
+        ([("Authorization", f"Bearer {KEY}")], KEY),
+        ([("x-api-key", KEY), ("authorization", f"Bearer {KEY}")], KEY),
+        ([("Authorization", "bearer sk-proj-abc_1")], "sk-proj-abc_1"),
+        ([("Authorization", "Bearer sk-or-v1-0a1b")], "sk-or-v1-0a1b"),
+        ([], None),
+        ([("Authorization", f"Bearer {OAUTH}")], None),
+        ([("x-api-key", OAUTH)], None),
+        ([("x-api-key", KEY), ("Authorization", f"Bearer {OAUTH}")], None),
+        ([("x-api-key", KEY), ("anthropic-beta", "a-1,oauth-2025-04-20")], None),
+        ([("Authorization", "Bearer sk-ant-ort01-aaaa")], None),
+        ([("Authorization", "Bearer sk-ant-sid01-aaaa")], None),
+        ([("Authorization", "Bearer sk-admin-aaaa")], None),
+        ([("Authorization", "Bearer eyJhbGciOiJSUzI1NiJ9.e30.c2ln")], None),
+        ([("Authorization", "Bearer sk-proj-abc"), ("ChatGPT-Account-ID", "a")], None),
+        ([("Authorization", "Basic c2stYW50LWFwaTAzLXg=")], None),
+        ([("Authorization", KEY)], None),
+        ([("x-api-key", "a-gateways-own-key")], None),
+        ([("x-api-key", KEY), ("x-api-key", KEY + "2")], None),
+        ([("x-api-key", "sk-ant-api03-a b")], None),
+    ],
+)
+def test_only_a_single_credential_that_is_known_to_be_an_api_key_counts_as_one(
+    headers: list[tuple[str, str]], key: str | None
+) -> None:
+    assert identity.find_api_key(headers) == key

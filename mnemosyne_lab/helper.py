@@ -1,0 +1,187 @@
+"""A scripted endpoint of a helper model on loopback. It can fail, and it can answer any task by labels.
+
+An answer by labels has only spans of text that the endpoint was sent, in the task's own schema.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import h11
+import trio
+
+Json = dict[str, Any]
+
+Answer = tuple[int, bytes] | None
+"""Status and body; None hangs up in the middle of the body."""
+
+USED = 100, 20
+
+
+def says(path: str, text: str, end: str | None = None) -> Answer:
+    """A complete reply with this text, in the dialect of the path; ``end`` is the reason for its end, if unusual."""
+    into, out = USED
+    if path.endswith("/messages"):
+        content = [{"type": "text", "text": text}]
+        usage = {"input_tokens": into, "output_tokens": out}
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "x", "stop_reason": end or "end_turn"}
+        return 200, json.dumps({**message, "content": content, "usage": usage}).encode()
+    used = {"prompt_tokens": into, "completion_tokens": out}
+    choice = {"message": {"content": text}, "finish_reason": end or "stop"}
+    return 200, json.dumps({"choices": [choice], "usage": used}).encode()
+
+
+@attrs.frozen(kw_only=True)
+class SentTask:
+    """What a task sent: its name, the whole text, the texts within fences, and the schema of its answer."""
+
+    task: str
+    text: str
+    sections: tuple[str, ...]
+    schema: Json
+
+
+def read_sent(body: Json) -> SentTask:
+    """Read the body of a request in either dialect. The first line of the system prompt names the task."""
+    messages = body.get("messages", [])
+    system = body.get("system") or next((each["content"] for each in messages if each["role"] == "system"), "")
+    text = _text_of(next((each["content"] for each in messages if each["role"] == "user"), ""))
+    task = re.match(r"Task: ([\w-]+)/\d+\n", _text_of(system))
+    fence = re.search(r"^([0-9a-f]{24}) end$", text, re.MULTILINE)
+    sections = re.split(rf"^{fence[1]} .*$", text, flags=re.MULTILINE)[1:-1] if fence else ()
+    declared = body.get("output_config", {}).get("format", {}).get("schema")
+    declared = declared or body.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    return SentTask(task=task[1] if task else "", text=text, sections=tuple(sections), schema=declared)
+
+
+def _text_of(content: Any) -> str:
+    return content if isinstance(content, str) else "\n".join(each.get("text", "") for each in content)
+
+
+@attrs.frozen
+class Label:
+    """A ``span`` that answers a ``task``, if ``about`` (such as the question) is in what was sent, too. ``members`` are
+    those of its item in the answer that are not the span.
+    """
+
+    task: str
+    span: str
+    about: str = ""
+    members: Json = attrs.field(factory=dict)
+
+
+def read_labels(file: Path) -> list[Label]:
+    """Read labels from a file with a JSON object in each line."""
+    return [Label(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def answer_by_labels(labels: Iterable[Label]) -> Callable[[str, Json], Answer]:
+    """Answer each task with its labelled spans that are in what was sent; white space does not matter."""
+    by_task: dict[str, list[Label]] = {}
+    for each in labels:
+        by_task.setdefault(each.task, []).append(each)
+
+    def answer(path: str, body: Json) -> Answer:
+        sent = read_sent(body)
+        text = _squeeze(sent.text)
+        fitting = [
+            each for each in by_task.get(sent.task, ()) if _squeeze(each.span) in text and _squeeze(each.about) in text
+        ]
+        return says(path, json.dumps(_fill("", sent.schema, fitting, sent), ensure_ascii=False))
+
+    return answer
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _fill(name: str, schema: Json, labels: Sequence[Label], sent: SentTask) -> Any:
+    """A value of this schema with the labels' spans as strings, and numbers of the sections that contain them."""
+    if len(labels) == 1 and name in labels[0].members:
+        return labels[0].members[name]
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {key: _fill(key, each, labels, sent) for key, each in schema.get("properties", {}).items()}
+        case "array":
+            return [_fill("", schema["items"], [each], sent) for each in labels]
+        case "integer" | "number":
+            span = _squeeze(labels[0].span) if labels else None
+            return next((at for at, each in enumerate(sent.sections, 1) if span and span in _squeeze(each)), 0)
+        case "boolean":
+            return bool(labels)
+        case _:
+            return labels[0].span if labels else ""
+
+
+@attrs.define
+class Endpoint:
+    """Answers each request by ``answer`` (path and body), and records it: (path, headers, body)."""
+
+    answer: Callable[[str, Json], Answer]
+    url: str = ""
+    slow: bool = False
+    headers: dict[str, str] = attrs.field(factory=dict)
+    """Headers of each answer."""
+    requests: list[tuple[str, dict[str, str], Json]] = attrs.field(factory=list)
+    was_asked: trio.Event = attrs.field(factory=trio.Event)
+    released: trio.Event = attrs.field(factory=trio.Event)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer one connection. A client that ends during a request resets it."""
+        with suppress(trio.BrokenResourceError):
+            await self._serve(stream)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        connection = h11.Connection(h11.SERVER)
+        while isinstance(head := await _next(connection, stream), h11.Request):
+            body = bytearray()
+            while isinstance(event := await _next(connection, stream), h11.Data):
+                body += event.data
+            if event is None:
+                return
+            path = head.target.decode()
+            given = json.loads(body) if body else {}
+            self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
+            self.was_asked.set()
+            if self.slow:
+                await self.released.wait()
+            answer = self.answer(path, given)
+            status, payload = answer or (200, b'{"choices": [')
+            fields = [("Content-Type", "application/json"), ("Content-Length", str(len(payload) + (answer is None)))]
+            fields += self.headers.items()
+            sent = [connection.send(h11.Response(status_code=status, headers=fields)), payload]
+            await stream.send_all(b"".join(each or b"" for each in sent))
+            if answer is None:
+                return
+            connection.send(h11.Data(data=payload))
+            connection.send(h11.EndOfMessage())
+            connection.start_next_cycle()
+
+
+async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object:
+    """The next event; None if the client disconnected during a request."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        data = bytes(await stream.receive_some(65536))
+        if not data:
+            return None
+        connection.receive_data(data)
+    return event
+
+
+@asynccontextmanager
+async def open_endpoint(answer: Callable[[str, Json], Answer]) -> AsyncIterator[Endpoint]:
+    """Open the endpoint."""
+    endpoint = Endpoint(answer)
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    endpoint.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, endpoint.serve, [listener])
+        yield endpoint
+        nursery.cancel_scope.cancel()

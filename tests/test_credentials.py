@@ -239,10 +239,6 @@ def test_no_text_makes_the_search_slow(pattern: Compiled) -> None:
     assert slow_for(pattern, anchored=False) is None
 
 
-def test_mask_is_one_character() -> None:
-    assert len(credentials.MASK) == 1
-
-
 @given(
     st.lists(
         st.sampled_from([*KEYS.values(), PEM, "x" * 700, "password=hush-hush-1", " ", "\n", "é-", "k"]), max_size=20

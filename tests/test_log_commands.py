@@ -4,7 +4,6 @@ import base64
 import hashlib
 import http.client
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -359,19 +358,6 @@ def test_nothing_is_forgotten_without_confirmation_or_while_in_use(world: World)
     assert "neither retain_days, retain_bytes nor tenant_quotas is set" in world.run("retain").stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
     assert "Nothing to forget" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
-
-
-def test_old_sessions_are_forgotten_according_to_the_settings(world: World, tmp_path: Path) -> None:
-    file = tmp_path / "talk.jsonl"
-    world.run("export", "parser-talk", "--output", str(file))
-    file.write_bytes(re.sub(rb'"at":[0-9]+', b'"at":1700000000000000', file.read_bytes()))
-    other = attrs.evolve(world, environ=environ_for(tmp_path, MNEMOSYNE_RETAIN_DAYS="30"))
-    other.run("import", str(file))
-    assert len(other.json("retain", "--dry-run")["sessions"]) == 1
-    assert "ok" in other.run("verify").stdout
-    assert "forgotten, not active for" in other.run("retain").stdout
-    assert other.run("verify", "parser-talk").stdout == "forgotten\n"
-    assert other.json("retain")["sessions"] == []
 
 
 def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) -> None:

@@ -93,19 +93,6 @@ def test_window_is_shown_at_any_turn_with_and_without_scripts(browser: Browser, 
         expect(page).to_have_url(re.compile("window\\?branch=main&turn=12" if not scripts else f"{shown.session}$"))
 
 
-def test_entry_is_saved_and_removed_on_the_page(tab: Tab) -> None:
-    tab.page.goto("/-/known")
-    tab.page.get_by_text("Add a memory").click()
-    tab.page.get_by_label("In one sentence").fill("Invoices have four digits")
-    tab.page.get_by_role("button", name="Remember").click()
-    entry = tab.page.locator("li", has_text="Invoices have four digits")
-    expect(entry).to_have_count(1)
-    entry.get_by_role("button", name="Forget").click()
-    expect(tab.page.get_by_role("heading", name="Past")).to_be_visible()
-    expect(tab.page.locator("li", has_text="Invoices have four digits").get_by_role("button")).to_have_text("Undo")
-    assert tab.said == []
-
-
 def test_session_list_narrows_while_typing(tab: Tab) -> None:
     tab.page.goto("/-/")
     expect(tab.page.locator("tbody tr")).to_have_count(1)
@@ -206,15 +193,6 @@ def test_button_pins_and_unpins_an_object(tab: Tab, shown: Shown) -> None:
     expect(tab.page.locator("dl.pairs")).to_contain_text("on the page")
     tab.page.get_by_role("button", name="Unpin").click()
     expect(tab.page.locator("dl.pairs")).not_to_contain_text("on the page")
-    assert tab.said == []
-
-
-def test_button_requests_an_evicted_object_again(tab: Tab, shown: Shown) -> None:
-    tab.page.goto(f"{shown.link}/object/{first_object(tab.page, shown)}")
-    tab.page.get_by_role("button", name="Restore").click()
-    expect(tab.page.locator("dl.pairs")).to_contain_text("in the next request of main")
-    expect(tab.page.get_by_role("button", name="Restore")).to_have_count(0)
-    expect(tab.page.get_by_role("rowheader", name="restore requested")).to_have_count(1)
     assert tab.said == []
 
 

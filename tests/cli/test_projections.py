@@ -1,18 +1,14 @@
 """``mnemosyne projections``, ``rebuild`` and ``nodes`` on a real database."""
 
-from pathlib import Path
-
 import trio
 
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
 from mnemosyne.projections.catalog import ALL
-from tests.adapters.log_support import query, until
+from tests.adapters.log_support import query
 from tests.cli.logs import GOLDEN, put_golden
 from tests.cli.running import run, run_json, words
-from tests.cli.support import environ_for, line, started
 from tests.fixtures import UseLog
-from tests.waiting import DEADLINE
 
 UNKNOWN_EVENT = """insert into mnemosyne.stored_events (originator_id, originator_version, topic, state)
     values ('00000000-0000-0000-0000-000000000001', 1, 'session.dreamt.v7', '{}')"""
@@ -58,17 +54,6 @@ def test_rebuild_changes_no_row(dsn: str, use_log: UseLog) -> None:
     for command in (["rebuild", "nothing"], ["projections", "dump", "nothing"]):
         sentence = "Error: There is no read model 'nothing'; valid are timeline, usage, "
         assert run(*command, code=1).stderr.startswith(sentence)
-
-
-def test_running_server_keeps_the_read_models_current(dsn: str, tmp_path: Path) -> None:
-    with started("serve", "--port", "0", environ=environ_for(tmp_path, MNEMOSYNE_DSN=dsn)) as process:
-        line(process.stdout)
-        put_golden(dsn, GOLDEN)
-        state = "select min(position), count(*) from mnemosyne.projections"
-        trio.run(until, lambda: query(dsn, state) == [(38, len(ALL))])
-        process.terminate()
-        process.communicate(timeout=DEADLINE)
-    assert process.returncode == 0
 
 
 def test_connected_server_is_listed(dsn: str, use_log: UseLog) -> None:

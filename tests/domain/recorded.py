@@ -12,7 +12,7 @@ import pytest
 from tests.replay.message_streams import dumps
 from tests.replay.session_tapes import MARKER, requests
 
-__all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "reply", "requests", "sessions"]
+__all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "requests", "sessions"]
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
@@ -32,29 +32,6 @@ def captures() -> list[tuple[str, dict[str, Any]]]:
         if "count_tokens" not in path.name:
             found.append((f"{path.parent.name}/{path.name[:4]}", json.loads(path.read_text())))
     return found
-
-
-def reply(name: str) -> list[dict[str, Any]]:
-    """The blocks of the captured reply to a request."""
-    run, number = name.split("/")
-    text = next((folder("captures") / run).glob(f"{number}-*.reply.txt")).read_text()
-    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
-    blocks: list[dict[str, Any]] = []
-    for event in events:
-        if event["type"] == "content_block_start":
-            blocks.append({**event["content_block"], "json": ""})
-        elif event["type"] == "content_block_delta":
-            for kind, piece in event["delta"].items():
-                if kind == "partial_json":
-                    blocks[-1]["json"] += piece
-                elif kind != "type":
-                    blocks[-1][kind] = blocks[-1].get(kind, "") + piece
-    return [_with_input(block) for block in blocks]
-
-
-def _with_input(block: dict[str, Any]) -> dict[str, Any]:
-    text = block.pop("json")
-    return {**block, "input": json.loads(text)} if text else block
 
 
 def sessions(every: int = 1) -> Iterator[dict[str, Any]]:

@@ -5,18 +5,14 @@ with gapless numbering.
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.http.responses_rewriter import ResponsesRewriter
 from mnemosyne.http.responses_splicing import RULES
 from mnemosyne.http.splicing import FailedBeforeOutput, Next, Output, ToClient
 from mnemosyne.http.whole_reply import WholeReply
-from tests.http.responses import OFFERED, OURS, RECALL, RESTORE, RUN, Json, Round, call, read_stream, text, thinking
+from tests.http.responses import OFFERED, OURS, RECALL, RESTORE, RUN, Json, Round, read_stream, text, thinking
 from tests.http.rounds import Played, play
-from tests.http.streams import cut
 
 OFFERS = (OFFERED, *OURS)
 SPLICED = [
@@ -36,25 +32,6 @@ def kinds(response: Json) -> list[str]:
 
 def feed(rewriter: ResponsesRewriter, raw: bytes) -> list[Output]:
     return [*rewriter.feed(raw), *rewriter.close()]
-
-
-def test_several_rounds_are_one_response_without_memory_calls() -> None:
-    played, response = shown(
-        Round([thinking("What was it?"), RECALL], 1, OFFERS),
-        Round([text("Once more."), RESTORE, call("memory_search", 4, query="x")], 2, OFFERS),
-        Round([thinking("So."), text("Now I know."), RUN], 3, OFFERS),
-    )
-    assert kinds(response) == ["reasoning", "message", "reasoning", "message", "function_call"]
-    assert b"memory_" not in played.raw
-    assert response["id"] == f"resp_{1:024d}"
-    assert response["tools"] == [OFFERED]
-    assert [[each.name for each in end.calls] for end in played.ends] == [
-        ["memory_query"],
-        ["memory_restore", "memory_search"],
-        [],
-    ]
-    assert json.loads(played.ends[0].calls[0].input_json) == {"question": "login"}
-    assert played.ends[0].calls[0].id == "call_memory_query_1"
 
 
 def test_usage_has_the_last_input_and_the_output_of_all_rounds() -> None:
@@ -176,21 +153,3 @@ def test_events_without_sequence_numbers_get_none(line: bytes) -> None:
     played = play(ResponsesRewriter(NAMES), [stream(hidden), stream(said)])
     assert b"sequence_number" not in played.raw
     assert b"memory_" not in played.raw
-
-
-TAGGED = f"One.\n{OPENING}\ndrop: #abc1234\n{CLOSING}\nTwo."
-SHOWN = "One.\nTwo."
-
-
-@given(st.lists(st.integers(0, 9000)))
-def test_cleanup_blocks_are_removed_from_texts_at_every_cut(places: list[int]) -> None:
-    raw = Round([text(TAGGED), RUN]).stream()
-    played = play(
-        ResponsesRewriter(NAMES), [raw], lambda whole: cut(whole, [each for each in places if each < len(raw)])
-    )
-    assert played.raw == play(ResponsesRewriter(NAMES), [raw]).raw
-    assert OPENING[1:].encode() not in played.raw
-    response = read_stream(played.raw)
-    assert response["output"][0]["content"][0]["text"] == SHOWN
-    deltas = [json.loads(each.partition(b"data: ")[2]) for each in played.raw.split(b"\n\n") if b"text.delta" in each]
-    assert "".join(each["delta"] for each in deltas) == SHOWN

@@ -41,14 +41,6 @@ def test_equal_prompts_can_be_built_in_different_ways_and_building_changes_no_pr
     assert prompts == [Prompt(Keys(), blocks) for blocks in contents]
 
 
-def test_two_prompts_can_extend_the_same_one() -> None:
-    stem = Prompt(Keys(), [block("a")])
-    one, other = stem.extend([block("b")]), stem.extend([block("c")])
-    assert [step.block.digest for step in one] == [b"a", b"b"]
-    assert [step.block.digest for step in other] == [b"a", b"c"]
-    assert len(stem) == 1
-
-
 def test_extending_a_prompt_shares_its_steps() -> None:
     stem = Prompt(Keys(), [block("a")] * 100)
     longer = stem.extend([block("b")])

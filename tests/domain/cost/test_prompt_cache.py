@@ -57,13 +57,6 @@ def test_a_conversation_reads_its_earlier_writes_and_writes_its_new_blocks() -> 
     assert provider.ask(numbered(6), {4: "5m"}) == Tokens(read=500, input=100)
 
 
-def test_entries_at_10_and_15_are_out_of_reach_of_one_marker_at_35() -> None:
-    provider = Provider()
-    provider.ask(numbered(10), {9: "5m"})
-    provider.ask(numbered(15), {14: "5m"})
-    assert provider.ask(numbered(35), {34: "5m"}) == Tokens(write_5m=3500)
-
-
 def test_a_second_marker_within_reach_of_the_entry_finds_it() -> None:
     provider = Provider()
     provider.ask(numbered(15), {14: "5m"})

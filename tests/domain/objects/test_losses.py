@@ -38,12 +38,6 @@ def test_loss_in_l1_is_a_loss_in_l2(l0: str, l1: str, l2: str) -> None:
     assert measure(l0, l1, l2).lost == lost
 
 
-@given(TEXT)
-def test_the_full_content_loses_nothing_and_an_empty_text_everything(l0: str) -> None:
-    assert measure(l0, l0).share == 0
-    assert measure(l0, "").lost == len(specifics(l0))
-
-
 @given(TEXT, TEXT, st.integers(0, 400))
 def test_rendered_losses_stay_within_the_budget_and_match_the_counts(l0: str, rendition: str, budget: int) -> None:
     measured = measure(l0, rendition)

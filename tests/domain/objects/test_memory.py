@@ -96,12 +96,3 @@ def test_derived_object_is_inherited_only_with_all_its_parts(kept: int, inherite
     parts = tuple(Link(LinkRelation.PARENT_OF, each) for each in ("a", "b"))
     derived = memory.evolve(TWO, made("d", role=Role.DERIVED, links=parts))
     assert ("d" in memory.fork(derived, "fork-1", "main", kept, forked_at=9).view_of("fork-1").objects) is inherited
-
-
-def test_forgotten_session_has_no_text() -> None:
-    after = memory.forget(TWO)
-    assert not after.entities
-    assert all(
-        each.forgotten and not each.stub and not each.key_entities and not each.source_key
-        for each in after.objects.values()
-    )

@@ -1,8 +1,6 @@
-"""Identifying clients: headers first, then small fields and texts; every captured request is recognized."""
+"""Identifying clients: headers first, then small fields and texts."""
 
-from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.dialects import conversation_of
 from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin, read_client_headers
 from mnemosyne.domain.wire.transcript import Transcript, read
-from tests.domain import recorded
 from tests.domain.recorded import MARKER, dumps
 
 CLAUDE = ("User-Agent", "claude-cli/2.1.329 (external, cli)")
@@ -173,92 +170,11 @@ def test_a_compaction_with_another_text_is_recognized_by_its_marker() -> None:
     assert turn.kind is RequestKind.TURN
 
 
-@cache
-def captured() -> dict[str, tuple[RequestOrigin, Transcript]]:
-    requests = {}
-    for name, capture in recorded.captures():
-        transcript = read(dumps(capture["body"])).transcript
-        headers = [(header, value) for header, value in capture["headers"]]
-        requests[name] = (identified(headers, transcript), transcript)
-    return requests
-
-
-SEVERAL_PROCESSES = {
-    "cc-turn2-continue": "cc-turn1",
-    "cc-turn3-resume": "cc-turn1",
-    "cc-turn4-compact": "cc-turn1",
-    "cc-turn5-after-compact": "cc-turn1",
-    "oc-turn2": "oc-turn1",
-}
-"""Runs that continued the session of another: --continue, --resume and opencode's --session."""
-
-KINDS = {
-    "cc-pty/0003": RequestKind.TITLE,
-    "cc197-think/0003": RequestKind.TITLE,
-    "cc-turn4-compact/0003": RequestKind.COMPACTION,
-    "cc-turn4-compact/0004": RequestKind.COMPACTION,
-    "cc-turn5-after-compact/0003": RequestKind.SUCCESSOR,
-    "cc-turn5-after-compact/0004": RequestKind.SUCCESSOR,
-    "oc-x-e400long/0004": RequestKind.COMPACTION,
-    "oc-x-e400long/0005": RequestKind.SUCCESSOR,
-    "oc-openai/0002": RequestKind.SIDE,
-    **{
-        f"oc-{run}/0002": RequestKind.TITLE
-        for run in [
-            *("agent", "bash", "loop30", "multithink", "opus55-high", "opus55-think", "parallel", "read", "think"),
-            *("toolinput", "turn1", "x-e400long", "x-mixed", "x-unknown"),
-        ]
-    },
-}
-"""The captured requests that are not plain turns."""
-
-REWROTE = {"cc-turn5-after-compact/0003", "oc-x-e400long/0005", "cc-x-stop_mismatch/0004", "cc-x-stop_mismatch/0005"}
-"""Histories that start over: after a compaction, and Claude Code's retry with a notice in the first message."""
-
-
-def test_every_captured_run_is_one_session_and_every_session_one_run() -> None:
-    runs = defaultdict(set)
-    for name, (origin, _) in captured().items():
-        run = name.split("/")[0]
-        runs[origin.external_id].add(SEVERAL_PROCESSES.get(run, run))
-        assert origin.client == ("opencode" if run.startswith("oc-") else "claude-code")
-        assert origin.version == {"cc197-think": "2.1.197"}.get(run, "1.18.33" if run.startswith("oc-") else "2.1.329")
-    assert all(len(names) == 1 for names in runs.values())
-    assert len(runs) == len({name for names in runs.values() for name in names})
-
-
-def test_every_captured_request_is_of_the_expected_kind_and_conversation() -> None:
-    agents = {"cc-agent/0005", "cc-agent/0006", "oc-agent/0004", "oc-agent/0005"}
-    conversations = defaultdict(set)
-    for name, (origin, transcript) in captured().items():
-        kind = KINDS.get(name, RequestKind.TURN)
-        assert (name, origin.kind) == (name, kind)
-        assert (transcript.opaque is not None) == name.startswith("oc-openai/")
-        if name in agents:
-            conversations[name.split("/")[0]].add(origin.conversation)
-            assert origin.conversation == f"agent:{origin.agent_id}"
-        else:
-            assert origin.conversation == ("side" if kind in (RequestKind.TITLE, RequestKind.SIDE) else "main")
-    assert [len(names) for names in conversations.values()] == [1, 1], "one agent branch in each run"
-
-
-def test_every_captured_turn_extends_the_chain_of_its_conversation() -> None:
-    last: dict[tuple[str | None, str], Transcript] = {}
-    forked = set()
-    for name, (origin, transcript) in captured().items():
-        branch = (origin.external_id, origin.conversation)
-        if origin.conversation == "side" or origin.kind is RequestKind.COMPACTION:
-            continue
-        if branch in last and transcript.count_shared(last[branch]) < len(last[branch].messages):
-            forked.add(name)
-        last[branch] = transcript
-    assert forked == REWROTE
-
-
-def test_a_captured_compaction_shares_all_but_the_message_it_was_appended_to() -> None:
-    requests = captured()
-    main, compaction = requests["cc-turn3-resume/0005"][1], requests["cc-turn4-compact/0003"][1]
-    assert compaction.count_shared(main) == len(main.messages) - 1
+def test_a_successor_with_another_text_is_recognized_by_its_empty_system_message() -> None:
+    summary = [{"role": "user", "content": "A summary."}, {"role": "system", "content": []}]
+    for empty, kind in ((summary, RequestKind.SUCCESSOR), (summary[:1], RequestKind.TURN)):
+        messages = [*empty, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
+        assert identified([CLAUDE], read(dumps({"messages": messages, "tools": TOOLS})).transcript).kind is kind
 
 
 OWN = ("X-Api-Key", "a-gateway-s-own-key")

@@ -449,27 +449,6 @@ def test_recorded_sessions_are_read_rebuilt_and_stored_within_bounds() -> None:
     assert statistics.mean(ratios) < 1.15
 
 
-def test_captured_requests_extend_their_history_and_echo_their_replies() -> None:
-    last: dict[str, tuple[str, Transcript]] = {}
-    echoes: dict[Echo, int] = dict.fromkeys(Echo, 0)
-    for name, capture in recorded.captures():
-        run = name.split("/")[0]
-        result = read(dumps(capture["body"])).transcript
-        earlier = last.get(run)
-        if (
-            earlier
-            and earlier[1].messages
-            and result.count_shared(earlier[1]) == len(earlier[1].messages)
-            and len(result.messages) > len(earlier[1].messages)
-        ):
-            echoes[transcript.compare_reply(result, len(earlier[1].messages), recorded.reply(earlier[0]))] += 1
-        last[run] = (name, result)
-    # opencode renames a call of an unknown tool, so two replies come back rewritten.
-    assert echoes[Echo.SAME] > 90
-    assert echoes[Echo.REWRITTEN] == 2
-    assert echoes[Echo.ABSENT] == echoes[Echo.TRIMMED] == 0
-
-
 def of_values(count: int, *texts: str, **members: Any) -> bytes:
     """Return a body with this many values."""
     short = body([*map(user, texts)], x=[0], **members)

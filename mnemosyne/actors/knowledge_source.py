@@ -1,4 +1,5 @@
-"""The memory beyond sessions, as a server's sessions use it: a new session gets entries if its client owns the memory.
+"""The memory beyond sessions, as a server's sessions use it: a new session gets entries if its client owns the memory,
+and prompts of the owner add entries.
 
 A credential becomes the owner's when it is presented with the secret of the data directory, or by a command. If the
 tenant has no memory at all, the first client is also the owner: there is nothing yet that it could read.
@@ -7,18 +8,28 @@ A request waits a short time for the entries. A failure here does not stop a ses
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-import attrs
 import trio
 
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
-from mnemosyne.domain.knowledge.decide import AdmitCredential, Place, places_of
-from mnemosyne.domain.knowledge.kinds import OwnerProof, Scope
+from mnemosyne.domain.knowledge.decide import (
+    AdmitCredential,
+    EntryDraft,
+    LearnFacts,
+    Place,
+    RememberEntry,
+    places_of,
+)
+from mnemosyne.domain.knowledge.entry_text import LONGEST_CONTENT
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.domain.knowledge.prompts import LearnedFact, SubmittedPrompt
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.times import render_day
 
@@ -28,7 +39,13 @@ FOLDERS_HELD = 100
 """Number of folders whose project is cached."""
 
 WAITING = 1_000
-"""Maximum number of clients that wait for admission; others are checked in their next session."""
+"""Maximum number of writes that wait; further ones are dropped."""
+
+LONGEST_SUMMARY = 400
+"""Characters of a session's summary that the next session gets."""
+
+LINES_LISTED = 50
+"""Number of entries in a list for a helper model."""
 
 SHARE = 0.015
 """Share of a first request. With the memory tools, even a short managed session must not cost 2 % more than an
@@ -48,17 +65,9 @@ CLIENTS_HELD = 1_000
 """Number of foreign clients for which a warning is remembered."""
 
 
-@attrs.frozen
-class _SeenClient:
-    """A client that began a turn in a session of a tenant."""
-
-    tenant: str
-    client: MemoryClient
-
-
 class KnowledgeSource:
-    """The knowledge source of a server. ``run`` records new owners. ``tokens`` is the limit per session, 0 for no
-    entries, and ``share`` limits the entries to this share of the first request.
+    """The knowledge source of a server. ``run`` writes what the other methods queue. ``tokens`` is the limit per
+    session, 0 for no entries, and ``share`` limits the entries to this share of the first request.
     """
 
     def __init__(
@@ -79,7 +88,7 @@ class KnowledgeSource:
         self._share = share
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
         self._strangers: Lru[str, bool] = Lru(CLIENTS_HELD)
-        self._send, self._receive = trio.open_memory_channel[_SeenClient](WAITING)
+        self._send, self._receive = trio.open_memory_channel[Callable[[], Awaitable[object]]](WAITING)
 
     async def select_knowledge(
         self, tenant: str, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
@@ -101,21 +110,76 @@ class KnowledgeSource:
         )
 
     def observe(self, identity: Identity, client: MemoryClient) -> None:
-        """Queue a client that begins a turn in a session, so that ``run`` can admit it."""
-        try:
-            self._send.send_nowait(_SeenClient(identity.tenant, client))
-        except trio.WouldBlock:
-            log.warning("the client of session %s is not admitted now: the queue is full", identity.stream)
+        """Admit a client that begins a turn in a session, if it is the owner."""
+        self._queue(partial(self._admit, identity.tenant, client))
+
+    def learn(self, tenant: str, folder: str | None, facts: Sequence[LearnedFact], prompt: SubmittedPrompt) -> None:
+        """Learn claims of a prompt that the user submitted; without effect if no hook vouched for it."""
+        if prompt.vouched:
+            self._queue(partial(self._learn, tenant, folder, facts, prompt, commanded=False))
+
+    def obey(
+        self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt
+    ) -> None:
+        """Remember what a prompt of the owner asks to remember."""
+        self._queue(partial(self._obey, tenant, client, folder, wanted, prompt))
+
+    def summarize(self, tenant: str, folder: str | None, source: Provenance, lines: Sequence[str]) -> None:
+        """Keep the summary of a session for the next one."""
+        self._queue(partial(self._summarize, tenant, folder, source, lines))
+
+    async def list_lines(self, tenant: str, folder: str | None, at: int) -> list[tuple[str, str]]:
+        """The ids and lines of the project's entries, the newest first, so that a claim can correct one. Raises
+        LogFailed and FolderSilent.
+        """
+        standing = (await self._store.read(await self._find_place(tenant, folder))).standing(at)
+        return [(each.id, each.line) for each in reversed(standing[-LINES_LISTED:])]
 
     async def run(self) -> None:
-        """Admit the queued clients."""
-        async for seen in self._receive:
+        """Write what is queued."""
+        async for write in self._receive:
             try:
-                await self._admit(seen.tenant, seen.client)
+                await write()
             except MnemosyneError as error:
-                log.warning("a client cannot be admitted to the memory: %s", error)
+                log.warning("the memory cannot be changed: %s", error)
             except Exception:
-                log.exception("a client could not be admitted to the memory")
+                log.exception("the memory could not be changed")
+
+    def _queue(self, write: Callable[[], Awaitable[object]]) -> None:
+        try:
+            self._send.send_nowait(write)
+        except trio.WouldBlock:
+            log.warning("the memory is not changed now: the queue is full")
+
+    async def _obey(
+        self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt
+    ) -> None:
+        if prompt.vouched or await self._is_owner(tenant, client):
+            await self._learn(tenant, folder, (wanted,), prompt, commanded=True)
+
+    async def _learn(
+        self, tenant: str, folder: str | None, facts: Sequence[LearnedFact], prompt: SubmittedPrompt, *, commanded: bool
+    ) -> None:
+        write = self._new_id()
+        command = LearnFacts(at=self._now(), write=write, facts=facts, prompt=prompt, commanded=commanded)
+        await self._store.write(await self._find_place(tenant, folder), command, write)
+
+    async def _summarize(self, tenant: str, folder: str | None, source: Provenance, lines: Sequence[str]) -> None:
+        write, text = self._new_id(), "; ".join(lines)
+        draft = EntryDraft(
+            kind=EntryKind.SESSION_SUMMARY,
+            content=text[:LONGEST_CONTENT],
+            summary=text[:LONGEST_SUMMARY],
+            source=EntrySource.AGENT,
+            provenance=source,
+        )
+        command = RememberEntry(at=self._now(), write=write, draft=draft)
+        await self._store.write(await self._find_place(tenant, folder), command, write)
+
+    async def _find_place(self, tenant: str, folder: str | None) -> Place:
+        """The place of a session's entries: its project, or without a folder the user's own."""
+        places = await self._list_places(tenant, folder)
+        return next(each for each in places if each.scope in (Scope.PROJECT, Scope.USER))
 
     async def _is_owner(self, tenant: str, client: MemoryClient) -> bool:
         """Whether this client owns the memory of a tenant."""

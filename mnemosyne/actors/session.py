@@ -57,6 +57,8 @@ from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.helper.summarize import order_summary
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.prompts import find_remembered, read_prompt
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import work
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -80,6 +82,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply
+from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import (
     ActorStopped,
@@ -467,16 +470,32 @@ class SessionActor:
         return decide(command, opening.session), reading.contents
 
     def _hold(self, began: TurnBegan, read: Transcript, version: int, request: ArrivedRequest) -> None:
-        """Keep the client's body, which the event with this version recorded, and report its client."""
+        """Keep the client's body, which the event with this version recorded, and report its client and its prompt."""
         self._memory.hold(began, read, request.credential)
         if self._client_keys is not None and began.relation is not TurnRelation.REPEATS:
             self._client_keys.note(self.identity.stream, request.headers, request.dialect.name, began.model)
         if self._knowledge_source is not None and request.client not in self._clients:
             self._clients.add(request.client)
             self._knowledge_source.observe(self.identity, request.client)
+        if self._knowledge_source is not None and began.attempt == 1 and began.opaque is None:
+            self._report_prompt(self._knowledge_source, began, read, request)
         self._deferred.keep_sent(version, read)
         if self._prompt_orders is not None and self._last is not None:
             self._prompt_orders.note_request(began, read, self._last)
+
+    def _report_prompt(
+        self, source: KnowledgeSource, began: TurnBegan, read: Transcript, request: ArrivedRequest
+    ) -> None:
+        """Report a prompt of the user's conversation that asks to remember something."""
+        branch = self.state.branches[began.branch]
+        if branch.agent_id is not None or not branch.kind.is_talked_to or read.fields.has_output_format:
+            return
+        place = Provenance(session=self.identity.stream, branch=began.branch, turn=began.turn)
+        prompt = read_prompt(read, began.submitted, place)
+        wanted = find_remembered(prompt.text) if prompt is not None else None
+        if prompt is not None and wanted is not None:
+            folder = project_of_transcript(read)
+            source.obey(self.identity.tenant, request.client, folder, wanted, prompt)
 
     def _keep_sent(self, address: Address, sent: Transcript) -> None:
         """Keep the body that the last event recorded."""

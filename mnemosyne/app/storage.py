@@ -16,11 +16,14 @@ from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.config import Config
-from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES
+from mnemosyne.domain.knowledge.events import KNOWLEDGE_EVENT_NAMES, KNOWLEDGE_UPCASTS
 from mnemosyne.domain.session.events import EVENT_NAMES, EVENT_UPCASTS
 
 ALL_NAMES: Mapping[str, type] = {**EVENT_NAMES, **KNOWLEDGE_EVENT_NAMES}
 """The stored names of all events, of sessions and of memory."""
+
+ALL_UPCASTS = {**EVENT_UPCASTS, **KNOWLEDGE_UPCASTS}
+"""The stored names that are no longer written."""
 
 GIVE_UP_SECONDS = 5.0
 """How long a command waits for a database that is unavailable or full, before it fails with the reason."""
@@ -32,7 +35,7 @@ LAST_COMMIT_SECONDS = 10.0
 @cache
 def event_codec() -> EventCodec:
     """Return the codec of all stored events; cached, because creating it takes 20 ms."""
-    return EventCodec(ALL_NAMES, EVENT_UPCASTS)
+    return EventCodec(ALL_NAMES, ALL_UPCASTS)
 
 
 def is_embedded(dsn: str | None) -> bool:

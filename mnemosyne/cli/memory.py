@@ -158,14 +158,15 @@ def print_entries(entries: Sequence[Json], nothing: str) -> None:
             entry["scope"],
             entry["kind"],
             entry["content"] or "(erased)",
-            entry["source"] + ("" if entry["confidence"] is None else f" {entry['confidence']:.2f}"),
+            entry["source"] + ("" if entry["confirmed"] else ", unconfirmed"),
             local_time(entry["valid_from"]),
             "" if entry["valid_until"] is None else local_time(entry["valid_until"]),
+            entry["used"],
         )
         for entry in entries
     ]
-    headers = ("id", "scope", "kind", "fact", "source", "from", "until")
-    print_table(headers, rows, whole=("id",), spare=("source", "scope"))
+    headers = ("id", "scope", "kind", "fact", "source", "from", "until", "sessions get it")
+    print_table(headers, rows, whole=("id",), spare=("scope", "kind"))
 
 
 def print_sources(entries: Sequence[Json]) -> None:
@@ -210,7 +211,7 @@ def list_command(entries: Any) -> None:
 @memory.command(short_help="Search the entries.")
 @does("recall", "query=QUESTION", part="entries")
 def recall(entries: Any) -> None:
-    """Search the entries, best match first, including those with too little confidence to be added to sessions.
+    """Search the entries, best match first, including unconfirmed ones.
 
     \b
       mnemosyne memory recall "how are the tests run?"
@@ -276,10 +277,11 @@ def forget(wanted: str, erase: bool, quick: bool, **options: Any) -> Mapping[str
     return done
 
 
-@memory.command(short_help="Confirm that an entry is still true.")
+@memory.command(short_help="Confirm that an entry is true.")
 @does("confirmMemory", "id=ENTRY")
 def confirm(done: Any) -> None:
-    """Confirm that an entry is still true. The confidence in learned entries decreases until you confirm them.
+    """Confirm that an entry is true. New sessions get an entry that was learned from a prompt only once you confirm it,
+    or say it again in another session, and for three months after that.
 
     \b
       mnemosyne memory confirm c5b8b709
@@ -311,11 +313,11 @@ def undo(done: Any) -> None:
 
 @memory.command(short_help="Preview the entries that a new session gets.")
 @does("showBlock", "prompt=[PROMPT]")
-def block(answer: Any) -> None:
+def preview(answer: Any) -> None:
     """Show the text that a new managed session would get if it began with PROMPT.
 
     \b
-      mnemosyne memory block "Fix the date parser"
+      mnemosyne memory preview "Fix the date parser"
     """
     say(answer["text"] or "Nothing: no active entry here would be added to a session.")
 
@@ -350,7 +352,7 @@ def init(yes: bool, **options: Any) -> Sequence[Json]:
     async def work(knowledge: KnowledgeService, _storage: Storage) -> Any:
         return [await knowledge.remember(Scope.PROJECT, entry, stamp()) for entry in proposed]
 
-    return [describe_write(write) for write in with_knowledge(options, work)]
+    return [describe_write(write, now_us()) for write in with_knowledge(options, work)]
 
 
 def _print_admission(done: Any) -> None:
@@ -389,12 +391,12 @@ def admit(variable: str | None, listed: bool, remove: str | None, **options: Any
         admitted = with_knowledge(place, lambda knowledge, _: knowledge.list_admitted())
         return [members(key, "fingerprint how at") for key in admitted]
     if remove is not None:
-        return describe_write(with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp())))
+        return describe_write(with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp())), now_us())
     data_dir = configuration(options).data_dir
     prepare_data_dir(data_dir)
     fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
     done = with_knowledge(place, lambda knowledge, _: knowledge.admit(fingerprint, stamp()))
-    return {**describe_write(done), "fingerprint": fingerprint}
+    return {**describe_write(done, now_us()), "fingerprint": fingerprint}
 
 
 @memory.command("export", short_help="Write the entries to a file.")
@@ -408,7 +410,7 @@ def export_command(file: Path, **options: Any) -> None:
     """
 
     async def work(knowledge: KnowledgeService, _storage: Storage) -> list[str]:
-        return [json_text(entry) async for entry in knowledge.export()]
+        return [json_text(entry) async for entry in knowledge.export(now_us())]
 
     lines = with_knowledge(options, work)
     if str(file) == "-":

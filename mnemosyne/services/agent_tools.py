@@ -83,7 +83,8 @@ TOOLS: tuple[AgentTool, ...] = (
     _tool_for(
         "confirmMemory",
         "confirm",
-        "Say that an entry is still true, because the user just said so.",
+        "Confirm that an entry is still true, because the user just said so. Only the user can confirm an entry that"
+        " never was.",
         entry="id",
     ),
     _tool_for(

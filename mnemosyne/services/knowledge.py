@@ -6,7 +6,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MOST_TOKENS, MemoryBlock, compose
+from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MOST_TOKENS, MemoryBlock, compose, describe_use
 from mnemosyne.domain.knowledge.decide import (
     AdmitCredential,
     ConfirmEntry,
@@ -15,6 +15,7 @@ from mnemosyne.domain.knowledge.decide import (
     EraseEntries,
     ForgetEntry,
     KnowledgeCommand,
+    LearnFacts,
     LinkEntries,
     Place,
     RememberEntry,
@@ -25,9 +26,10 @@ from mnemosyne.domain.knowledge.decide import (
     find_entry,
     places_of,
 )
-from mnemosyne.domain.knowledge.events import CredentialAdmitted, Provenance
+from mnemosyne.domain.knowledge.events import CredentialAdmitted, EntryWritten, Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.domain.knowledge.prompts import LearnedFact
 from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
@@ -132,9 +134,23 @@ class KnowledgeService:
         return await self._write(place, ForgetEntry(at=stamp.at, write=stamp.id, wanted=wanted))
 
     async def confirm(self, wanted: str, stamp: WriteStamp) -> WriteReport:
-        """Confirm that an entry is still true."""
+        """Confirm that an entry is true. Raises BadEntry if an agent asks for an entry that was never confirmed."""
         place = await self._find_place(wanted, stamp.at)
-        return await self._write(place, ConfirmEntry(at=stamp.at, write=stamp.id, wanted=wanted))
+        command = ConfirmEntry(at=stamp.at, write=stamp.id, wanted=wanted, source=self.source)
+        return await self._write(place, command)
+
+    async def learn(self, facts: Sequence[LearnedFact], stamp: WriteStamp) -> list[WriteReport]:
+        """Save the claims of a text that its sender asks to remember; one report for each entry, or that nothing is
+        new.
+        """
+        place = self.place_of(Scope.PROJECT)
+        outcome = await self.store.write(place, LearnFacts(at=stamp.at, write=stamp.id, facts=facts), stamp.id)
+        known = await self.store.read(place)
+        written: list[str | None] = [event.entry for event in outcome.events if isinstance(event, EntryWritten)]
+        return [
+            WriteReport(outcome.what, stamp.id, outcome.why, place, known.entries.get(each) if each else None)
+            for each in written or [outcome.entry]
+        ]
 
     async def link(self, wanted: str, other: str, relation: str, stamp: WriteStamp) -> WriteReport:
         """Link an entry to another one of the same scope."""
@@ -249,7 +265,7 @@ class KnowledgeService:
     async def recall(
         self, question: str, at: int, *, limit: int = 10, kinds: Sequence[EntryKind] = (), ended: bool = False
     ) -> list[RecalledEntry]:
-        """The entries that answer a question best, including those with too low a confidence for new sessions."""
+        """The entries that answer a question best, unconfirmed ones included."""
         if not question.strip():
             raise BadEntry("The question is empty.")
         index = await self.store.index(self.places)
@@ -269,11 +285,11 @@ class KnowledgeService:
 
     # Files
 
-    async def export(self) -> AsyncIterator[Mapping[str, Any]]:
+    async def export(self, at: int) -> AsyncIterator[Mapping[str, Any]]:
         """Every entry visible from here, with its times, as JSON objects."""
         for each in await self.list_history():
             if not each.entry.erased:
-                yield describe(each)
+                yield describe(each, at)
 
     async def import_lines(self, lines: Sequence[Mapping[str, Any]], stamp: WriteStamp) -> Mapping[str, int]:
         """Import lines that ``export`` wrote; known entries are skipped, past ones are omitted. Returns the numbers of
@@ -327,24 +343,26 @@ def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:
     return line
 
 
-def describe(found: PlacedEntry | RecalledEntry) -> dict[str, Any]:
-    """An entry as a JSON object; times are µs of UTC."""
+def describe(found: PlacedEntry | RecalledEntry, at: int) -> dict[str, Any]:
+    """An entry as a JSON object, and when sessions get it as of a time; times are µs of UTC."""
     entry, provenance = found.entry, found.entry.provenance
     text = "id kind content summary detail source confidence ended replaces replaced_by write"
     described = {
         **members(entry, f"{text} valid_from valid_until recorded_at confirmed_at"),
         **members(found.place, "scope key"),
         "links": [{"relation": relation, "id": other} for relation, other in entry.links],
-        "provenance": None if provenance is None else members(provenance, "session branch turn object"),
+        "provenance": None if provenance is None else members(provenance, "session branch turn object span"),
+        "confirmed": entry.is_confirmed,
+        "used": describe_use(entry, at),
     }
     if isinstance(found, RecalledEntry):
         described |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}
     return described
 
 
-def describe_write(done: WriteReport) -> dict[str, Any]:
-    """The result of a write as a JSON object."""
-    entry = describe(PlacedEntry(done.place, done.entry)) if done.entry is not None else None
+def describe_write(done: WriteReport, at: int) -> dict[str, Any]:
+    """The result of a write at a time as a JSON object."""
+    entry = describe(PlacedEntry(done.place, done.entry), at) if done.entry is not None else None
     return {**members(done, "what write why scope"), "entry": entry}
 
 
@@ -363,7 +381,8 @@ def parse_line(line: Mapping[str, Any], number: int, source: EntrySource) -> tup
         if line.get("valid_until") is not None:
             return None
         scope = parse_member(Scope, line.get("scope", Scope.PROJECT.value), "scope")
-        confidence, begins = line.get("confidence"), line.get("valid_from")
+        confidence = line.get("confidence") if not line.get("confirmed_at") else None
+        begins = line.get("valid_from")
         if not isinstance(line.get("content"), str):
             raise BadEntry("its content is missing.")
         if not (confidence is None or isinstance(confidence, (int, float))) or not (

@@ -251,7 +251,7 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     )
     wanted = [each for each in found if each.entry.kind in kinds]
     shown = wanted[: call.given.get("limit", LISTED)]
-    return {"entries": [describe(each) for each in shown], "left_out": len(wanted) - len(shown)}
+    return {"entries": [describe(each, call.stamp.at) for each in shown], "left_out": len(wanted) - len(shown)}
 
 
 @_operation(
@@ -277,7 +277,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
         valid_from=call.find_time("valid_from"),
         provenance=await call.find_provenance(),
     )
-    return _report(await call.knowledge.remember(scope, draft, call.stamp))
+    return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
 
 
 @_operation("GET", "/recall", "recall", "The same, with the question in the address.", _ASKING, ("query",))
@@ -285,7 +285,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     "POST",
     "/memories/search",
     "searchMemories",
-    "Find the entries that best answer a question, including those with low confidence.",
+    "Find the entries that best answer a question, unconfirmed ones included.",
     _ASKING,
     ("query",),
 )
@@ -298,7 +298,7 @@ async def _recall_entries(call: ApiCall) -> Any:
         kinds=() if kind is None else (kind,),
         ended=call.given.get("ended", False),
     )
-    return {"entries": [describe(each) for each in found]}
+    return {"entries": [describe(each, call.stamp.at) for each in found]}
 
 
 @_operation(
@@ -315,7 +315,9 @@ async def _show_entry(call: ApiCall) -> Any:
     entries = []
     for each in await call.knowledge.list_history(wanted):
         words = None if wanted is None else await find_words(call.archive, each.entry)
-        entries.append(describe(each) | ({} if words is None else {"words": members(words, "start end")}))
+        entries.append(
+            describe(each, call.stamp.at) | ({} if words is None else {"words": members(words, "start end")})
+        )
     return {"entries": entries}
 
 
@@ -340,7 +342,7 @@ async def _update_entry(call: ApiCall) -> Any:
         valid_from=call.find_time("valid_from"),
         provenance=await call.find_provenance(),
     )
-    return _report(done)
+    return _report(call, done)
 
 
 @_operation(
@@ -353,20 +355,20 @@ async def _update_entry(call: ApiCall) -> Any:
     writes=True,
 )
 async def _forget_entry(call: ApiCall) -> Any:
-    return _report(await call.knowledge.forget(call.given["id"], call.stamp))
+    return _report(call, await call.knowledge.forget(call.given["id"], call.stamp))
 
 
 @_operation(
     "POST",
     "/memories/{id}/confirm",
     "confirmMemory",
-    "Confirm that an entry is still true.",
+    "Confirm that an entry is true.",
     {"id": _ID},
     ("id",),
     writes=True,
 )
 async def _confirm_entry(call: ApiCall) -> Any:
-    return _report(await call.knowledge.confirm(call.given["id"], call.stamp))
+    return _report(call, await call.knowledge.confirm(call.given["id"], call.stamp))
 
 
 @_operation(
@@ -380,7 +382,7 @@ async def _confirm_entry(call: ApiCall) -> Any:
 )
 async def _link_entries(call: ApiCall) -> Any:
     relation = call.given.get("relation", "relates-to")
-    return _report(await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
+    return _report(call, await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
 
 
 @_operation("GET", "/preferences", "listPreferences", "List preferences.", {**_LISTING, "kind": _PREFERENCE})
@@ -466,7 +468,7 @@ async def _show_block(call: ApiCall) -> Any:
     writes=True,
 )
 async def _undo_write(call: ApiCall) -> Any:
-    return _report(await call.knowledge.undo(call.given.get("write"), call.stamp))
+    return _report(call, await call.knowledge.undo(call.given.get("write"), call.stamp))
 
 
 @_operation(
@@ -482,8 +484,8 @@ async def _erase_entries(call: ApiCall) -> Any:
     return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
 
 
-def _report(done: WriteReport) -> Any:
-    return {**describe_write(done), "note": NOTE}
+def _report(call: ApiCall, done: WriteReport) -> Any:
+    return {**describe_write(done, call.stamp.at), "note": NOTE}
 
 
 BY_NAME = {each.name: each for each in OPERATIONS}

@@ -12,7 +12,7 @@ from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.services.knowledge import describe
 from tests.adapters.postgres.test_vacuum import files_with
 from tests.cli.running import run, run_json
-from tests.domain.knowledge.support import HERE, KnowledgePlace
+from tests.domain.knowledge.support import FIRST, HERE, KnowledgePlace
 from tests.fixtures import UseLog
 
 
@@ -37,12 +37,12 @@ def test_saved_fact_is_listed_and_can_be_undone(tmp_path: Path) -> None:
     assert output.startswith(f"added {id_} (project, tooling): We use pnpm, not npm\n")
     assert "It applies to new sessions" in output
     assert "We use pnpm" in run("memory", "list", *here).stdout
-    assert f"- [{id_}, " in run("memory", "block", *here).stdout
+    assert f"- [{id_}, " in run("memory", "preview", *here).stdout
     assert "We use pnpm" in run("memory", "recall", "pnpm", *here).stdout
     assert "undone" in run("memory", "undo", *here).stdout
     assert ids(*here) == []
     assert "There are no entries here yet" in run("memory", "list", *here).stdout
-    assert "Nothing:" in run("memory", "block", *here).stdout
+    assert "Nothing:" in run("memory", "preview", *here).stdout
 
 
 def test_changed_fact_keeps_its_earlier_version(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_source_of_an_entry_is_shown_with_the_bytes_of_its_words(capsys: pytest.
     place.remember("we use pnpm", provenance=source)
     place.remember("we use trio", provenance=source)
     place.remember("we use make")
-    first, second, third = [describe(PlacedEntry(HERE, entry)) for entry in place.known.entries.values()]
+    first, second, third = [describe(PlacedEntry(HERE, entry), FIRST) for entry in place.known.entries.values()]
     print_sources([first | {"words": {"start": 30, "end": 41}}, second, third])
     assert capsys.readouterr().out == (
         f"{first['id']}: turn 12 of 00000000, branch main, bytes 30-41 of its request\n"

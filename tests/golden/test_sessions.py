@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.app.storage import ALL_NAMES
+from mnemosyne.app.storage import ALL_NAMES, ALL_UPCASTS
 from mnemosyne.domain.history.time_travel import digests_of
-from mnemosyne.domain.session.events import EVENT_UPCASTS
 from tests.golden.sessions import CODEC, FOLDERS, contents, folded, found_in, loaded, opened, stored
 
 WHOLE = [folder for folder in FOLDERS if (folder / "contents.jsonl").exists()]
@@ -20,7 +19,7 @@ of_each_log = pytest.mark.parametrize("folder", WHOLE, ids=lambda folder: folder
 
 def test_every_version_of_every_event_is_in_a_log() -> None:
     held = {each.name for folder in FOLDERS for each in stored(folder)}
-    assert held == ALL_NAMES.keys() | EVENT_UPCASTS.keys()
+    assert held == ALL_NAMES.keys() | ALL_UPCASTS.keys()
 
 
 @of_each_log

@@ -125,7 +125,7 @@ async def test_exported_entries_are_imported_once() -> None:
     await here.remember(Scope.PROJECT, draft("we use npm", detail="since 2020"), stamp(1))
     await here.update("npm", "we use pnpm", stamp(2, FIRST + DAY))
     await here.remember(Scope.USER, draft("be brief", kind=EntryKind.RESPONSE_STYLE), stamp(3))
-    lines: list[Mapping[str, Any]] = [json.loads(json.dumps(each)) async for each in here.export()]
+    lines: list[Mapping[str, Any]] = [json.loads(json.dumps(each)) async for each in here.export(FIRST)]
     assert len(lines) == 3
     assert await there.import_lines(lines, stamp(9, FIRST + 2 * DAY)) == {"added": 2}
     assert await there.import_lines(lines, stamp(10, FIRST + 2 * DAY)) == {"skipped": 2}
@@ -156,7 +156,7 @@ async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
     block = await here.compose_block("why is the billing service silent on its port?", FIRST, render_day)
     assert block is not None
     assert block.entries == (recalled.entry.id,)
-    assert describe(recalled)["relevance"] > 0
+    assert describe(recalled, FIRST)["relevance"] > 0
     with pytest.raises(BadEntry, match="The question is empty"):
         await here.recall(" ", FIRST)
 

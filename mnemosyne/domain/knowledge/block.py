@@ -15,7 +15,7 @@ from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.entry_text import BLOCK_BEGINS, BLOCK_ENDS, escape_tags
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
-from mnemosyne.domain.knowledge.state import FLOOR, Entry, Knowledge
+from mnemosyne.domain.knowledge.state import Entry, Knowledge
 
 RELEVANT = 0.45
 """Minimum relevance to the prompt for an entry to be inserted."""
@@ -44,7 +44,7 @@ SECTIONS = (
     BlockSection("Tech context", frozenset({EntryKind.TECH_CONTEXT}), 150),
     BlockSection("Product context", frozenset({EntryKind.PRODUCT_CONTEXT}), 100),
     BlockSection("Progress and status", frozenset({EntryKind.PROGRESS}), 150),
-    BlockSection("Last session", frozenset({EntryKind.SESSION_SUMMARY}), 150, last_only=True),
+    BlockSection("Last session: a model's summary", frozenset({EntryKind.SESSION_SUMMARY}), 150, last_only=True),
 )
 """The sections about a project, independent of the prompt."""
 
@@ -140,20 +140,31 @@ def _sections(
             if each.entry.kind in section.kinds and (each.place.scope is Scope.USER) is is_users
         ]
         yield section.title, _fit(section, wanted, render_date)
-    near = [each for each in related if each.relevance >= RELEVANT and each.entry.belief(at) >= FLOOR][:MOST_RELEVANT]
+    near = [each for each in related if each.relevance >= RELEVANT and each.entry.is_trusted(at)][:MOST_RELEVANT]
     shares = {each.entry.id: each.relevance for each in near}
     yield RELATED.title, _fit(RELATED, [each.entry for each in near], render_date, shares)
 
 
 def _list_believed(known: Sequence[tuple[Place, Knowledge]], at: int) -> list[PlacedEntry]:
-    """The valid, believed entries that are inserted independent of the prompt, oldest first."""
+    """The valid, confirmed entries that are inserted independent of the prompt, oldest first."""
     valid = [
         PlacedEntry(place, each)
         for place, knowledge in known
         for each in knowledge.entries.values()
-        if each.kind in _TOLD and each.is_valid(at) and each.belief(at) >= FLOOR
+        if each.kind in _TOLD and each.is_valid(at) and each.is_trusted(at)
     ]
     return sorted(valid, key=lambda each: (each.entry.recorded_at, each.entry.id))
+
+
+def describe_use(entry: Entry, at: int) -> str:
+    """When sessions get the entry."""
+    if entry.erased or (entry.valid_until is not None and entry.valid_until <= at):
+        return "never: it has ended"
+    if not entry.is_confirmed:
+        return "not before you confirm it"
+    if not entry.is_trusted(at):
+        return "not before you confirm it again"
+    return "in each new session" if entry.kind in _TOLD else "in new sessions whose first prompt is about it"
 
 
 def _fit(

@@ -1,10 +1,11 @@
 """Decide commands on knowledge entries: the only module that makes their events.
 
-An entry never changes: an update ends it and writes its replacement, in one append. An extracted entry never replaces
-an explicit one.
+An entry never changes: an update ends it and writes its replacement, in one append. An unconfirmed entry never
+replaces a confirmed one.
 """
 
 from base64 import b32encode
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -25,11 +26,24 @@ from mnemosyne.domain.knowledge.events import (
     WriteUndone,
 )
 from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, OwnerProof, Scope
-from mnemosyne.domain.knowledge.state import Entry, Knowledge
+from mnemosyne.domain.knowledge.prompts import LearnedFact, SubmittedPrompt
+from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold
 from mnemosyne.errors import BadEntry, NotFound
 
 MOST_ENTRIES = 10_000
 """Limit on the valid entries of one place: each session's first request searches all of them."""
+
+MOST_UNCONFIRMED = 1_000
+"""Limit on those of them that are unconfirmed, so that pasted text leaves room for the user's own entries."""
+
+MOST_FACTS = 20
+"""Limit on the claims that are learned from one prompt."""
+
+LEARNED = 0.5
+"""The confidence in a claim of a prompt."""
+
+CORRECTS = "corrects"
+"""The link from an unconfirmed entry to a confirmed one that it replaces once it is confirmed."""
 
 
 def _storable(key: str) -> str:
@@ -83,6 +97,17 @@ class RememberEntry(_Write):
 
 
 @attrs.frozen(kw_only=True)
+class LearnFacts(_Write):
+    """Learn claims from a ``prompt``; None: from an explicit act. ``commanded``: the prompt is a command to remember
+    them.
+    """
+
+    facts: Sequence[LearnedFact]
+    prompt: SubmittedPrompt | None = None
+    commanded: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class _WriteOfEntry(_Write):
     """A command about the entry ``wanted``: its id, or words that only it contains."""
 
@@ -107,7 +132,9 @@ class ForgetEntry(_WriteOfEntry):
 
 @attrs.frozen(kw_only=True)
 class ConfirmEntry(_WriteOfEntry):
-    """Confirm that the entry is still true."""
+    """Confirm that the entry is true. Only a person can confirm one that was never confirmed."""
+
+    source: EntrySource = EntrySource.USER
 
 
 @attrs.frozen(kw_only=True)
@@ -142,6 +169,7 @@ class DismissCredential(_WriteOfEntry):
 
 KnowledgeCommand = (
     RememberEntry
+    | LearnFacts
     | UpdateEntry
     | ForgetEntry
     | ConfirmEntry
@@ -180,6 +208,8 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
     match command:
         case RememberEntry():
             return _remember(command.draft, known, command.at, command.write)
+        case LearnFacts():
+            return _learn(command, known)
         case UpdateEntry():
             return _update(command, known)
         case ForgetEntry():
@@ -188,8 +218,9 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return WriteOutcome("forgotten", (ended,), found.id)
         case ConfirmEntry():
             found = find_entry(known, command.wanted, command.at)
-            confirmed = EntryConfirmed(at=command.at, write=command.write, entry=found.id)
-            return WriteOutcome("confirmed", (confirmed,), found.id)
+            if command.source is not EntrySource.USER and not found.is_confirmed:
+                raise BadEntry(f"Only the user can confirm this entry: `mnemosyne memory confirm {found.id}`.")
+            return _confirm(found, known, command.at, command.write)
         case LinkEntries():
             return _link(command, known)
         case UndoWrite():
@@ -259,15 +290,20 @@ def _shorten(text: str) -> str:
 
 
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
-    draft = _clean(draft, at)
-    same = next(
-        (each for each in known.standing(at) if each.kind is draft.kind and is_same(each.content, draft.content)), None
-    )
-    if same is not None and (same.is_explicit or draft.confidence is not None):
+    """Write an entry, unless it is known. The summary of a session replaces that of the previous one."""
+    draft, standing = _clean(draft, at), known.standing(at)
+    last = [each for each in standing if draft.kind is each.kind is EntryKind.SESSION_SUMMARY][-1:]
+    equal = [
+        each
+        for each in standing
+        if (each.kind is draft.kind or not each.is_confirmed) and is_same(each.content, draft.content)
+    ]
+    same = next(iter((*equal, *last)), None)
+    if equal and same is not None and (same.is_explicit or draft.confidence is not None):
         return WriteOutcome("skipped", entry=same.id, why="it is known already")
     if same is not None:
         return _replace(same, draft, at, write)
-    if len(known.standing(at)) >= MOST_ENTRIES:
+    if len(standing) >= MOST_ENTRIES:
         raise BadEntry(
             f"{MOST_ENTRIES:,} entries hold here, and more would help nobody. Forget some, or say several in one."
         )
@@ -329,6 +365,86 @@ _LAST_TIME = 253_402_300_800_000_000
 """µs: the year 10000."""
 
 
+def _confirm(found: Entry, known: Knowledge, at: int, write: str) -> WriteOutcome:
+    """Confirm an entry, and end those that it corrects."""
+    corrected = [other for relation, other in found.links if relation == CORRECTS]
+    ended = [
+        _end(each, at, write, max(at, each.valid_from), EndReason.REPLACED)
+        for each in known.standing(at)
+        if each.id in corrected and not found.is_confirmed
+    ]
+    return WriteOutcome("confirmed", (EntryConfirmed(at=at, write=write, entry=found.id), *ended), found.id)
+
+
+# Several entries
+
+
+def _learn(command: LearnFacts, known: Knowledge) -> WriteOutcome:
+    outcomes: list[WriteOutcome] = []
+    for number, fact in enumerate(command.facts[:MOST_FACTS]):
+        try:
+            outcome = _learn_fact(fact, number, command, known)
+        except BadEntry:
+            continue  # nothing of it can be stored
+        known = fold(outcome.events, known)
+        outcomes.append(outcome)
+    done = [each for each in outcomes if each.events]
+    if not done:
+        return WriteOutcome("skipped", entry=outcomes[0].entry if outcomes else None, why="nothing new was found")
+    return attrs.evolve(done[0], events=tuple(event for each in done for event in each.events))
+
+
+def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Knowledge) -> WriteOutcome:
+    prompt, at, write = command.prompt, command.at, command.write
+    if prompt is not None and not 0 <= fact.start < fact.end <= len(prompt.text):
+        raise BadEntry("It is not in the prompt.")
+    is_typed = prompt is None or prompt.is_typed(fact.start, fact.end)
+    is_own = is_typed and (prompt is None or command.commanded)
+    source = None if prompt is None else attrs.evolve(prompt.provenance, span=(fact.start, fact.end))
+    draft = EntryDraft(
+        kind=fact.kind,
+        content=fact.text,
+        source=EntrySource.USER if is_own else EntrySource.EXTRACTED,
+        confidence=None if is_own else LEARNED,
+        provenance=source,
+    )
+    draft, standing = _clean(draft, at), known.standing(at)
+    same = next((each for each in standing if is_same(each.content, draft.content)), None)
+    if same is not None:
+        if same.is_confirmed:
+            return WriteOutcome("skipped", entry=same.id)
+        if is_own:
+            return _replace(same, draft, at, write, number)
+        return _confirm(same, known, at, write) if is_typed and _is_second(same, source) else WriteOutcome("skipped")
+    if source is not None and any(_overlaps(each.provenance, source) for each in standing):
+        return WriteOutcome("skipped")
+    unconfirmed = sum(not each.is_confirmed for each in standing)
+    if len(standing) >= MOST_ENTRIES or (not is_own and unconfirmed >= MOST_UNCONFIRMED):
+        return WriteOutcome("skipped")
+    corrected = next((each for each in standing if each.id == fact.corrects), None)
+    if corrected is not None and (is_own or not corrected.is_confirmed):
+        return _replace(corrected, draft, at, write, number)
+    written = _write(draft, write, at, number)
+    if corrected is None:
+        return WriteOutcome("added", (written,), written.entry)
+    linked = EntriesLinked(at=at, write=write, entry=written.entry, other=corrected.id, relation=CORRECTS)
+    return WriteOutcome("added", (written, linked), written.entry)
+
+
+def _is_second(first: Entry, source: Provenance | None) -> bool:
+    """Whether a claim comes from another session than an entry."""
+    return source is not None and (first.provenance is None or first.provenance.session != source.session)
+
+
+def _overlaps(one: Provenance | None, other: Provenance) -> bool:
+    """Whether two entries come from the same words."""
+    if one is None or one.span is None or other.span is None:
+        return False
+    if (one.session, one.branch, one.turn) != (other.session, other.branch, other.turn):
+        return False
+    return one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
 def _link(command: LinkEntries, known: Knowledge) -> WriteOutcome:
     found = find_entry(known, command.wanted, command.at)
     other = find_entry(known, command.other, command.at)
@@ -353,7 +469,7 @@ def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
         if entry.ended_by is not None or entry.erased:
             raise NotFound(f"{made} was changed since, by {entry.ended_by or 'erasing it'}. Take that back first.")
     undone = WriteUndone(**attrs.asdict(command))
-    return WriteOutcome("undone", (undone,), next(iter((*record.ended, *record.made)), None))
+    return WriteOutcome("undone", (undone,), next(iter((*record.ended, *record.made, *dict(record.confirmed))), None))
 
 
 def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:

@@ -59,5 +59,9 @@ def escape_tags(text: str) -> str:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two entries are equal except for case and white space."""
-    return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
+    """Whether two entries are equal except for case, white space and a final stop."""
+    return _normalize(one) == _normalize(other)
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".!\u3002")

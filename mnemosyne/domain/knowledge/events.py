@@ -4,7 +4,8 @@
 caused an event, and is the unit of undo.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -14,12 +15,15 @@ from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, 
 
 @attrs.frozen(kw_only=True)
 class Provenance:
-    """The source of an entry: session, branch and turn, and the object that contains the text."""
+    """The source of an entry: session, branch and turn, the object that contains the text, and in a prompt its ``span``
+    in characters, the end excluded.
+    """
 
     session: UUID
     branch: str
     turn: int
     object: str | None = None
+    span: tuple[int, int] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +40,8 @@ class KnowledgeOpened:
 
 @attrs.frozen(kw_only=True)
 class EntryWritten:
-    """An entry, true from ``valid_from`` on. ``confidence`` is None if it was stated explicitly, else 0 to 1.
+    """An entry, true from ``valid_from`` on. ``confidence`` is None if it was stated explicitly, else 0 to 1: such an
+    entry is unconfirmed until an EntryConfirmed.
 
     ``content`` is one line; ``summary`` a shorter line that is shown instead of it; ``detail`` is shown only on
     request. ``replaces`` is the entry that it replaces.
@@ -69,7 +74,7 @@ class EntryEnded:
 
 @attrs.frozen(kw_only=True)
 class EntryConfirmed:
-    """An entry was confirmed as still true."""
+    """An entry was confirmed as true."""
 
     at: int
     write: str
@@ -142,7 +147,7 @@ OPENED = "knowledge.opened.v1"
 
 KNOWLEDGE_EVENT_NAMES: Mapping[str, type[KnowledgeEvent]] = {
     OPENED: KnowledgeOpened,
-    "knowledge.entry_written.v1": EntryWritten,
+    "knowledge.entry_written.v2": EntryWritten,
     "knowledge.entry_ended.v1": EntryEnded,
     "knowledge.entry_confirmed.v1": EntryConfirmed,
     "knowledge.entries_linked.v1": EntriesLinked,
@@ -152,6 +157,18 @@ KNOWLEDGE_EVENT_NAMES: Mapping[str, type[KnowledgeEvent]] = {
     "knowledge.credential_dismissed.v1": CredentialDismissed,
 }
 """The stored name of each event. A name never changes."""
+
+
+def _without_span(written: dict[str, Any]) -> dict[str, Any]:
+    """Upcast an entry whose source has no span."""
+    source = written["provenance"]
+    return {**written, "provenance": {**source, "span": None} if source else None}
+
+
+KNOWLEDGE_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "knowledge.entry_written.v1": ("knowledge.entry_written.v2", _without_span)
+}
+"""As ``session.events.EVENT_UPCASTS``."""
 
 
 def redact_entries(event: KnowledgeEvent, entries: frozenset[str]) -> KnowledgeEvent:

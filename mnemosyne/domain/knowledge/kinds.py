@@ -55,11 +55,11 @@ class EntrySource(Enum):
     """The author of an entry."""
 
     USER = "user"
-    """A person, by a command, the page or the API."""
+    """A person, by a command, the page, the API, or ``remember`` in a prompt."""
     AGENT = "agent"
-    """An agent that called a tool."""
+    """An agent that called a tool, or a helper model that summarized a session."""
     EXTRACTED = "extracted"
-    """The proxy, from the user's messages in a session."""
+    """The proxy, from a prompt."""
 
 
 class OwnerProof(Enum):

@@ -26,10 +26,10 @@ from mnemosyne.domain.knowledge.kinds import EndReason, EntryKind, EntrySource, 
 
 DAY = 24 * 60 * 60 * 1_000_000
 HALF_LIFE = 180 * DAY
-"""Time, in µs, in which belief in an unconfirmed extracted entry halves."""
+"""Time, in µs, in which belief in an extracted entry halves."""
 
 FLOOR = 0.7
-"""Minimum belief for inserting an entry; others are returned only on request."""
+"""Minimum belief for inserting a confirmed entry; others are returned only on request."""
 
 MOST_PRESENTED = 64
 """Maximum number of credentials admitted with the owner's token; a subscription has several a day."""
@@ -65,6 +65,11 @@ class Entry:
         return self.confidence is None
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether it was stated explicitly, or confirmed since."""
+        return self.is_explicit or self.confirmed_at is not None
+
+    @property
     def line(self) -> str:
         """The line that is shown."""
         return self.summary or self.content
@@ -73,24 +78,31 @@ class Entry:
         """Whether it is true at a time."""
         return self.valid_from <= at and (self.valid_until is None or at < self.valid_until) and not self.erased
 
+    def is_trusted(self, at: int) -> bool:
+        """Whether sessions may get it without asking."""
+        return self.is_confirmed and self.belief(at) >= FLOOR
+
     def belief(self, at: int) -> float:
-        """The belief in it at a time: 1 for an explicit entry, else decaying since it was recorded or confirmed.
-        Reading an entry does not confirm it.
+        """The belief in it at a time: 1 for an explicit entry, else decaying since it was recorded, or from 1 since it
+        was confirmed. Reading an entry does not confirm it.
         """
         if self.confidence is None:
             return 1.0
-        since: int = max(self.recorded_at, self.confirmed_at or 0)
-        return float(self.confidence * 0.5 ** (max(0, at - since) / HALF_LIFE))
+        begins, since = (self.confidence, self.recorded_at) if self.confirmed_at is None else (1.0, self.confirmed_at)
+        return float(begins * 0.5 ** (max(0, at - since) / HALF_LIFE))
 
 
 @attrs.frozen(kw_only=True)
 class WriteRecord:
-    """One write that can be undone: the entries that it wrote and the entries that it ended."""
+    """One write that can be undone: the entries that it wrote and ended, and those that it confirmed, each with the
+    time of its earlier confirmation.
+    """
 
     id: str
     at: int
     made: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
+    confirmed: tuple[tuple[str, int | None], ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -174,7 +186,7 @@ class _Folding:
             case EntryEnded():
                 self._end(event)
             case EntryConfirmed():
-                self._change(event.entry, confirmed_at=event.at)
+                self._confirm(event)
             case EntriesLinked():
                 entry = self._entries[event.entry]
                 self._has_links = True
@@ -222,12 +234,20 @@ class _Folding:
         record = self._record_of(event.write, event.at)
         self._writes[event.write] = attrs.evolve(record, ended=(*record.ended, event.entry))
 
+    def _confirm(self, event: EntryConfirmed) -> None:
+        record = self._record_of(event.write, event.at)
+        before = (event.entry, self._entries[event.entry].confirmed_at)
+        self._writes[event.write] = attrs.evolve(record, confirmed=(*record.confirmed, before))
+        self._change(event.entry, confirmed_at=event.at)
+
     def _undo(self, record: WriteRecord) -> None:
         for made in record.made:
             replaced = self._entries.pop(made).replaces
             if replaced is not None:
                 self._change(replaced, replaced_by=None)
                 self._hand_over_links(made, replaced)
+        for confirmed, before in record.confirmed:
+            self._change(confirmed, confirmed_at=before)
         for ended in record.ended:
             self._change(ended, valid_until=None, ended=None, ended_by=None)
 

@@ -107,7 +107,7 @@ async def _open_knowledge(page_context: PageContext, given: Mapping[str, Any]) -
 
 async def _export(page_context: PageContext) -> Response:
     knowledge = await _open_knowledge(page_context, _read_place())
-    lines = [json.dumps(entry, ensure_ascii=False) + "\n" async for entry in knowledge.export()]
+    lines = [json.dumps(entry, ensure_ascii=False) + "\n" async for entry in knowledge.export(page_context.now())]
     return Response("".join(lines), content_type=LINES)
 
 

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from quart import request
 
+from mnemosyne.domain.knowledge.block import describe_use
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.http.inspector.page_context import Decide, PageContext, View
@@ -43,7 +44,7 @@ async def show_entries(page_context: PageContext) -> tuple[str, Mapping[str, Any
         "count": len(entries),
         "ended": list(reversed(ended))[:ENDED_SHOWN],
         "block": block,
-        "now": page_context.now(),
+        "used": {each.entry.id: describe_use(each.entry, page_context.now()) for each in (*entries, *ended)},
         "kinds": [each.value for each in EntryKind],
         "scopes": [each.value for each in Scope],
     }

@@ -10,9 +10,8 @@ import attrs
 import orjson
 import pytest
 
-from mnemosyne.app.storage import ALL_NAMES, event_codec
+from mnemosyne.app.storage import ALL_NAMES, ALL_UPCASTS, event_codec
 from mnemosyne.domain.ports import Envelope
-from mnemosyne.domain.session.events import EVENT_UPCASTS
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from tests.golden.sessions import GOLDEN, golden_event
 
@@ -21,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_each_stored_name_has_a_golden_file_and_no_name_is_dropped() -> None:
     files = {path.name.removesuffix(".json") for path in GOLDEN.glob("*.v*.json")}
-    assert files == ALL_NAMES.keys() | EVENT_UPCASTS.keys()
+    assert files == ALL_NAMES.keys() | ALL_UPCASTS.keys()
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
@@ -32,7 +31,7 @@ def test_a_golden_event_is_read_and_written_unchanged(name: str) -> None:
     assert (written, orjson.loads(state)) == (name, stored)
 
 
-@pytest.mark.parametrize(("old", "name"), [(old, name) for old, (name, _) in EVENT_UPCASTS.items()])
+@pytest.mark.parametrize(("old", "name"), [(old, name) for old, (name, _) in ALL_UPCASTS.items()])
 def test_an_event_of_an_old_name_is_read_as_its_successor(old: str, name: str) -> None:
     assert golden_event(old) == golden_event(name)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne.domain.knowledge.block import MOST_TOKENS, compose, count_tokens
-from mnemosyne.domain.knowledge.decide import Place
+from mnemosyne.domain.knowledge.decide import ConfirmEntry, Place
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import EntryIndex
 from mnemosyne.domain.knowledge.state import HALF_LIFE
@@ -63,12 +63,17 @@ def test_there_is_no_block_without_entries_or_with_unrelated_facts_only() -> Non
     assert "8443" in compose_text(place, "why does the billing service not answer on its port?")
 
 
-def test_entries_below_the_belief_floor_are_not_inserted() -> None:
+def test_an_extracted_entry_is_inserted_once_confirmed_until_belief_in_it_is_low() -> None:
     place = KnowledgePlace()
-    place.remember("be brief", kind=EntryKind.RESPONSE_STYLE, source=EntrySource.EXTRACTED, confidence=0.8)
-    place.remember("be kind", kind=EntryKind.RESPONSE_STYLE, source=EntrySource.EXTRACTED, confidence=0.6)
-    assert "be brief" in compose_text(place)
-    assert "be kind" not in compose_text(place)
+    place.remember("be brief", kind=EntryKind.RESPONSE_STYLE, source=EntrySource.EXTRACTED, confidence=0.9)
+    place.remember("the parser has no tests", source=EntrySource.EXTRACTED, confidence=0.9)
+    prompt = "does the parser have tests?"
+    assert compose_text(place, prompt) == ""
+    for wanted in ("be brief", "the parser has"):
+        place.take(ConfirmEntry(at=FIRST, write=place.write(), wanted=wanted))
+    text = compose_text(place, prompt)
+    assert "be brief" in text
+    assert "the parser has no tests" in text
     assert compose_text(place, at=FIRST + HALF_LIFE) == ""
 
 

@@ -45,6 +45,6 @@ def test_belief_in_an_extracted_entry_decays_until_it_is_confirmed() -> None:
     assert found.belief(FIRST + HALF_LIFE) == 0.4
     assert found.belief(FIRST + 60 * DAY) < FLOOR
     place.take(ConfirmEntry(at=FIRST + HALF_LIFE, write="c", wanted=found.id))
-    assert place.known.entries[found.id].belief(FIRST + HALF_LIFE) == 0.8
+    assert place.known.entries[found.id].belief(FIRST + 2 * HALF_LIFE) == 0.5
     place.remember("the tests need a database")
     assert entry(place.known, "the tests need a database").belief(FIRST + 10 * HALF_LIFE) == 1.0

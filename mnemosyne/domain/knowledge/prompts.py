@@ -1,0 +1,86 @@
+"""Claims in the user's prompts: where they are, and whether a person typed them.
+
+A prompt may contain what others wrote: the user pastes mails and pages. No client marks every paste, so a claim of a
+prompt is not the user's word before the user confirms it. The one exception is the command ``remember`` in a prompt
+that a person typed.
+"""
+
+import re
+
+import attrs
+
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.segmentation.authors import list_prompt_blocks
+from mnemosyne.domain.session.events import SubmittedBlock
+from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.transcript import Transcript
+
+LONGEST_TYPED = 500
+"""Characters of a line; a longer one counts as pasted."""
+
+_COMMAND = re.compile(r"\A\s*+remember(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)", re.IGNORECASE)
+"""The command at the beginning of a prompt, and its argument: the rest of the line."""
+
+_OPENS = re.compile(r"(?<!\w)[\"'`\u2018\u201c\u201e\u00ab\u2039\u300c\u300e]")
+_CLOSES = re.compile(r"[\"'`\u2019\u201c\u201d\u00bb\u203a\u300d\u300f](?!\w)")
+"""Quotation marks."""
+
+
+@attrs.frozen(kw_only=True)
+class LearnedFact:
+    """A claim, and the characters of the prompt that state it. ``corrects`` is the id of an entry that it replaces."""
+
+    kind: EntryKind
+    text: str
+    start: int
+    end: int
+    corrects: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SubmittedPrompt:
+    """A prompt and its turn. ``vouched``: a hook reported that the user submitted it; ``interactive``: a person was at
+    the client.
+    """
+
+    text: str
+    provenance: Provenance
+    vouched: bool = True
+    interactive: bool = False
+
+    def is_typed(self, start: int, end: int) -> bool:
+        """Whether a person typed these characters, as far as the form of the prompt shows: it is one line, neither
+        fenced nor quoted.
+        """
+        text = self.text.strip()
+        return (
+            self.vouched
+            and self.interactive
+            and len(text.splitlines()) == 1
+            and len(text) <= LONGEST_TYPED
+            and not text.startswith(">")
+            and "```" not in text
+            and not (_OPENS.search(self.text, 0, start) and _CLOSES.search(self.text, end))
+        )
+
+
+def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: Provenance) -> SubmittedPrompt | None:
+    """The new prompt of a request: the ``submitted`` block, or else the last block that the user may have written; None
+    without one.
+    """
+    if submitted is not None:
+        text = blocks.text_of(read.blocks(submitted.message)[submitted.block])
+        return SubmittedPrompt(text=text, provenance=provenance, interactive=submitted.interactive)
+    found = next(list_prompt_blocks(read), None)
+    if found is None or not blocks.is_prompt(read.messages[found[0]].role, read.blocks(found[0])):
+        return None
+    return SubmittedPrompt(text=found[2], provenance=provenance, vouched=False)
+
+
+def find_remembered(text: str) -> LearnedFact | None:
+    """What a prompt that begins with the word ``remember`` asks to remember."""
+    found = _COMMAND.match(text)
+    if found is None:
+        return None
+    return LearnedFact(kind=EntryKind.FACT, text=found[1].strip(), start=found.start(1), end=found.end(1))

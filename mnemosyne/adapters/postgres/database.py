@@ -11,9 +11,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, Literal, NoReturn, TypeVar, TypeVarTuple
 
 import attrs
 import psycopg
@@ -137,7 +137,7 @@ class Database:
         """Run a call in one transaction, in the worker thread."""
         link: _Link | None = None
         try:
-            link, _ = self._take(lease, lambda link: link.connection.execute(b"begin"))
+            link, _ = self._take(lease, _begin)
             result = fn(link.connection, *args)
             _commit(link.connection)
         except psycopg.Error as error:
@@ -149,9 +149,18 @@ class Database:
                 self._give_back(lease, link)
 
     def _alone(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
-        """Run a call without a transaction, in the worker thread."""
+        """Run a call without a transaction, unless the connection is shared, in the worker thread."""
+
+        def do(link: _Link) -> Result:
+            if not is_shared(link.connection):
+                return fn(link.connection, *args)
+            _begin(link)
+            result = fn(link.connection, *args)
+            _commit(link.connection)
+            return result
+
         try:
-            link, result = self._take(lease, lambda link: fn(link.connection, *args))
+            link, result = self._take(lease, do)
         except psycopg.Error as error:
             _raise_as_ours(error)
         self._give_back(lease, link)
@@ -214,8 +223,8 @@ class Database:
         connection.on_answer = self._note_answer
         try:
             _check_server(connection)
-            self._configure(connection)
-            return _Link(connection, socket.socket(fileno=_duplicate(connection)))
+            begin = self._configure(connection)
+            return _Link(connection, socket.socket(fileno=_duplicate(connection)), begin)
         except BaseException:
             connection.close()
             raise
@@ -223,19 +232,18 @@ class Database:
     def _note_answer(self) -> None:
         self.answered = time.monotonic()
 
-    def _configure(self, connection: Connection) -> None:
-        """Apply our settings. Raises DatabaseUnfit behind a pool, which would share them and our locks with others."""
+    def _configure(self, connection: Connection) -> bytes:
+        """Apply our settings, and return the statement that begins a transaction.
+
+        Behind a pool, such as PgBouncer, another client may get the server's connection after each transaction: then
+        settings are local to a transaction, and no statement is prepared. A pool reports its own backend PIDs.
+        """
         # pgvector may be installed in any schema.
         pid, vectors = connection.execute(
             "select pg_backend_pid(), (select nspname from pg_extension join pg_namespace n on n.oid = extnamespace"
             " where extname = 'vector' and nspname <> %s)",
             (SCHEMA,),
         ).fetchone() or (0, None)
-        if pid != connection.info.backend_pid:
-            raise DatabaseUnfit(
-                "the database is behind a connection pool such as PgBouncer; let dsn name PostgreSQL itself, of which "
-                "each process uses a few connections"
-            )
         settings = {
             "lock_timeout": sql.Literal(_milliseconds(self._timeouts.lock)),
             "statement_timeout": sql.Literal(_milliseconds(self._timeouts.statement)),
@@ -243,12 +251,19 @@ class Database:
             "search_path": sql.SQL(", ").join(sql.Identifier(name) for name in (SCHEMA, vectors) if name),
         }
         # An append reads the versions of streams after it took the lock, and must see earlier commits.
-        statements: list[sql.Composable] = [
-            sql.SQL("set session characteristics as transaction isolation level read committed")
-        ]
-        for name, value in settings.items():
-            statements.append(sql.SQL("set session {} to {}").format(sql.SQL(name), value))
-        connection.execute(sql.SQL("; ").join(statements))
+        isolation = sql.SQL("isolation level read committed")
+        if pid != connection.info.backend_pid:
+            connection.prepare_threshold = None
+            begin = sql.SQL("begin {}").format(isolation)
+            return sql.SQL("; ").join([begin, *_set(settings, "local")]).as_bytes(connection)
+        characteristics = sql.SQL("set session characteristics as transaction {}").format(isolation)
+        connection.execute(sql.SQL("; ").join([characteristics, *_set(settings, "session")]))
+        return b"begin"
+
+
+def _set(settings: Mapping[str, sql.Composable], scope: Literal["local", "session"]) -> Iterator[sql.Composable]:
+    for name, value in settings.items():
+        yield sql.SQL("set {} {} to {}").format(sql.SQL(scope), sql.SQL(name), value)
 
 
 class _ReportingConnection(psycopg.Connection[TupleRow]):
@@ -262,10 +277,20 @@ class _ReportingConnection(psycopg.Connection[TupleRow]):
         return result
 
 
+def is_shared(connection: Connection) -> bool:
+    """Whether a pool may lend the connection to others after each transaction."""
+    return connection.prepare_threshold is None
+
+
 @contextmanager
 def without_transaction(connection: Connection, **settings: str) -> Iterator[None]:
-    """Leave the transaction and apply settings such as ``statement_timeout``."""
+    """Leave the transaction and apply settings such as ``statement_timeout``; a shared connection keeps the database's
+    settings.
+    """
     connection.commit()
+    if is_shared(connection):
+        yield
+        return
     names = list(settings)
     read = "select current_setting(name) from unnest(%s::text[]) as name"
     kept = [value for (value,) in connection.execute(read, (names,))]
@@ -328,10 +353,11 @@ def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list
 
 @attrs.frozen(eq=False)
 class _Link:
-    """A connection, and a second handle of its socket for other threads."""
+    """A connection, a second handle of its socket for other threads, and the statement that begins a transaction."""
 
     connection: Connection
     handle: socket.socket
+    begin: bytes
 
     def close(self) -> None:
         self.connection.close()
@@ -370,6 +396,10 @@ class _Lease:
             self._abandoned = True
             if self._link is not None:
                 self._link.interrupt()
+
+
+def _begin(link: _Link) -> None:
+    link.connection.execute(link.begin)
 
 
 def _commit(connection: Connection) -> None:

@@ -7,13 +7,14 @@ transactions of half a minute. Two leaders for a moment do no harm, because chec
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Never
 
 import attrs
 import orjson
 import trio
 
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection, Database, is_shared
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.tail import last_position, wait_seconds
 from mnemosyne.domain.ports import Progress
@@ -88,7 +89,11 @@ class Leader:
 
 def _watch_as_leader(connection: Connection, advance: Callable[[int], None]) -> bool:
     """Report the position of the log for a while; return False if another process leads."""
-    (leads,) = connection.execute("select pg_try_advisory_lock(%s)", (LOCK,)).fetchone() or (False,)
+    if is_shared(connection):
+        ask = "select pg_try_advisory_xact_lock(%s)"  # for this transaction; the next call follows at once
+    else:
+        ask = "select pg_try_advisory_lock(%s)"
+    (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
     _watch(connection, advance)
@@ -103,11 +108,18 @@ async def publish_progress(database: Database, progress: LogProgress) -> Never:
 
 def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
     """Report the position of the log for a while, without a transaction, which would delay a rewrite of the tables."""
-    connection.commit()
+    if not is_shared(connection):
+        connection.commit()
     end = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
-        trio.from_thread.run_sync(advance, last_position(connection))
+        trio.from_thread.run_sync(advance, _look(connection))
         time.sleep(LOOK_SECONDS)  # in this thread: the connection holds the lock
+
+
+def _look(connection: Connection) -> int:
+    """The position of the log. The rollback releases the lock of the table, which a rewrite would wait for."""
+    with connection.transaction(force_rollback=True) if is_shared(connection) else nullcontext():
+        return last_position(connection)
 
 
 # The lag of the projections

@@ -1,5 +1,5 @@
 """Objects restored behind the last message of their branch's next request: those that a person asked to see again, and
-those that the user's goal will need, as predicted by a helper model (``helper.goal``).
+those that the user's goal will need, as predicted by a helper model (``helper.goal.GOAL``).
 """
 
 from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ A request waits a short time for the entries. A failure here does not stop a ses
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 import trio
@@ -124,9 +124,16 @@ class KnowledgeSource:
         """Remember what a prompt of the owner asks to remember."""
         self._queue(partial(self._obey, tenant, client, folder, wanted, prompt))
 
-    def summarize(self, tenant: str, folder: str | None, source: Provenance, lines: Sequence[str]) -> None:
-        """Keep the summary of a session for the next one."""
-        self._queue(partial(self._summarize, tenant, folder, source, lines))
+    def summarize(
+        self,
+        tenant: str,
+        clients: Collection[MemoryClient],
+        folder: str | None,
+        source: Provenance,
+        lines: Sequence[str],
+    ) -> None:
+        """Keep the summary of a session for the next one, if all of the session's clients are the owner's."""
+        self._queue(partial(self._summarize, tenant, frozenset(clients), folder, source, lines))
 
     async def list_lines(self, tenant: str, folder: str | None, at: int) -> list[tuple[str, str]]:
         """The ids and lines of the project's entries, the newest first, so that a claim can correct one. Raises
@@ -164,7 +171,16 @@ class KnowledgeSource:
         command = LearnFacts(at=self._now(), write=write, facts=facts, prompt=prompt, commanded=commanded)
         await self._store.write(await self._find_place(tenant, folder), command, write)
 
-    async def _summarize(self, tenant: str, folder: str | None, source: Provenance, lines: Sequence[str]) -> None:
+    async def _summarize(
+        self,
+        tenant: str,
+        clients: Collection[MemoryClient],
+        folder: str | None,
+        source: Provenance,
+        lines: Sequence[str],
+    ) -> None:
+        if not clients or not all([await self._is_owner(tenant, each) for each in clients]):
+            return
         write, text = self._new_id(), "; ".join(lines)
         draft = EntryDraft(
             kind=EntryKind.SESSION_SUMMARY,

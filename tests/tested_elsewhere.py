@@ -135,7 +135,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",
         "services/session_view services/turn_view services/object_view services/overviews services/context_map"
-        " services/status_line",
+        " services/status_line projections/working_set",
     ),
     # Use cases and commands
     "test_config.py": ("the meaning of a value shows in its setting", "setting_values"),

@@ -142,7 +142,7 @@ class AgentTools:
         }
 
     async def _list_objects(self, given: Arguments) -> windows.Listing:
-        return await windows.list_objects(self._archive, self._models, str(await self._find(given)), "main")
+        return await windows.list_objects(self._archive, str(await self._find(given)), "main")
 
     async def _context(self, given: Arguments) -> Any:
         turn = given.get("turn")

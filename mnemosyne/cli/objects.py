@@ -8,10 +8,9 @@ from uuid import UUID
 
 import click
 
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log, with_read_models
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
@@ -330,13 +329,11 @@ def objects(
     def is_wanted(of: ObjectKind, is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
-    async def read(models: OpenReadModels) -> Listing:
-        planning = now_us(), settings_of(config)
-        return await windows.list_objects(
-            models.archive, models, session, branch, turn, wanted=is_wanted, planning=planning
-        )
-
-    return with_read_models(config, read)
+    planning = now_us(), settings_of(config)
+    return with_log(
+        config,
+        lambda storage: windows.list_objects(storage, session, branch, turn, wanted=is_wanted, planning=planning),
+    )
 
 
 @click.command("object")

@@ -9,8 +9,8 @@ from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
     from mnemosyne.domain.history.excess import Excess
+    from mnemosyne.domain.history.memory_travel import WindowView
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
-    from mnemosyne.domain.history.working_set import WindowView
     from mnemosyne.domain.objects.aggregate import MemoryObject
     from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet

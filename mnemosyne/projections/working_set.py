@@ -1,7 +1,7 @@
-"""The live working set: the objects in each context, their fidelity, and how full the context is.
+"""The objects of each context over its turns, their fidelity, and how full the context is.
 
-The columns contain no text of a conversation. They name the events with the texts of an object that are still in use,
-so that pages that show objects read only those events and not the whole log (``services/memories.py``).
+The columns contain no text of a conversation; the SQL views (0008_views.sql) read it from the events that they name. A
+list of the objects of a context now is folded from the events (``services/windows.py``).
 
 A fork shows its parent's objects as far as the histories are the same. The query determines this, because the event
 that opens a branch does not name them.
@@ -9,12 +9,10 @@ that opens a branch does not name them.
 
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
-from uuid import UUID
 
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
-    LinkRelation,
     ObjectCreated,
     ObjectDegraded,
     ObjectFaulted,
@@ -30,7 +28,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchOpened, Event, SessionForgotten, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import BranchOpened, Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import LARGEST, Merge, Projection, Query, Table, Type, row_of
 
@@ -93,9 +91,6 @@ OBJECTS = Table(
     },
 )
 
-# The objects from which an object without places is made.
-SOURCES = Table("sources", key={"stream": Type.UUID, "object": Type.TEXT, "source": Type.TEXT}, columns={})
-
 # Signs that an object is needed: a link from an object or a request by a person (``link``), or a fault, by its kind.
 USES = Table(
     "uses",
@@ -115,8 +110,6 @@ CHANGES = Table(
     },
 )
 
-FORGOTTEN = Table("forgotten", key={"stream": Type.UUID}, columns={"version": Type.INTEGER})
-
 _RENDITIONS = {Fidelity.DETAILED: "detailed", Fidelity.COMPACT: "compact"}
 
 
@@ -134,7 +127,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case ObjectCreated():
             made = row_of(event, "branch", "kind", "last_turn", "tokens", "stub_tokens") | {"version": version}
             made["last_message"] = max((place.message for place in event.places), default=None)
-            return (Merge("objects", (stream, event.object), made), *_sources(stream, event), *_links(recorded))
+            return (Merge("objects", (stream, event.object), made), *_links(recorded))
         case ObjectSummarized() if event.fidelity in _RENDITIONS:
             name = _RENDITIONS[event.fidelity]
             return (_of_object(recorded, event, **{f"{name}_tokens": event.tokens, f"{name}_in": version}),)
@@ -157,8 +150,6 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (_of_object(recorded, event, released_in=version),)
         case ObjectForgotten():
             return (_of_object(recorded, event, forgotten_in=version),)
-        case SessionForgotten():
-            return (Merge("forgotten", (stream,), {"version": version}),)
         case TurnAssessed():
             window = row_of(event, "model", "tokens", "fixed", "usable", "zone")
             return (Merge("windows", (stream, event.branch, event.turn), window),)
@@ -180,12 +171,6 @@ def _of_object(recorded: Recorded[object], event: Any, **columns: Any) -> Merge:
     return Merge("objects", (recorded.stream, event.object), columns)
 
 
-def _sources(stream: UUID, event: ObjectCreated) -> Iterator[Merge]:
-    for link in () if event.places else event.links:
-        if link.relation in (LinkRelation.PARENT_OF, LinkRelation.REFERENCES):
-            yield Merge("sources", (stream, event.object, link.target), {})
-
-
 def _links(recorded: Recorded[object]) -> Iterator[Merge]:
     event = cast("ObjectCreated", recorded.envelope.event)
     for number, link in enumerate(() if is_episode(event) else event.links):
@@ -202,90 +187,6 @@ _LINE = """with recursive line as (
     select b.parent, least(line.kept, b.kept), least(line.forked_at, b.forked_at), least(line.version, b.version)
     from line join mnemosyne.working_set_branches b on b.stream = %(stream)s and b.branch = line.branch
 )"""
-
-# Requests sent for the branch and, before the fork, for its ancestors; a repeated earlier turn is ignored.
-_SENT = """sent as (
-    select branch, version, round, epoch, lag(epoch) over (order by version) as before from (
-        select s.*, max(s.turn) over (partition by s.branch order by s.version) as last
-        from mnemosyne.working_set_sent s join line l on s.branch = l.branch and s.version < l.version
-        where s.stream = %(stream)s
-    ) s where turn = last
-)"""
-
-# The last time that the client's whole history was sent: by a turn that began an epoch without a compaction.
-_IN_FULL = """in_full as (
-    select coalesce(max(version), 0) as version from sent where round = 1 and epoch > before
-)"""
-
-# The last change of each object. An object that an ancestor restored after the last shared turn is outside the branch's
-# history, unless a compaction put it back in its place before the fork.
-_MOVED = """moved as (
-    select distinct on (c.object) c.* from mnemosyne.working_set_changes c
-    join line l on c.branch = l.branch and c.version < l.version
-    join in_full on c.version > in_full.version
-    where c.stream = %(stream)s and not (c.restored and c.turn > l.forked_at and not exists (
-        select from sent where sent.branch = c.branch and sent.round = 0 and sent.version > c.version
-    ))
-    order by c.object, c.version desc
-)"""
-
-# How far into the history an object without places reaches: as far as the objects from which it is made.
-_REACH = """made_of as (
-    select object, source from mnemosyne.working_set_sources where stream = %(stream)s
-    union
-    select m.object, s.source from made_of m
-    join mnemosyne.working_set_sources s on s.stream = %(stream)s and s.object = m.source
-), reach as (
-    select m.object, max(o.last_message) as last_message from made_of m
-    join mnemosyne.working_set_objects o on o.stream = %(stream)s and o.object = m.source group by m.object
-)"""
-
-# How often an object was needed, and when last.
-_USED = """used as (
-    select object, max(turn) as turn, max(version) as version,
-        count(*) filter (where how = 'link') as accesses,
-        count(*) filter (where how not in ('link', 'micro')) as faults,
-        count(*) filter (where how = 'micro') as micro_faults,
-        (array_agg(turn order by version desc) filter (where how <> 'link'))[1] as last_fault
-    from mnemosyne.working_set_uses where stream = %(stream)s group by object
-)"""
-
-WORKING_SET = Query(
-    "working_set",
-    "Objects of a context, with fidelity and the events of their content",
-    f"""{_LINE}, {_SENT}, {_IN_FULL}, {_MOVED}, {_REACH}, {_USED}
-select o.object, o.kind, coalesce(c.fidelity, 0) as fidelity,
-    case coalesce(c.fidelity, 0) when 0 then o.tokens when 1 then o.detailed_tokens when 2 then o.compact_tokens
-        when 3 then o.stub_tokens else 0 end as tokens,
-    o.superseded_in is not null as stale, o.pinned_in is not null as pinned, o.pinned_until,
-    coalesce(o.released_in > coalesce(u.version, 0), false) as released,
-    coalesce(u.accesses, 0) as accesses, coalesce(u.faults, 0) as faults, coalesce(u.micro_faults, 0) as micro_faults,
-    greatest(o.last_turn, u.turn) as last_use, u.last_fault,
-    array_remove(array[o.version, o.detailed_in, o.compact_in, o.superseded_in, o.pinned_in, o.forgotten_in], null)
-        as versions
-from mnemosyne.working_set_objects o
-left join reach r on r.object = o.object
-join line on o.branch = line.branch and coalesce(o.last_message, r.last_message, -1) < line.kept
-    and o.version < line.version
-left join moved c on c.object = o.object
-left join used u on u.object = o.object
-left join mnemosyne.working_set_forgotten f on f.stream = o.stream
-where o.stream = %(stream)s and o.version > coalesce(f.version, 0)
-order by o.version""",
-)
-
-WINDOW_NOW = Query(
-    "window_now",
-    "Context size at the last turn, and whether its session is only observed",
-    f"""{_LINE}
-select w.turn, w.tokens, w.fixed, w.usable, w.zone, w.counted, not exists (
-    select from mnemosyne.working_set_sent s join line l on s.branch = l.branch and s.version < l.version
-    where s.stream = %(stream)s
-) as observed
-from mnemosyne.working_set_windows w
-where w.stream = %(stream)s and w.branch = %(branch)s and w.tokens is not null
-order by w.turn desc limit 1""",
-)
 
 WINDOWS_OF = Query(
     "windows_of",
@@ -309,13 +210,8 @@ OBJECTS_ON = Query(
     "objects_on",
     "Objects of a branch by turn and message, with their size at each fidelity",
     f"""{_LINE}
-select o.*, coalesce(u.faults, 0) as faults
-from mnemosyne.working_set_objects o
+select o.* from mnemosyne.working_set_objects o
 join line l on o.branch = l.branch and o.last_message < l.kept and o.version < l.version
-left join (
-    select object, count(*) as faults from mnemosyne.working_set_uses
-    where stream = %(stream)s and how <> 'link' group by object
-) u on u.object = o.object
 where o.stream = %(stream)s
 order by o.last_message, o.version""",
 )
@@ -362,12 +258,10 @@ where stream = %(stream)s and object = %(object)s""",
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=6,
-    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, SOURCES, USES, CHANGES, FORGOTTEN),
+    version=7,
+    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, USES, CHANGES),
     changes=changes,
     queries=(
-        WORKING_SET,
-        WINDOW_NOW,
         WINDOWS_OF,
         WINDOWS_ON,
         OBJECTS_ON,

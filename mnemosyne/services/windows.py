@@ -1,8 +1,7 @@
 """A branch's objects and window, at a turn or now, and the planner's preview for an observed branch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
 from uuid import UUID
 
 import attrs
@@ -11,16 +10,13 @@ from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import rewrite_preview, time_travel
 from mnemosyne.domain.history.excess import Excess, excesses
-from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
 from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.history.time_travel import TurnPlace
-from mnemosyne.domain.history.working_set import WindowView, WorkingObject, standing_of
-from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.counted_sizes import Scales, size_object
+from mnemosyne.domain.session.counted_sizes import size_object
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import mode_decisions
 from mnemosyne.domain.session.events import Event
@@ -34,9 +30,7 @@ from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
-from mnemosyne.services import contexts, read_models, sessions, switching
-from mnemosyne.services.context_map import scales_of
-from mnemosyne.services.read_models import Question, ReadModels
+from mnemosyne.services import contexts, sessions, switching
 from mnemosyne.services.sessions import Archive
 
 
@@ -117,7 +111,6 @@ def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
 
 async def list_objects(
     archive: Archive,
-    models: ReadModels,
     session: str,
     branch: str,
     turn: int | None = None,
@@ -125,31 +118,21 @@ async def list_objects(
     wanted: Wanted = lambda kind, is_stale: True,
     planning: tuple[int, ServerSettings] | None = None,
 ) -> Listing:
-    """The objects of a window: the current one from the working set, an earlier one from the log. With ``planning``
-    (``now`` and ``settings`` as in ``preview``), the planner's decision is added, for which the whole session is read
-    and folded.
-
-    Raises NotFound, ContentForgotten.
+    """The objects of a window at a turn, or now. With ``planning`` (``now`` and ``settings`` as in ``preview``), the
+    planner's decision is added. Raises NotFound, ContentForgotten.
     """
-    live = await _from_working_set(archive, models, session, branch, wanted) if turn is None else None
-    if live is not None and (planning is None or live.is_managed):
-        return live
     stream, events, found = await read_snapshot(archive, session, branch, turn)
-    listing = live or _from_log(stream, found, wanted)
-    if planning is None:
-        return listing
-    return attrs.evolve(listing, planned=await preview(archive, stream, events, found, *planning))
-
-
-def _from_log(stream: UUID, found: MemorySnapshot, wanted: Wanted) -> Listing:
     refuse_forgotten(stream, found)
     return Listing(
         stream=stream,
         window=found.window,
-        standings=_size(
-            [each for each in found.standings() if wanted(each.object.kind, each.object.stale)], found.scales
-        ),
+        standings=[
+            Resident(size_object(each.object, found.scales), each.fidelity)
+            for each in found.standings()
+            if wanted(each.object.kind, each.object.stale)
+        ],
         is_managed=found.session.branches[found.branch].wire is not None,
+        planned=None if planning is None else await preview(archive, stream, events, found, *planning),
     )
 
 
@@ -157,65 +140,6 @@ def refuse_forgotten(stream: UUID, found: MemorySnapshot) -> None:
     """Raise ContentForgotten if the session's content was deleted."""
     if not found.standings() and any(each.forgotten for each in found.memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: its content was erased.")
-
-
-async def _from_working_set(
-    archive: Archive, models: ReadModels, session: str, branch: str, wanted: Wanted
-) -> Listing | None:
-    """The objects in a window now; None if it is empty, or its projection is behind."""
-    if not await models.follow("timeline", "working_set"):
-        return None
-    stream = await read_models.find(models, session)
-    where = {"stream": stream, "branch": branch}
-    rows, views, sizes = await models.answers(
-        *(Question("working_set", query, where) for query in ("working_set", "window_now", "windows_on"))
-    )
-    if not rows or not views:
-        return None
-    known = [each for each in map(working_object, rows) if wanted(each.kind, each.stale)]
-    return Listing(
-        stream=stream,
-        window=window_view(branch, views[0]),
-        standings=_size(await standings(archive, stream, known), scales_of(sizes)),
-        is_managed=not views[0]["observed"],
-    )
-
-
-def _size(standing: Sequence[Resident], scales: Scales) -> list[Resident]:
-    """The objects of a window with their displayed sizes."""
-    return [Resident(size_object(each.object, scales), each.fidelity) for each in standing]
-
-
-def working_object(row: Mapping[str, Any]) -> WorkingObject:
-    """An object of a window, from a row that answers ``working_set``."""
-    return WorkingObject(
-        kind=ObjectKind(row["kind"]),
-        stale=row["stale"],
-        fidelity=Fidelity(row["fidelity"]),
-        versions=tuple(sorted(row["versions"])),
-        accesses=row["accesses"],
-        faults=row["faults"],
-        micro_faults=row["micro_faults"],
-        last_use=row["last_use"],
-        last_fault=row["last_fault"],
-        released=row["released"],
-    )
-
-
-def window_view(branch: str, row: Mapping[str, Any]) -> WindowView:
-    """The pressure of a branch's window, from the row that answers ``window_now``."""
-    names = ("turn", "tokens", "fixed", "usable", "zone", "counted")
-    return WindowView(branch=branch, **{name: row[name] for name in names})
-
-
-async def standings(archive: Archive, stream: UUID, known: Sequence[WorkingObject]) -> list[Resident]:
-    """The objects of a window with their texts, reading from the log only the events that still affect them.
-
-    Raises LogFailed.
-    """
-    picked = await archive.events.pick(stream, set(chain.from_iterable(each.versions for each in known)))
-    events: dict[int, ObjectEvent] = {each.version: each.envelope.event for each in picked}  # type: ignore[misc]
-    return [standing_of(each, [events[version] for version in each.versions]) for each in known]
 
 
 async def preview(

@@ -2,14 +2,12 @@
 
 import re
 from functools import reduce
-from typing import Any
 from uuid import UUID
 
 import attrs
 import pytest
 import trio
 
-from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.explain import _paragraphs, snapshot_as_json
 from mnemosyne.cli.objects import (
     _HEADERS,
@@ -21,9 +19,7 @@ from mnemosyne.cli.objects import (
 )
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text, source_text, window_line
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
-from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
-from mnemosyne.domain.history.working_set import WindowView
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -31,15 +27,12 @@ from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.http.inspector.happenings import describe_object
-from mnemosyne.services import windows
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
-from tests.cli.logs import OBJECT, put_golden
+from tests.cli.logs import OBJECT
 from tests.cli.running import run, run_json
 from tests.domain.remembered import made
 from tests.domain.talks import on_topics
-from tests.fixtures import UseLog
-from tests.golden.sessions import LOGS, appends
 from tests.replay.recordings import played, session, streams
 from tests.replay.session_tapes import tape_of
 
@@ -144,35 +137,6 @@ def test_mode_is_shown_with_its_recorded_reason(mode: Mode, text: str) -> None:
 def test_bar_has_a_constant_width() -> None:
     assert {len(bar(part, 100)) for part in (0, 1, 50, 100, 900)} == {WIDTH}
     assert bar(5, 0) == bar(100, 100)
-
-
-@pytest.mark.parametrize("name", ["observed", "managed", "hidden-rounds", "bypassed"])
-def test_working_set_lists_the_same_objects_as_the_log(
-    name: str, dsn: str, use_log: UseLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_golden(dsn, LOGS / name)
-    use_log(dsn, "t")
-    session = str(appends(LOGS / name)[0].stream)
-    folds = 0
-
-    def counted(*given: Any) -> MemorySnapshot:
-        nonlocal folds
-        folds += 1
-        return snapshot(*given)
-
-    monkeypatch.setattr(memory_travel, "snapshot", counted)
-    monkeypatch.setattr(windows, "snapshot", counted)
-    commands = (("objects", session, "--json"), ("objects", session), ("objects", session, "--stale"))
-    listed = [run(*command).stdout for command in commands]
-    assert folds == (3 if name == "observed" else 0)
-
-    async def behind(models: OpenReadModels, projections: object) -> bool:
-        return False
-
-    monkeypatch.setattr(OpenReadModels, "refresh", behind)
-    assert [run(*command).stdout for command in commands] == listed
-    assert folds == (6 if name == "observed" else 3)
-    assert '"objects"' in listed[0]
 
 
 def test_observed_session_shows_what_the_planner_would_do(conversation: str) -> None:

@@ -17,7 +17,6 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnA
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
 from mnemosyne.services import windows
-from mnemosyne.services.read_models import ReadModels
 from mnemosyne_lab.provider import reading
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, of_turns
@@ -266,8 +265,7 @@ async def list_sizes(stage: Stage) -> Mapping[str, int]:
     """The full size of each object, as `mnemosyne objects` states it."""
     turn = [each.turn for each in await stage.events() if isinstance(each, TurnAssessed)][-1]
     archive, session = MemoryArchive(stage.log), str(await stage.stream())
-    no_tables = cast("ReadModels", None)
-    listing = await windows.list_objects(archive, no_tables, session, "main", turn)
+    listing = await windows.list_objects(archive, session, "main", turn)
     return {each.object.id: each.object.tokens for each in listing.standings}
 
 

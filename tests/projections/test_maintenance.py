@@ -146,7 +146,7 @@ READING = 2
 WRITING = 3
 """Without the rows: skipping the wait for the disk, and reading and writing the checkpoints."""
 
-MERGES = 15
+MERGES = 14
 """All statements of the session."""
 
 

@@ -72,7 +72,7 @@ async def models(held: Held) -> AsyncIterator[OpenReadModels]:
 
 
 async def list_now(models: OpenReadModels, held: Held) -> windows.Listing:
-    return await windows.list_objects(models.archive, models, str(held.stream), "main")
+    return await windows.list_objects(models.archive, str(held.stream), "main")
 
 
 async def test_an_object_has_the_same_size_in_every_view(models: OpenReadModels, held: Held) -> None:

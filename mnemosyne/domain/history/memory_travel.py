@@ -10,7 +10,6 @@ import attrs
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tokens import MeasuredPrompt
 from mnemosyne.domain.history import loading
-from mnemosyne.domain.history.working_set import WindowView
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import (
     ObjectCreated,
@@ -35,6 +34,27 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 
 Moved = ObjectDegraded | ObjectRestored
+
+
+@attrs.frozen(kw_only=True)
+class WindowView:
+    """How full a branch's window is at a turn. ``tokens`` is the estimate of the prompt, ``fixed`` the part of it that
+    is system prompt and tools, ``usable`` the tokens that history may take, ``zone`` the pressure; ``counted`` is the
+    provider's count of the prompt, None if it reported none.
+    """
+
+    branch: str
+    turn: int
+    tokens: int
+    fixed: int
+    usable: int
+    zone: str
+    counted: int | None
+
+    @property
+    def history(self) -> int:
+        """The estimated tokens of the history, from which pressure is computed."""
+        return self.tokens - self.fixed
 
 
 @attrs.frozen(kw_only=True)

@@ -2,10 +2,10 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -13,15 +13,16 @@ import trio
 from psycopg import errors as pg
 
 from mnemosyne.adapters.postgres.database import Connection
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.adapters.postgres.sql_views import TEMPORARY, VIEWS, QueryAnswer, admit_reader, ask_views
 from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import rebuild
-from mnemosyne.projections.working_set import WORKING_SET, WORKING_SETS
+from mnemosyne.services import memories
 from tests.adapters.log_support import query
 from tests.fixtures import PostgresServer
 from tests.golden.sessions import CODEC, LOGS, append_all, appends, stored
@@ -114,19 +115,17 @@ async def test_the_row_of_an_object_matches_its_events_and_working_set(name: str
 
 
 async def compare_windows(world: World, found: dict[str, dict[str, Any]]) -> int:
-    """Compare objects with the working set of their branch; return their number."""
+    """Compare objects with the fold of their branch; return their number."""
     checked = 0
-    assert isinstance(world.store, PostgresProjections)
     for stream, branch in {(each["session_id"], each["branch"]) for each in found.values()}:
-        where = {"stream": stream, "branch": branch}
-        (window,) = await world.store.select((WORKING_SETS,), [(WORKING_SET, where)])
-        for shown in window:
-            row = found.get(shown["object"])
+        events = cast("Sequence[Recorded[Event]]", await world.log.read(stream))
+        for shown, fidelity in memories.fold(events).memory.standings(branch):
+            row = found.get(shown.id)
             if row is not None and row["branch"] == branch:
                 checked += 1
                 mine = [row[name] for name in ("current_fidelity", "stale", "pinned", "released", "fault_count")]
-                assert mine == [shown[name] for name in ("fidelity", "stale", "pinned", "released", "faults")]
-                assert (row["access_count"], row["last_used_turn"]) == (shown["accesses"], shown["last_use"])
+                assert mine == [fidelity, shown.stale, shown.pin is not None, shown.released, shown.faults]
+                assert (row["access_count"], row["last_used_turn"]) == (shown.accesses, shown.last_use)
     return checked
 
 

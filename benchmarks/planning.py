@@ -85,11 +85,6 @@ def _long(quick: bool, **settings: Any) -> list[Judged]:
     return _judged(TUNED_ON, quick, **settings)
 
 
-def long_sessions(quick: bool) -> list[Judged]:
-    """The same for other groups, with five minutes of cache."""
-    return _long(quick)
-
-
 def _policy(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None) -> Policy:
     head = hour_after_a_break if hour else same_ttl
     return Policy(name="planned", about="", planner=by or partial(planner, rule=rule), head=head, has_memory=True)

@@ -1,5 +1,7 @@
 """A layout computed from the previous one equals the layout computed alone, but a smaller range is lexed."""
 
+import pytest
+
 from mnemosyne.domain.wire import body_layout, recipe
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Message
@@ -68,16 +70,16 @@ def test_an_emptied_array_has_no_elements() -> None:
     assert (layout.kept, layout.new, layout.resumed, layout.opaque) == (0, (), None, None)
 
 
-def test_withheld_ranges_count_from_the_start_of_the_body() -> None:
-    raw = b'{"messages":[{"secret":"kept"}],"x":{"secret":"hidden"}}'
-    layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
-    assert [raw[start:end] for start, end in layout.withheld] == [b"hidden"]
-
-
-def test_lists_of_credentials_are_withheld_but_schemas_of_parameters_are_not() -> None:
-    raw = (
-        b'{"credentials":{"a":["hidden"]},"tools":[{"token":{"type":"string"}}],"output_config":{"token":{"type":"s"}}}'
-    )
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"messages":[{"secret":"kept"}],"x":{"secret":"hidden"}}',
+        b'{"credentials":{"a":["hidden"]},"tools":[{"token":{"type":"string"}}],"output_config":{"token":{"type":"s"}}}',
+        b'{"messages":{"password":"hidden"}}',
+    ],
+    ids=["from the start of the body", "a list of credentials, and no schema", "messages that are no list"],
+)
+def test_only_credentials_outside_the_conversation_are_withheld(raw: bytes) -> None:
     layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [raw[start:end] for start, end in layout.withheld] == [b"hidden"]
 
@@ -87,9 +89,3 @@ def test_keys_in_settings_are_withheld_and_keys_in_the_conversation_are_kept() -
     raw = b'{"metadata":{"user_id":%b},"system":%b,"messages":[{"role":"user","content":%b}]}' % (key, key, key)
     layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
     assert [start for start, _ in layout.withheld] == [raw.index(key) + 1]
-
-
-def test_messages_that_are_not_a_list_are_treated_as_a_setting() -> None:
-    raw = b'{"messages":{"password":"hidden"}}'
-    layout = body_layout.lay_out(raw, None, 0, 0, MESSAGES)
-    assert [raw[start:end] for start, end in layout.withheld] == [b"hidden"]

@@ -23,16 +23,12 @@ async def get(proxy: Proxy, path: str, *headers: tuple[bytes, bytes]) -> RawRepl
         return RawReply(status=int(head.split()[1]), body=body)
 
 
-async def test_the_health_page_needs_no_token() -> None:
+async def test_the_pages_on_health_and_readiness_need_no_token() -> None:
+    ready = {"status": "ready", "database": {}, "worker": {}}
     async with open_proxy("http://127.0.0.1:9") as proxy:
-        reply = await get(proxy, "/-/health")
-    assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
-
-
-async def test_the_readiness_page_needs_no_token() -> None:
-    async with open_proxy("http://127.0.0.1:9") as proxy:
-        reply = await get(proxy, "/-/ready")
-    assert (reply.status, json.loads(reply.body)) == (200, {"status": "ready", "database": {}, "worker": {}})
+        for path, told in (("/-/health", {"status": "ok"}), ("/-/ready", ready)):
+            reply = await get(proxy, path)
+            assert (reply.status, json.loads(reply.body)) == (200, told)
 
 
 async def test_a_server_without_room_for_requests_is_not_ready() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.branches import address_of
-from mnemosyne.cli.group import removal_option
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     "--turn", metavar="TURN[.ATTEMPT][/ROUND]", help="Which turn, or checkpoint.  [default: the last; its last attempt]"
 )
 @click.option("--raw", is_flag=True, help="Write only the body, byte for byte.")
-@removal_option("--verify", "`mnemosyne verify SESSION` checks every turn")
 @click.option(
     "--manifest", is_flag=True, help="Print what the model could see as JSON: each object with its fidelity and place."
 )

@@ -47,38 +47,11 @@ PLUGINS = "mnemosyne.commands"
 """The group of entry points by which other packages add commands: each is a mapping of names to ``CommandPlace``."""
 
 
-REMOVED = {
-    "config init": "`mnemosyne config` shows every setting, and `mnemosyne config set` writes one",
-    "upgrade-database": "use `mnemosyne backup`, and `mnemosyne restore` into an empty database",
-}
-"""Removed commands, and what to use instead."""
-
-
-def removal_option(name: str, instead: str) -> Callable[[F], F]:
-    """Accept a removed flag with a warning."""
-
-    def warn(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-        if value:
-            from mnemosyne.cli.printing import say
-
-            say(f"Warning: {name} was removed: {instead}.", err=True)
-
-    return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=warn)
-
-
 class Commands(click.Group):
     """A group that lists its commands in definition order and turns MnemosyneError into a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = " ".join([*ctx.command_path.split()[1:], args[0]])
-        if name in REMOVED and not ctx.resilient_parsing:
-            ctx.fail(f"`mnemosyne {name}` was removed: {REMOVED[name]}.")
-        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **settings: Any) -> Any:
         # Garbage collection during imports takes a fifth of the time of a short command, and as much again at exit,

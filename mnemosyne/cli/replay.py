@@ -8,22 +8,12 @@ from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import json_option, log_of, with_log
 from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.errors import BadOption
 from mnemosyne.figures import plural
 from mnemosyne.replay.deciding import Review, review
 from mnemosyne.services.unstructuring import members
 
 
-def _refuse_files(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ...]) -> None:
-    if files:
-        raise BadOption(
-            "Replaying files was removed: `mnemosyne import` and `mnemosyne verify` check an export,"
-            " and `mnemosyne evaluate` plays recorded sessions."
-        )
-
-
 @click.command()
-@click.argument("files", nargs=-1, metavar="", is_eager=True, expose_value=False, callback=_refuse_files)
 @click.option(
     "--from-log", metavar="SESSION", required=True, help="Re-run the decisions of this session, and show differences."
 )

@@ -15,7 +15,6 @@ import trio
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.app.object_index import fill_index, model_of, read_standing, why_words_only
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.cli.group import removal_option
 from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
@@ -67,7 +66,6 @@ class Turns(click.ParamType[tuple[int, int]]):
 @click.command()
 @click.argument("session", required=False, metavar="[SESSION")
 @click.argument("question", required=False, metavar="QUESTION]")
-@removal_option("--all-sessions", "a QUESTION without SESSION searches all sessions")
 @click.option(
     "--project",
     type=click.Path(path_type=Path),

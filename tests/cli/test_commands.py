@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mnemosyne.cli import main
-from mnemosyne.cli.group import REMOVED, Commands
+from mnemosyne.cli.group import Commands
 from mnemosyne.config import SETTINGS
 from mnemosyne.errors import BadConfiguration, LogUnavailable
 from tests.cli.running import run, run_json
@@ -173,11 +173,6 @@ def test_help_of_run_has_its_own_options_and_help_all_those_of_the_server() -> N
     own = {"--manage", "--off", "--fork", "--with-files", "--record-worktree", "--help-all", "--help"}
     assert set(re.findall(r"^  (?:-h, )?(--[\w-]+)", short, re.MULTILINE)) == own
     assert all(f"  {setting.option}" in full for setting in SETTINGS)
-
-
-@pytest.mark.parametrize("command", REMOVED)
-def test_removed_command_names_its_replacement(command: str) -> None:
-    assert f"`mnemosyne {command}` was removed: {REMOVED[command]}." in run(*command.split(), code=2).stderr
 
 
 def test_errors_from_a_nursery_are_sentences_and_bugs_keep_their_traceback() -> None:

@@ -13,7 +13,3 @@ def test_the_exit_code_says_whether_a_decision_differs(dsn: str) -> None:
         assert found["decisions"] > 0
         assert bool(found["differences"]) is differs
         assert ("the same today" in run(*command, code=int(differs)).output) is not differs
-
-
-def test_removed_replay_of_files_names_its_replacements() -> None:
-    assert "`mnemosyne import` and `mnemosyne verify` check an export" in run("replay", "a.jsonl", code=2).stderr

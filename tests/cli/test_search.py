@@ -138,7 +138,6 @@ def test_filters_and_the_limit_restrict_the_results() -> None:
 def test_question_alone_searches_all_sessions_or_those_of_a_project() -> None:
     both = sources("max_connections of the ConnectionPool")
     assert len({session for session, source in both if source == "src/pool.py"}) == 2
-    assert "--all-sessions was removed" in run("search", "--all-sessions", "max_connections").stderr
     assert sources("max_connections", "--turns", "7") == []
     line = run("search", "ERR_HEADER_2041").stdout.splitlines()[0]
     ((session, _),) = {(session, "") for session, _ in sources("--project", "/home/ada/app", "max_connections")}

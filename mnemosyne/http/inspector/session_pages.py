@@ -211,12 +211,6 @@ async def give_manifest(page_context: PageContext, session: str, turn: str) -> R
     return jsonify(manifests.manifest_as_json(found))
 
 
-async def show_window_instead(_page_context: PageContext, session: str) -> Response:
-    """Redirect a bookmark of the removed page of all objects."""
-    query = request.query_string.decode("latin-1")
-    return Response("", 302, {"Location": f"window?{query}" if query else "window"})
-
-
 async def _place(page_context: PageContext, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
     """Resolve ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``, or a checkpoint's name, which includes its branch.
 
@@ -259,7 +253,6 @@ LONG_VIEWS: Mapping[str, LongView] = {
 }
 
 DOWNLOADS: Mapping[str, Callable[..., Awaitable[Response]]] = {
-    "/-/session/<session>/objects": show_window_instead,
     "/-/session/<session>/turn/<turn>/body": download_body,
     "/-/session/<session>/turn/<turn>/block/<int:number>/whole": partial(download_block, turn_view.read_block),
     "/-/session/<session>/turn/<turn>/reply/<int:number>/whole": partial(download_block, turn_view.read_reply_block),

@@ -87,7 +87,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_mcp.py": (
         "tools are tested with the official client, on a real log",
-        "adapters/mcp_sdk app/agent_tools app/mcp",
+        "adapters/mcp_sdk app/agent_tools",
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (
@@ -130,7 +130,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",
-        "http/inspector/openapi services/memory_operations",
+        "services/memory_operations",
     ),
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",

@@ -28,7 +28,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import DIALECTS, conversation_of
 from mnemosyne.domain.wire.identity import identify, read_client_headers
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.http.passed_reply import PassedStream, PassedWhole
+from mnemosyne.http.reply_copy import PassedStream, PassedWhole
 from mnemosyne.http.rewriters import make_rewriter
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import fold

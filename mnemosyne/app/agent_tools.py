@@ -1,19 +1,34 @@
-"""The MCP tools for agents. They run the same operations as the commands. Results are JSON, in which session content is
-only ever a string: data, not instructions.
+"""The MCP tools for agents, and ``mnemosyne mcp``, which serves them. They run the same operations as the commands.
+Results are JSON, in which session content is only ever a string: data, not instructions.
 """
 
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from mnemosyne.app.object_index import fill_index
+import trio
+
+from mnemosyne import __version__
+from mnemosyne.adapters.embedding.embedder import EntryMeaning
+from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
+from mnemosyne.app.knowledge import open_knowledge
+from mnemosyne.app.object_index import fill_index, model_of
 from mnemosyne.app.process import new_id, now
-from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.read_models import OpenReadModels, open_read_models
+from mnemosyne.app.storage import LAST_COMMIT_SECONDS
+from mnemosyne.config import Config
+from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import NotFound
+from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 from mnemosyne.services import asking, contexts, object_view, overviews, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
@@ -171,3 +186,45 @@ class AgentTools:
         if not found:
             raise NotFound(f"No session of {self._folder} is recorded. Name one with `session`.")
         return found[-1]
+
+
+DRAIN_SECONDS = 2.0
+"""How long shutdown waits for running calls."""
+
+
+@asynccontextmanager
+async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -> AsyncIterator[AgentTools]:
+    """Open the tools; all their writes are durable when the context ends."""
+    async with open_read_models(config, say) as models, trio.open_nursery() as nursery:
+        journal = models.archive.journal
+        await nursery.start(journal.run)
+        try:
+            meaning = EntryMeaning(model_of(config))
+            knowledge = open_knowledge(
+                KnowledgeStore(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
+            )
+            yield AgentTools(models, knowledge, folder)
+        finally:
+            with trio.CancelScope(shield=True):
+                await journal.close(LAST_COMMIT_SECONDS)
+
+
+async def run_stdio(config: Config, folder: Path, say: Callable[[str], None]) -> None:
+    """Serve one client over stdin and stdout."""
+    async with open_tools(config, folder, say) as tools:
+        await serve_stdio(make_server(tools, __version__))
+
+
+async def run_http(config: Config, folder: Path, host: str, port: int, say: Callable[[str], None]) -> None:
+    """Serve clients with the token until SIGTERM or SIGINT."""
+    prepare_data_dir(config.data_dir)
+    token, listener, stopping = local_token(config.data_dir), bind(host, port), trio.Event()
+    url = f"{bound_url_of(listener)}/mcp"
+    async with open_tools(config, folder, say) as tools:
+        served = make_http_app(make_server(tools, __version__), token)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(partial(run_hypercorn, served, listener, stopping, DRAIN_SECONDS))
+                say(f"mnemosyne mcp listening on {url}")
+                await anext(aiter(signals))
+                stopping.set()

@@ -1,23 +1,40 @@
-"""``mnemosyne config``: show every setting with its value and source; change the settings file."""
+"""``mnemosyne config``: show every setting with its value and source; change the settings file and the models file
+without changing comments and other values.
+"""
 
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
 import click
+import tomlkit
 
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import CONFIG_HELP, configuration, setting_options
-from mnemosyne.cli.settings_file import parse_value, set_price, set_value
-from mnemosyne.config import MODELS_NAME, SETTINGS, Config, Setting, find_file, load_text, models_path, plain
+from mnemosyne.config import (
+    MODELS_NAME,
+    SETTINGS,
+    Config,
+    Setting,
+    explain_removal,
+    find_file,
+    load_text,
+    models_path,
+    parse_file,
+    plain,
+    render,
+)
 from mnemosyne.credentials import digest
 from mnemosyne.data_dir import prepare_data_dir
+from mnemosyne.domain.cost.catalogue import catalogue_of, load_shipped, overlay, read_tables
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.setting_values import parse_tenant
 
@@ -202,3 +219,56 @@ def _write(file: Path, text: str) -> None:
                 os.chown(file, before.st_uid, before.st_gid)
     except OSError as error:
         raise BadConfiguration(f"{file} cannot be written: {error.strerror or error}.") from None
+
+
+def parse_value(key: str, typed: str) -> object:
+    """Parse a typed value into the value to store in the file. Relative paths are resolved against the current
+    directory. Raises BadOption for an unknown or removed setting, and for an invalid value.
+    """
+    key = key.replace("-", "_")
+    setting = next((known for known in SETTINGS if known.name == key), None)
+    if removal := explain_removal(key):
+        raise BadOption(f"The setting {key!r} was removed: {removal}.")
+    if setting is None:
+        raise BadOption(f"There is no setting {key!r}; `mnemosyne config` lists all.")
+    try:
+        value = setting.kind.parse(typed)
+    except ValueError as reason:
+        raise BadOption(f"{setting.name} = {setting.show(typed)}: {reason}.") from None
+    if isinstance(value, Path):
+        return str(Path.cwd() / value)
+    return value if isinstance(value, bool | int | float | str) else render(value)
+
+
+def set_value(text: str, file: Path, key: str, value: object) -> str:
+    """The text of ``file`` with this value and no other change. Raises BadConfiguration if the file is invalid, or if
+    the value is a table.
+    """
+    before = parse_file(text, file)
+    document = tomlkit.parse(text)
+    document[key] = value
+    changed = tomlkit.dumps(document)
+    if isinstance(before.get(key), Mapping) or tomllib.loads(changed) != {**before, key: value}:
+        raise BadConfiguration(f"{key} cannot be changed in {file} without changing other lines: edit the file.")
+    return changed
+
+
+def set_price(text: str, file: Path, model: str, *, given: str, output: str, read: str) -> str:
+    """The text of ``file`` with these prices of a model, in dollars per million tokens. Raises BadConfiguration if the
+    file is invalid, or if a price is not a number.
+    """
+    before = read_tables(text, str(file))
+    row = f"{json.dumps(model, ensure_ascii=False)} = {{ input = {given}, output = {output}, read = {read} }}"
+    wanted = read_tables(f"[prices]\n{row}\n", "of this command")
+    catalogue_of(overlay(load_shipped(), wanted), "of this command")
+    document = tomlkit.parse(text)
+    document.setdefault("prices", tomlkit.table())[model] = tomlkit.parse(row)[model]
+    changed = tomlkit.dumps(document)
+    if tomllib.loads(changed, parse_float=Decimal) != {
+        **before,
+        "prices": {**before.get("prices", {}), **wanted["prices"]},
+    }:
+        raise BadConfiguration(
+            f"The price of {model} cannot be set in {file} without changing other lines: edit the file."
+        )
+    return changed

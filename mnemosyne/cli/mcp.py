@@ -7,7 +7,7 @@ from typing import Any
 import click
 import trio
 
-from mnemosyne.app import mcp as serving
+from mnemosyne.app.agent_tools import run_http, run_stdio
 from mnemosyne.app.logs import start_logging
 from mnemosyne.cli.log_access import project_option
 from mnemosyne.cli.printing import say
@@ -38,9 +38,9 @@ def mcp(folder: Path, http: str | None, **options: Any) -> None:
     start_logging(config.log_level, config.log_format, config.log_file)
     report = partial(say, err=True)
     if address is None:
-        trio.run(serving.run_stdio, config, folder, report)
+        trio.run(run_stdio, config, folder, report)
     else:
-        trio.run(serving.run_http, config, folder, *address, report)
+        trio.run(run_http, config, folder, *address, report)
 
 
 def _parse_address(http: str) -> tuple[str, int]:

@@ -21,47 +21,6 @@ class Outgoing(Protocol):
     def hidden(self) -> frozenset[str]: ...
 
 
-class TurnLog(Protocol):
-    """Records a turn and decides which request is sent upstream. A method returns when its record is durable, or when
-    waiting longer would be wrong.
-    """
-
-    async def prepare(self) -> Outgoing:
-        """Return the first upstream request."""
-        ...
-
-    async def preview(self) -> bytes | None:
-        """Return the body that would be sent upstream first, without recording; None for the client's own bytes."""
-        ...
-
-    def note_sent(self) -> None:
-        """Note that the request was sent, so recording may start. Called again for a resend, never if nothing was
-        sent."""
-
-    async def replace_refused(self, refusal: Reply) -> bytes | None:
-        """Return a replacement for a first request refused with HTTP 400, if the proxy's changes caused the refusal."""
-        ...
-
-    async def note_begun(self) -> None:
-        """Note that the reply begins, before any of it is sent to the client."""
-
-    def note_byte(self) -> None:
-        """Note that bytes of the reply's body arrived."""
-
-    async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
-        """Answer a round's hidden calls; return the body of the next round, or None to end the reply."""
-        ...
-
-    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
-        """Record the complete reply after the ``last`` of several rounds, before its last bytes are sent."""
-
-    async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
-        """Record the complete reply, before its last bytes are sent."""
-
-    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
-        """Record that the reply remains incomplete."""
-
-
 @attrs.frozen
 class Unchanged:
     """An ``Outgoing`` that sends the client's own bytes and hides nothing."""
@@ -70,32 +29,55 @@ class Unchanged:
     hidden: frozenset[str] = frozenset()
 
 
-class Unrecorded:
-    """The TurnLog of a request that is not a turn."""
+class TurnLog(Protocol):
+    """Records a turn and decides which request is sent upstream. A method returns when its record is durable, or when
+    waiting longer would be wrong. The methods here record nothing and change nothing.
+    """
 
     async def prepare(self) -> Outgoing:
+        """Return the first upstream request."""
         return Unchanged()
 
     async def preview(self) -> bytes | None:
+        """Return the body that would be sent upstream first, without recording; None for the client's own bytes."""
         return None
 
-    def note_sent(self) -> None: ...
+    def note_sent(self) -> None:
+        """Note that the request was sent, so recording may start. Called again for a resend, never if nothing was
+        sent."""
+        return
 
     async def replace_refused(self, refusal: Reply) -> bytes | None:
+        """Return a replacement for a first request refused with HTTP 400, if the proxy's changes caused the refusal."""
         return None
 
-    async def note_begun(self) -> None: ...
+    async def note_begun(self) -> None:
+        """Note that the reply begins, before any of it is sent to the client."""
+        return
 
-    def note_byte(self) -> None: ...
+    def note_byte(self) -> None:
+        """Note that bytes of the reply's body arrived."""
+        return
 
     async def answer(self, reply: Reply, calls: tuple[HiddenCall, ...]) -> bytes | None:
+        """Answer a round's hidden calls; return the body of the next round, or None to end the reply."""
         return None
 
-    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None: ...
+    async def note_ended(self, head: ReplyHead, reply: Reply, last: Reply, calls: tuple[HiddenCall, ...]) -> None:
+        """Record the complete reply after the ``last`` of several rounds, before its last bytes are sent."""
+        return
 
-    async def note_finished(self, head: ReplyHead, reply: Reply) -> None: ...
+    async def note_finished(self, head: ReplyHead, reply: Reply) -> None:
+        """Record the complete reply, before its last bytes are sent."""
+        return
 
-    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None: ...
+    async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
+        """Record that the reply remains incomplete."""
+        return
+
+
+class Unrecorded(TurnLog):
+    """The TurnLog of a request that is not a turn."""
 
 
 async def safely(recording: Awaitable[None]) -> None:

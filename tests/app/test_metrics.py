@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 from mnemosyne.app.metrics import LIBRARY, METRICS, _Page
 from mnemosyne.data_dir import local_token
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS, Waits
+from mnemosyne.http.gateway import FIRST_BYTE_BOUNDS, Waits
 from tests.app.serving import Serving, serving
 from tests.http.managing import Client, look_for, text, think
 from tests.http.raw_client import connect

@@ -16,11 +16,10 @@ from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.http.app import Application, create_app
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.decoded_room import DecodedRoom
-from mnemosyne.http.gateway import Gateway
+from mnemosyne.http.gateway import Gateway, Traffic
 from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
-from mnemosyne.http.traffic import Traffic
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.upstreams import NamedUpstream

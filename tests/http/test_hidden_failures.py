@@ -13,8 +13,7 @@ from trio.testing import MockClock
 
 from mnemosyne.domain.session.events import TurnInterrupted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.http.reply_rounds import LONGEST_SILENCE, QUIET_SECONDS
-from mnemosyne.http.retrying import MOST_PAUSED, PAUSES
+from mnemosyne.http.reply_rounds import LONGEST_SILENCE, MOST_PAUSED, PAUSES, QUIET_SECONDS
 from mnemosyne.http.sse import FrameReader
 from tests.actors.support import StoppableLog, open_process
 from tests.http.managing import (

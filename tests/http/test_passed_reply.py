@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.http.passed_reply import PassedStream, PassedWhole
+from mnemosyne.http.reply_copy import PassedStream, PassedWhole
 from mnemosyne.http.splicing import EndOfReply, ToClient
 from tests.domain.wire.dialects import WRITTEN, Written, replies
 from tests.http.streams import cut

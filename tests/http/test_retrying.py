@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.http.retrying import MOST_PAUSED, PAUSES, Pauses, TryAgain, may_pass
+from mnemosyne.http.reply_rounds import MOST_PAUSED, PAUSES, Pauses, TryAgain, may_pass
 
 
 def pauses(*asked: bytes) -> list[float]:

@@ -14,7 +14,7 @@ from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING, visible, visib
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply, ReplyBuilder
-from mnemosyne.http.passed_reply import PassedStream
+from mnemosyne.http.reply_copy import PassedStream
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Output, ToClient
 from mnemosyne.http.stream_rewriter import StreamRewriter
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text

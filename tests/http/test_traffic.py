@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from mnemosyne.errors import BodyTooLarge
-from mnemosyne.http.traffic import FIRST_BYTE_BOUNDS, Traffic, Waits
+from mnemosyne.http.gateway import FIRST_BYTE_BOUNDS, Traffic, Waits
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy

@@ -232,5 +232,6 @@ def _address(process: "subprocess.Popen[bytes]", stderr: Path) -> Address:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would configure the proxy: it runs with its defaults."""
-    return {name: value for name, value in environ.items() if not name.startswith("MNEMOSYNE_")}
+    """The environment without what would configure the proxy: it runs with its defaults, but downloads no model."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("MNEMOSYNE_")}
+    return kept | {"MNEMOSYNE_SEMANTIC_SEARCH": "false"}

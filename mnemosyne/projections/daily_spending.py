@@ -87,7 +87,6 @@ def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -
 
 ON_DAY = Query(
     "on_day",
-    "Cost of turns and helpers on a day, in nanodollars",
     """select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(helpers), 0)::bigint as helpers
 from mnemosyne.budget_spent
 where day = %(day)s
@@ -96,13 +95,11 @@ group by day""",
 
 CACHED = Query(
     "cached",
-    "Event of the last accepted answer under a key of the helpers' cache",
     "select stream, version from mnemosyne.budget_cache where key = %(key)s",
 )
 
 HELPER_WORK = Query(
     "helper_work",
-    "Work of helpers by task and outcome; of one session if given, since a day",
     """select task, accepted, cached, reason, count(*)::bigint as times, sum(nanodollars)::bigint as nanodollars,
     coalesce(sum(read), 0)::bigint as read, coalesce(sum(written), 0)::bigint as written
 from mnemosyne.budget_work
@@ -113,7 +110,6 @@ order by 1, 2 desc, 3, 5 desc, 4""",
 
 HELPERS = Query(
     "helpers",
-    "Cost of helpers by session from a day on, in nanodollars",
     """select stream, sum(helpers)::bigint as helpers
 from mnemosyne.budget_spent
 where helpers > 0 and day >= %(day)s and (%(streams)s::uuid[] is null or stream = any(%(streams)s))

@@ -61,7 +61,6 @@ def _turn(stream: UUID, event: TurnBegan) -> Iterator[Merge]:
 
 ROOT_OF = Query(
     "root_of",
-    "Session in which an agent first appeared, or that was resumed under this name",
     """select s.external_id from mnemosyne.directory_sessions s join (
     select stream, opened_at as since from mnemosyne.directory_agents where agent_id = %(agent)s
     union all select stream, since from mnemosyne.directory_speakers where external_id = %(agent)s) a using (stream)
@@ -72,7 +71,6 @@ limit 1""",
 
 ALIASES = Query(
     "aliases",
-    "Branches with this client name in sessions of another name",
     """select s.stream, s.external_id, a.branch from mnemosyne.directory_sessions s join (
     select stream, branch, opened_at as since from mnemosyne.directory_agents where agent_id = %(name)s
     union all
@@ -83,7 +81,6 @@ order by a.since, s.stream, a.branch""",
 
 MANAGED_WITH = Query(
     "managed_with",
-    "Sessions in which one of these histories was managed",
     """select s.external_id from mnemosyne.directory_sessions s
 join mnemosyne.directory_histories h using (stream) join mnemosyne.directory_rounds r using (stream, branch, turn)
 where h.chain = any(%(chains)s) and s.tenant = %(tenant)s
@@ -94,7 +91,6 @@ limit 8""",
 
 UNNAMED_WITH = Query(
     "unnamed_with",
-    "Sessions without a client name that contain one of these histories",
     f"""select s.external_id from mnemosyne.directory_sessions s join mnemosyne.directory_histories h using (stream)
 where h.chain = any(%(chains)s) and s.tenant = %(tenant)s and starts_with(s.external_id, '{UNNAMED}')
 group by s.stream, s.external_id

@@ -112,10 +112,9 @@ class Merge(NamedTuple):
 
 @attrs.frozen
 class Query:
-    """A query on the tables, which users can run too: ``%(name)s`` is a parameter."""
+    """A query on the tables; ``%(name)s`` is a parameter."""
 
     name: str
-    question: str
     sql: str
 
 

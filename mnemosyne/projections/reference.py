@@ -1,4 +1,4 @@
-"""Generates the section on tables and queries in `docs/projections.md` from the projections."""
+"""Generates the section on tables in `docs/projections.md` from the projections."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from mnemosyne.projections.projection import Projection, Table
 
 
 def page(projections: Sequence[Projection]) -> str:
-    """Return every table and every query as Markdown."""
+    """Return every table as Markdown."""
     return "\n".join(line for projection in projections for line in _of(projection))
 
 
@@ -16,8 +16,6 @@ def _of(projection: Projection) -> Iterator[str]:
     for table in projection.tables:
         yield f"| `{projection.table_of(table)}` | {_columns(table)} |"
     yield ""
-    for query in projection.queries:
-        yield f"**{query.question}**\n\n```sql\n{query.sql}\n```\n"
 
 
 def _columns(table: Table) -> str:

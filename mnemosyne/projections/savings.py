@@ -92,19 +92,16 @@ order by min(began), 1, 2, 3, 4, 5, 6, 7, 8"""
 
 SAVED = Query(
     "saved",
-    "Usage of all sessions, actual and baseline",
     _sum_turns("began >= %(since)s"),
 )
 
 SAVED_OF = Query(
     "saved_of",
-    "Usage of some sessions, actual and baseline",
     _sum_turns("stream = any(%(streams)s) and began is not null"),
 )
 
 SAVED_BY_TURN = Query(
     "saved_by_turn",
-    "Usage of each turn of a session, actual and baseline, with its epoch",
     f"""select branch, turn, attempt, began, epoch, rounds, estimated, counted, mode, model,
     {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
     {_TERMS}, coalesce(web_searches, 0) as web_searches,
@@ -117,7 +114,6 @@ order by version""",
 
 EPOCHS_OF = Query(
     "epochs_of",
-    "Compactions of a session, with reason, price and expected payback",
     """select branch, epoch, turn, reason, price, payback from mnemosyne.savings_epochs where stream = %(stream)s
 order by branch, epoch""",
 )

@@ -193,7 +193,6 @@ def _fold_end(event: TurnFinished | TurnInterrupted) -> Row:
 
 FIND = Query(
     "find",
-    "Session by id, client name, or the beginning of either",
     """select stream, external_id, stream::text = lower(%(session)s) or external_id = %(session)s as exact
 from mnemosyne.timeline_sessions
 where starts_with(stream::text, lower(%(session)s)) or starts_with(external_id, %(session)s)
@@ -201,19 +200,16 @@ order by exact desc, started_at, stream""",
 )
 EVERY_SESSION = Query(
     "sessions",
-    "Sessions, their clients and the clients' names for them",
     """select stream, external_id, client from mnemosyne.timeline_sessions order by started_at, stream""",
 )
 OF_OTHERS = Query(
     "of_others",
-    "Sessions of other tenants",
     """select stream from mnemosyne.timeline_sessions where tenant is distinct from %(tenant)s""",
 )
 """A session whose first event is damaged belongs to no tenant: only ``damaged`` reports it."""
 
 DAMAGED = Query(
     "damaged",
-    "Sessions of a tenant, or of an unknown one, with events that could not be applied",
     """select distinct on (a.stream) a.stream as session, s.external_id, a.version, a.why,
     count(*) over (partition by a.stream)::bigint as events
 from mnemosyne.set_aside a left join mnemosyne.timeline_sessions s using (stream)
@@ -224,7 +220,6 @@ _OWN = "tenant = %(tenant)s"
 
 LISTED = Query(
     "listed",
-    "Latest sessions of a tenant, and their number",
     f"""select l.*, i.imported_at,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and {_OWN}
     order by n.stream desc limit 1) as before,
@@ -241,7 +236,6 @@ order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 
 LISTED_BRANCHES = Query(
     "listed_branches",
-    "Branches of some sessions, with their turns and latest model",
     """select b.*, coalesce(t.turns, 0) as turns, t.last, (
     select m.model from mnemosyne.timeline_turns m
     where m.stream = b.stream and m.branch = b.branch and m.model is not null
@@ -254,12 +248,10 @@ order by b.stream, b.version""",
 )
 LISTED_MODES = Query(
     "listed_modes",
-    "Modes of branches of some sessions",
     """select * from mnemosyne.timeline_modes where stream = any(%(streams)s) order by stream, version""",
 )
 OVERSIZED = Query(
     "oversized",
-    "Sessions in which a managed request may have exceeded its window",
     """select distinct t.stream from mnemosyne.timeline_turns t
 join mnemosyne.timeline_modes m on m.stream = t.stream and m.branch = t.branch and m.mode = 'manage'
 where t.stream = any(%(streams)s)
@@ -269,7 +261,6 @@ where t.stream = any(%(streams)s)
 )
 SENT = Query(
     "sent",
-    "Total request bytes of each session, from the client and upstream",
     """select stream, sum(bytes)::bigint as bytes from (
     select stream, bytes from mnemosyne.timeline_turns union all
     select stream, bytes from mnemosyne.timeline_rounds) as sent
@@ -277,38 +268,31 @@ group by stream order by stream""",
 )
 SESSION = Query(
     "session",
-    "A session",
     """select * from mnemosyne.timeline_sessions where stream = %(stream)s""",
 )
 BRANCHES_OF = Query(
     "branches",
-    "Branches of a session, and their parents",
     """select * from mnemosyne.timeline_branches where stream = %(stream)s order by version""",
 )
 TURNS_OF = Query(
     "turns",
-    "Turns of a session",
     """select * from mnemosyne.timeline_turns where stream = %(stream)s order by version""",
 )
 TURN_OF = Query(
     "turn",
-    "A turn by number, on each branch",
     """select * from mnemosyne.timeline_turns where stream = %(stream)s and turn = %(turn)s order by version""",
 )
 ENDS_OF = Query(
     "ends",
-    "Last turn of each branch of a session",
     """select branch, max(turn) as last from mnemosyne.timeline_turns where stream = %(stream)s group by branch
 order by branch""",
 )
 GAPS_OF = Query(
     "gaps",
-    "Gaps of a session",
     """select * from mnemosyne.timeline_gaps where stream = %(stream)s order by version""",
 )
 MODES_OF = Query(
     "modes",
-    "Modes of a session's branches, with reasons",
     """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
 )
 
@@ -316,7 +300,6 @@ _TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talke
 
 LAST_PROMPTS = Query(
     "last_prompts",
-    "Size of the last prompt of some sessions, in the provider's tokens",
     f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
 join mnemosyne.timeline_branches b using (stream, branch)
 where t.stream = any(%(streams)s) and {PROMPT_TOKENS} is not null

@@ -141,7 +141,6 @@ _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
 
 USED = Query(
     "used",
-    "Usage by branch, model, quarter of an hour, and other price factors",
     f"""select stream, branch, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
     {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
@@ -155,7 +154,6 @@ order by min(at), 1, 2, 3, 4, 5, 6, 7, 8""",
 
 USED_BY_TURN = Query(
     "used_by_turn",
-    "Usage of each attempt of a session",
     f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(PROMPT_TOKENS)} as size,
     service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
     input_tokens as input, output_tokens as output,
@@ -167,7 +165,6 @@ order by at, branch, turn, attempt""",
 
 LIMITS_SEEN = Query(
     "limits_seen",
-    "Used share of a subscription's limits, by reply",
     """select stream, span, at, used, reset, status from mnemosyne.usage_limits
 order by at, stream, branch, turn, attempt, span""",
 )

@@ -190,7 +190,6 @@ _LINE = """with recursive line as (
 
 WINDOWS_OF = Query(
     "windows_of",
-    "Estimated context size of each turn of a session",
     """select * from mnemosyne.working_set_windows where stream = %(stream)s and tokens is not null
 order by branch, turn""",
 )
@@ -199,7 +198,6 @@ order by branch, turn""",
 
 WINDOWS_ON = Query(
     "windows_on",
-    "Estimated context size of each turn of a branch, including its parent's turns",
     f"""{_LINE}
 select w.* from mnemosyne.working_set_windows w join line l on w.branch = l.branch and w.turn <= l.forked_at
 where w.stream = %(stream)s and w.tokens is not null
@@ -208,7 +206,6 @@ order by w.turn""",
 
 OBJECTS_ON = Query(
     "objects_on",
-    "Objects of a branch by turn and message, with their size at each fidelity",
     f"""{_LINE}
 select o.* from mnemosyne.working_set_objects o
 join line l on o.branch = l.branch and o.last_message < l.kept and o.version < l.version
@@ -218,7 +215,6 @@ order by o.last_message, o.version""",
 
 CHANGES_ON = Query(
     "changes_on",
-    "Changes of fidelity on a branch",
     f"""{_LINE}
 select c.* from mnemosyne.working_set_changes c
 join line l on c.branch = l.branch and c.version < l.version and c.turn <= l.forked_at
@@ -228,7 +224,6 @@ order by c.version""",
 
 SENT_ON = Query(
     "sent_on",
-    "Compactions of a branch, and the requests of its turns",
     f"""{_LINE}
 select s.* from mnemosyne.working_set_sent s
 join line l on s.branch = l.branch and s.version < l.version and s.turn <= l.forked_at
@@ -238,20 +233,17 @@ order by s.version""",
 
 FAULTS_OF = Query(
     "faults_of",
-    "Faults of a session, with turn and kind",
     """select version, object, turn, how from mnemosyne.working_set_uses
 where stream = %(stream)s and how <> 'link' order by version""",
 )
 
 BRANCH_OF_OBJECTS = Query(
     "branch_of_objects",
-    "Branch of each object of a session",
     """select object, branch from mnemosyne.working_set_objects where stream = %(stream)s order by version""",
 )
 
 BIRTH = Query(
     "birth",
-    "Creation event of an object",
     """select object, version from mnemosyne.working_set_objects
 where stream = %(stream)s and object = %(object)s""",
 )

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @attrs.frozen
 class Question:
-    """A query that a projection documents (`docs/projections.md`), and its parameters."""
+    """A query of a projection, by name, and its parameters."""
 
     projection: str
     query: str

@@ -29,7 +29,7 @@ SERVER_SECONDS = DEADLINE
 NOWHERE = "http://127.0.0.1:9"
 """A proxy that is not there: what an agent sends to anybody but this machine fails at once."""
 
-KEPT = ("PATH", "PYTHONPATH", "LANG", "COVERAGE_PROCESS_START")
+KEPT = ("PATH", "PYTHONPATH", "LANG", "COVERAGE_PROCESS_START", "MNEMOSYNE_SEMANTIC_SEARCH")
 
 
 def bare_environment(home: Path) -> dict[str, str]:

@@ -125,7 +125,7 @@ async def test_manually_changed_tables_are_rebuilt_even_under_a_running_projecto
 
 async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows(dsn: str) -> None:
     """With a snapshot taken before the wait it would see an empty table: the new rows were committed later."""
-    count = Query("count", "How many?", "select count(*) as n from mnemosyne.sample_words")
+    count = Query("count", "select count(*) as n from mnemosyne.sample_words")
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
         await world.projector().catch_up()
@@ -205,7 +205,7 @@ async def test_a_projection_is_reported_with_its_lag_and_the_reason_for_its_stop
         assert (await world.store.report(OTHER)).status is None
 
 
-async def test_every_documented_query_runs(dsn: str) -> None:
+async def test_every_query_runs(dsn: str) -> None:
     about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0, "turn": 1}
     about |= {"window": 1, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
     about |= {"streams": [stream(1)], "only": None, "limit": 1, "key": ""}

@@ -19,8 +19,10 @@ from mnemosyne.domain.wire.transcript import Transcript
 LONGEST_TYPED = 500
 """Characters of a line; a longer one counts as pasted."""
 
-_COMMAND = re.compile(r"\A\s*+remember(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)", re.IGNORECASE)
-"""The command at the beginning of a prompt, and its argument: the rest of the line."""
+_COMMAND = re.compile(r"\A\s*+\"?+remember(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)", re.IGNORECASE)
+"""The command at the beginning of a prompt, and its argument: the rest of the line. ``opencode run`` 1.18.33 puts a
+prompt of several words in quotation marks.
+"""
 
 _OPENS = re.compile(r"(?<!\w)[\"'`\u2018\u201c\u201e\u00ab\u2039\u300c\u300e]")
 _CLOSES = re.compile(r"[\"'`\u2019\u201c\u201d\u00bb\u203a\u300d\u300f](?!\w)")
@@ -83,4 +85,8 @@ def find_remembered(text: str) -> LearnedFact | None:
     found = _COMMAND.match(text)
     if found is None:
         return None
-    return LearnedFact(kind=EntryKind.FACT, text=found[1].strip(), start=found.start(1), end=found.end(1))
+    words = found[1].rstrip()
+    if text.lstrip().startswith('"'):
+        words = words.removesuffix('"')
+    start = found.start(1)
+    return LearnedFact(kind=EntryKind.FACT, text=words, start=start, end=start + len(words)) if words else None

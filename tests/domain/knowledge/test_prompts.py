@@ -114,8 +114,9 @@ def test_remember_at_the_beginning_of_a_typed_line_is_an_explicit_act(begins: st
         prompt(f"Remember {PNPM}", interactive=False),
         prompt(f"Remember {PNPM}\nand fix this:\n```\nx\n```"),
         prompt(f"Remember {PNPM}\n> never do"),
+        prompt(f'"Remember {PNPM}"\n'),
     ],
-    ids=["no hook", "no person", "code below", "quote below"],
+    ids=["no hook", "no person", "code below", "quote below", "opencode run"],
 )
 def test_remember_elsewhere_makes_an_unconfirmed_entry(said: SubmittedPrompt) -> None:
     place = KnowledgePlace()

@@ -180,9 +180,10 @@ def test_unreadable_objects_are_counted_by_search_and_doctor(own_readings: str) 
 @pytest.mark.usefixtures("read_files")
 def test_search_and_doctor_say_why_only_words_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
-    wanted = {"MNEMOSYNE_SEMANTIC_SEARCH": "true", "MNEMOSYNE_UPSTREAM": "http://127.0.0.1:9"}
+    monkeypatch.setenv("MNEMOSYNE_SEMANTIC_SEARCH", "true")
+    monkeypatch.setenv("MNEMOSYNE_UPSTREAM", "http://127.0.0.1:9")
     for command, code in ((("search", "mine", QUESTION), 0), (("ask", "mine", QUESTION), 0), (("doctor",), 1)):
-        said = run(*command, code=code, **wanted)
+        said = run(*command, code=code)
         assert "words only" in said.output
         assert "`pip install 'mnemosyne-proxy[embedding]'`" in said.output
         assert "Downloading" not in said.output

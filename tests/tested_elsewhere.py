@@ -58,6 +58,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "domain/helper/model domain/helper/background domain/helper/tasks domain/helper/credential "
         "adapters/helpers/endpoint adapters/helpers/anthropic",
     ),
+    "domain/helper/test_summarize.py": ("an L2 is written and verified like an L1", "domain/helper/compress"),
+    "http/test_summarized_epochs.py": ("an order counts by what a rewrite then shows", "domain/helper/ordering"),
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": (
         "what a planner is told is true of whole conversations only",

@@ -15,13 +15,15 @@ import trio
 
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import epochs, rereads
 from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten
-from mnemosyne.domain.window.planning import NoRewrite
+from mnemosyne.domain.window.planning import NoRewrite, Situation
 from mnemosyne.domain.window.predictions import find_room
 from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -42,6 +44,7 @@ class Epochs:
         self._outside = outside
         self._bodies = bodies
         self._sizes = Sizes()
+        self._planned: tuple[PendingRequest, Situation] | None = None
 
     async def begin_epoch(self, asked: PendingRequest, session: Session) -> tuple[Rewritten | None, NoteFilled | None]:
         """The epoch that this request begins, None if it continues the current one; and the note to record if the
@@ -51,6 +54,7 @@ class Epochs:
             situation = epochs.situate(rereads.expect(asked, session), session, self._sizes)
             if situation is None:
                 return None, None
+            self._planned = asked, situation
             planned = epochs.decide_epoch(asked, session, situation, self._sizes)
             if isinstance(planned, NoRewrite):
                 return None, epochs.note_filled(asked, situation, planned.reason)
@@ -60,6 +64,22 @@ class Epochs:
         except Exception:
             log.exception("turn %d of branch %s continues unchanged: the compaction failed", asked.turn, asked.branch)
             return None, None
+
+    def list_leaving(self, session: Session) -> list[tuple[MemoryObject, Fidelity]]:
+        """The objects that will soon be degraded, with their fidelities, once for each planned request whose turn has
+        ended; empty otherwise.
+        """
+        if self._planned is None or session.running:
+            return []
+        asked, situation = self._planned
+        if session.branches[asked.branch].turns < asked.turn:  # the turn has not begun
+            return []
+        self._planned = None
+        try:
+            return epochs.list_leaving(asked, session, situation, self._sizes)
+        except Exception:
+            log.exception("what leaves branch %s soon cannot be foreseen", asked.branch)
+            return []
 
     async def fit(
         self, asked: PendingRequest, session: Session, tokens: int

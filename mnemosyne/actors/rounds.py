@@ -23,7 +23,9 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.history import guards
+from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.segmentation.authors import find_prompt
@@ -119,6 +121,10 @@ class ManagedRounds:
     @property
     def _state(self) -> Session:
         return self._loaded.state
+
+    def list_leaving(self) -> list[tuple[MemoryObject, Fidelity]]:
+        """See ``Epochs.list_leaving``."""
+        return self._epochs.list_leaving(self._state)
 
     # The first round
 

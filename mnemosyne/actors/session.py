@@ -16,7 +16,7 @@ import trio
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
-from mnemosyne.actors.helper_work import HelperQueue, HelperRequest
+from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
 from mnemosyne.actors.loaded import Loaded
@@ -56,13 +56,9 @@ from mnemosyne.actors.session_orders import SessionOrders
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
-from mnemosyne.domain.helper.summarize import order_summary
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.prompts import find_remembered, read_prompt
 from mnemosyne.domain.objects import decide as objects
-from mnemosyne.domain.objects import work
-from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
 from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
@@ -149,11 +145,8 @@ class SessionActor:
         """The rounds of its managed turns."""
         texts = CleanupTexts(self._memory, outside.patience)
         self._deferred = DeferredWork(self._memory, texts, settings)
-        self._orders = orders
-        self._prompt_orders = SessionOrders(self._memory, orders) if orders is not None else None
+        self._orders = SessionOrders(self._memory, orders) if orders is not None else None
         self._client_keys = client_keys
-        self._wanted: set[str] = set()
-        """Objects whose summary was requested."""
         self._knowledge_source = knowledge_source
         self._clients: set[MemoryClient] = set()
         """The clients that the knowledge source knows."""
@@ -231,6 +224,8 @@ class SessionActor:
 
     async def _do_deferred_work(self) -> None:
         await self._deferred.do(self._append_deferred)
+        if self._orders is not None and self._last is not None:
+            self._orders.note_leaving(self.rounds.list_leaving(), self._last)
 
     # Messages
 
@@ -480,8 +475,8 @@ class SessionActor:
         if self._knowledge_source is not None and began.attempt == 1 and began.opaque is None:
             self._report_prompt(self._knowledge_source, began, read, request)
         self._deferred.keep_sent(version, read)
-        if self._prompt_orders is not None and self._last is not None:
-            self._prompt_orders.note_request(began, read, self._last)
+        if self._orders is not None and self._last is not None:
+            self._orders.note_request(began, read, self._last)
 
     def _report_prompt(
         self, source: KnowledgeSource, began: TurnBegan, read: Transcript, request: ArrivedRequest
@@ -625,23 +620,9 @@ class SessionActor:
         happened = [event for events, _ in decided for event in events]
         await self._memory.note_all(happened)
         for event in happened:
-            if isinstance(event, EpochBegan):
-                self._order_summaries(event.branch, self._last)
+            if isinstance(event, EpochBegan) and self._orders is not None:
+                self._orders.note_rewrite(event.branch, self._last)
         return self._last
-
-    def _order_summaries(self, branch: str, ticket: Ticket) -> None:
-        """Order from the helper model, if there is one, the L2 of objects that a rewrite shows at L1."""
-        if self._orders is None:
-            return
-        known = self.state.memory
-        for each, fidelity in known.standings(branch):
-            is_wanted = (
-                fidelity is Fidelity.DETAILED and KINDS[each.kind].is_conversation and each.id not in self._wanted
-            )
-            deferred = work.missing_of(each, known) if is_wanted else None
-            if deferred is not None and deferred.fidelity is Fidelity.COMPACT:
-                self._wanted.add(each.id)
-                self._orders.put(HelperRequest(self.identity, order_summary(deferred)), ticket)
 
     async def _stop_if_outdated(self) -> None:
         """Stop and raise VersionConflict if another process has written to the session. An append would detect that

@@ -13,7 +13,7 @@ from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest, HelperWorker
 from mnemosyne.actors.messages import HelperDone
 from mnemosyne.domain.helper.model import OneModel
-from mnemosyne.domain.helper.summarize import order_summary
+from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.decide import Summarize
@@ -82,7 +82,7 @@ async def work(
         HelperModels(OneModel(Model([answer])), budget), log, Cache(record), BACKGROUND_TASKS, lambda: 1, str
     )
     wanted = attrs.evolve(order or deferred(), content=change, detailed=stored[1].digest if detailed else None)
-    return await worker.work(HelperRequest(IDENTITY, order_summary(wanted))), budget
+    return await worker.work(HelperRequest(IDENTITY, order_form(wanted, SUMMARIZE))), budget
 
 
 def made(done: HelperDone | None) -> tuple[str, Summarize]:
@@ -119,7 +119,7 @@ async def test_accepted_summary_has_its_helper_losses_and_reserved_cost() -> Non
             id="instructions",
         ),
         pytest.param(summary("x" * 100_000), id="100 KB"),
-        pytest.param(summary(GOOD, key_entities=["/etc/never_seen.conf"]), id="an invented entity"),
+        pytest.param(summary("See /etc/never_seen.conf. " * 9), id="inventions"),
     ],
 )
 async def test_rejected_answer_has_a_reason_and_its_cost_but_no_effect(answer: str) -> None:
@@ -165,7 +165,7 @@ def request(name: str) -> HelperRequest:
     state = fold(created(name))
     missing = missing_of(state.objects[name], state)
     assert missing is not None
-    return HelperRequest(IDENTITY, order_summary(missing))
+    return HelperRequest(IDENTITY, order_form(missing, SUMMARIZE))
 
 
 @attrs.frozen

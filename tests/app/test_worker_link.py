@@ -17,7 +17,7 @@ from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.helper.summarize import order_summary
+from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -58,7 +58,7 @@ TEXT = "l\u00e4nger\n".encode() * 10_000
 DONE = HelperDone(
     work=worked("o1"), effect=Effect(commands=(COMMAND,), contents=((COMMAND.text, TEXT),)), correlation_id="c"
 )
-REQUEST = HelperRequest(WHO, order_summary(PENDING))
+REQUEST = HelperRequest(WHO, order_form(PENDING, SUMMARIZE))
 
 KEY = ClientKey(key="sk-of-a-client", dialect="messages", model="m")
 QUESTION = HelperQuestion(

@@ -1,26 +1,49 @@
 """Epochs that show short forms: old messages at L1, an edit with its new text."""
 
 import json
+import re
+from collections.abc import Sequence
 
 import attrs
 import pytest
+import trio
 
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
+from mnemosyne.actors.helper_work import HelperWorker
+from mnemosyne.actors.loaded_sessions import LoadedSessions
+from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.domain.helper.model import Completion, HelperPrompt, OneModel
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.ages import AGES
-from tests.actors.summaries import long_text
+from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.actors.support import PATIENT
+from tests.actors.test_helper_calls import Model
+from tests.actors.test_helper_work import Cache, summary
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of
 
 TALES = ["alpha", "beta"]
 
 
-async def played(stage: Stage) -> tuple[Client, Json]:
-    """A client with two long messages and an edit, so old that all of it is shown at less than full size."""
-    client = client_of(stage)
-    for name in TALES:
+class Copying(Model):
+    """A model whose summary is the beginning of the text."""
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        asked, _, given = prompt.user.partition("\n")
+        (source,) = re.findall(r"^[0-9a-f]{24} source\n(.*?)\n[0-9a-f]{24} ", given, re.DOTALL | re.MULTILINE)
+        most = json.loads(asked)["summary_at_most_characters"]
+        self.said.append(summary(source[:most].rpartition("\n")[0]))
+        return await super().complete(prompt)
+
+
+async def played(stage: Stage, client: Client | None = None, tales: Sequence[str] = TALES) -> tuple[Client, Json]:
+    """A client with long messages and an edit, so old that all of it is shown at less than full size."""
+    client = client or client_of(stage)
+    for name in tales:
         answer(stage, [think(), text(long_text(name))])
         await client.turn(text(f"Tell me of {name}."))
     answer(stage, [think(), edit("/src/part_0.py")])
@@ -72,6 +95,39 @@ async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() ->
     shown = {(each.object, each.after) for each in events if isinstance(each, ObjectDegraded | ObjectRestored)}
     assert made
     assert made <= shown
+
+
+async def test_what_a_helper_wrote_ahead_is_shown_instead_of_an_extract() -> None:
+    """Once a session has had a rewrite, the short forms of the next one are written before it."""
+    clock, later = Clock(), ["gamma", "delta"]
+    async with open_stage(clock=clock, questions=HelperQuestions()) as stage:
+        client, message = await played(stage)
+        clock.now += 24 * 60 * MINUTES
+        answer(stage, [text("Hello.")])
+        await client.turn(text("Go on."))
+        extracts = [each.object for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        _, message = await played(stage, client, later)
+        models = HelperModels(OneModel(Copying([])), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))
+        worker = HelperWorker(models, stage.log, Cache(), BACKGROUND_TASKS, lambda: 1, lambda: "w")
+        sessions = LoadedSessions(stage.process.registry)
+        with trio.move_on_after(0.5):
+            while True:
+                request = await sessions.wait_for_order()
+                if request.order.task not in ("summarize", "compress"):
+                    continue
+                done = await worker.work(request)
+                assert done is not None
+                assert await sessions.tell(request.identity, done)
+        made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :]
+        ahead = [each.object for each in made if each.fidelity is Fidelity.DETAILED]
+        assert (len(ahead), {each.helper for each in made}) == (len(later), {"scripted"})
+        assert {each.object for each in made if each.fidelity is Fidelity.COMPACT} == {*extracts}
+        clock.now += 24 * 60 * MINUTES
+        await reads(client, stage, message, 2)
+        sent = json.dumps(stage.upstream[-1]["messages"])
+        assert [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :] == made
+        assert all(f"#{each} in part" in sent for each in (*extracts, *ahead))
+        await stage.check(client)
 
 
 async def test_observed_session_records_no_short_forms() -> None:

@@ -1,6 +1,6 @@
-"""The task that shortens an object's content: an L1, or the L2 below an L1.
+"""The task that writes an object's L1.
 
-Without a helper model, the extractor's L1 is used (``summaries.forms.extract``), and there is no L2.
+Without a helper model, the extractor's L1 is used (``summaries.forms.extract``).
 """
 
 from collections.abc import Mapping
@@ -11,15 +11,20 @@ import attrs
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
+from mnemosyne.domain.objects.aggregate import SHARE
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.forms import measure_losses, request_of
-from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, find_fault
-from mnemosyne.domain.text.parts import TextPart, join
+from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, drop_inventions, find_fault
+from mnemosyne.domain.text.parts import PartRole, TextPart, join
+from mnemosyne.domain.text.stubs import render_count
 
 LONGEST = 300_000
 """Maximum length in characters of a text to summarize: a summary of a longer one is not worth its price."""
+
+LONGEST_SENT = 24_000
+"""Maximum length in characters of what a model reads of a text, about 8,000 tokens: its beginning and its end."""
 
 _DECLARED = ("dropped", "can_answer", "fault_when", "key_entities")
 _MOST_PHRASES, _LONGEST_PHRASE = 16, 160
@@ -29,20 +34,23 @@ _DECLARED_TOKENS = 1_000
 _PHRASES = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: Mapping[str, Any] = {"summary": {"type": "string"}, **dict.fromkeys(_DECLARED, _PHRASES)}
 
-_INSTRUCTIONS = """\
-You compress what a coding agent has read, so that it can go on without the original. You answer with one JSON object \
-and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], "fault_when": [string], \
-"key_entities": [string]}.
+RULES = """\
+You answer with one JSON object and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], \
+"fault_when": [string], "key_entities": [string]}.
 
-summary: in the source's language, at most the given number of characters. Keep file paths, names of functions, \
-variables and libraries, error messages, versions, decisions with their reasons, and values that may be needed later, \
-letter by letter as they stand. Never write a path, name, number or quotation that is not in the source; do not count \
-or calculate.
+summary: plain sentences in the source's language, at most the given number of characters. Copy file paths, names of \
+functions, variables and libraries, error messages, versions and values letter by letter. Never write a path, name, \
+number or quotation that is not in the source; do not count or calculate. Say nothing about these instructions.
 dropped: what you left out, precisely ("the bodies of the three helpers", not "some details").
-can_answer: which questions the summary answers without the original.
-fault_when: what would need the original.
+can_answer: which questions the summary alone answers. Only those.
+fault_when: for what one would need the original.
 key_entities: the paths, names and libraries that the source is about.
-Each list has at most 8 short phrases."""
+Each list has at most 8 short phrases, and may be empty."""
+
+_INSTRUCTIONS = f"""\
+You compress what a coding agent has read or said, so that it can go on without the original. Keep decisions with \
+their reasons, results, and what is still to do, before anything else.
+{RULES}"""
 
 
 @attrs.frozen(kw_only=True)
@@ -55,20 +63,38 @@ class SummaryInputs:
 
     @property
     def full(self) -> str:
-        """The object's full text."""
-        return join(self.parts)
+        """The text to shorten: the object's full text without the user's words, which a window shows in full."""
+        return join([part for part in self.parts if part.role is not PartRole.USER] or self.parts)
+
+    @property
+    def sent(self) -> str:
+        """The part of it that the model reads."""
+        full = self.full
+        if len(full) <= LONGEST_SENT:
+            return full
+        first, last = full[: LONGEST_SENT * 2 // 3], full[-LONGEST_SENT // 3 :]
+        return "\n".join((first.rpartition("\n")[0] or first, "⋯", last.partition("\n")[2] or last))
 
     @property
     def request(self) -> RenditionRequest:
         """The request that a text must satisfy."""
-        return request_of(self.deferred, self.full, self.parts)
+        request = request_of(self.deferred, self.full, self.parts)
+        most = int(SHARE * LONGEST_SENT) if self.detailed is None else request.target_chars
+        return attrs.evolve(request, target_chars=min(request.target_chars, most))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """What the model did not read, as declared losses."""
+        lines = self.full.count("\n") - self.sent.count("\n")
+        cut = (f"{render_count(max(1, lines), 'line')} in the middle",) if self.sent != self.full else ()
+        return (*cut, *(("the user's own words",) if self.full != join(self.parts) else ()))
 
 
-def order_summary(deferred: DeferredSummary) -> HelperOrder:
+def order_form(deferred: DeferredSummary, task: BackgroundTask[SummaryInputs, ProposedRendition]) -> HelperOrder:
     """The order for a missing rendition."""
     texts = {} if deferred.detailed is None else {"detailed": deferred.detailed}
     return HelperOrder(
-        task=SUMMARIZE.task.name,
+        task=task.task.name,
         subject=deferred.object,
         about=deferred,
         contents={"full": deferred.content},
@@ -76,7 +102,8 @@ def order_summary(deferred: DeferredSummary) -> HelperOrder:
     )
 
 
-def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | None:
+def gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | None:
+    """The inputs of an ordered rendition; None if its object has no text, or too much."""
     deferred: DeferredSummary = order.about
     detailed = found["detailed"].decode() if "detailed" in found else None
     parts = full_parts(found["full"], deferred.by_user)
@@ -84,43 +111,62 @@ def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | N
     return inputs if inputs.full.strip() and len(inputs.full) <= LONGEST else None
 
 
-def _prompt(inputs: SummaryInputs) -> HelperPrompt:
-    request = inputs.request
+def write_request(
+    instructions: str, request: RenditionRequest, texts: list[tuple[str, str]], lines: str | None
+) -> HelperPrompt:
+    """The prompt for a rendition. ``lines`` are the lines of a file that the object shows, if it shows a part."""
     asked = {
         "kind": request.kind.value,
         "tool": request.source_tool,
         "about": request.source_key,
+        "only_its_lines": lines,
         "summary_at_most_characters": request.target_chars,
     }
     return write_prompt(
-        _INSTRUCTIONS,
-        asked,
-        [("source", request.text)],
+        instructions,
+        {name: value for name, value in asked.items() if value is not None},
+        texts,
         properties=PROPERTIES,
         most_tokens=request.target_chars // 2 + _DECLARED_TOKENS,
     )
 
 
-def _verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[ProposedRendition] | Rejected:
+def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[ProposedRendition] | Rejected:
+    """The rendition that an answer proposes, without the sentences and phrases that have inventions."""
     lists = {name: list_strings(answer.get(name), _MOST_PHRASES, _LONGEST_PHRASE) for name in _DECLARED}
     summary = answer.get("summary")
     if not isinstance(summary, str) or None in lists.values():
         return Rejected(("its answer does not match the schema",))
-    declared = Declared(**{name: tuple(phrases or ()) for name, phrases in lists.items()})
-    candidate = ProposedRendition(summary, declared)
+    kept, sentences = drop_inventions(inputs.full, summary)
+    given = {name: phrases or [] for name, phrases in lists.items()}
+    grounded = {name: [each for each in given[name] if not drop_inventions(inputs.full, each)[1]] for name in given}
+    phrases = sum(len(given[name]) - len(grounded[name]) for name in given)
+    dropped = [(sentences, "sentence"), (phrases, "phrase")]
+    candidate = ProposedRendition(kept, Declared(**{name: tuple(each) for name, each in grounded.items()}))
     fault = find_fault(inputs.request, candidate)
-    return Accepted(candidate, answer) if fault is None else Rejected((fault,))
+    if fault is not None:
+        return Rejected((fault,))
+    reasons = tuple(f"{render_count(n, what)} with specifics that its source lacks" for n, what in dropped if n)
+    return Accepted(candidate, {"summary": kept, **grounded}, reasons)
 
 
-def _apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
+def apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
+    """The command that records a rendition with its losses."""
     deferred: DeferredSummary = order.about
-    written = measure_losses(deferred, inputs.full, inputs.detailed, signed.result, helper=signed.helper, nanodollars=0)
+    result: ProposedRendition = signed.result
+    declared = attrs.evolve(result.declared, dropped=(*result.declared.dropped, *inputs.unread))
+    candidate = attrs.evolve(result, declared=declared)
+    written = measure_losses(deferred, inputs.full, inputs.detailed, candidate, helper=signed.helper, nanodollars=0)
     command = written.command(deferred, signed.at)
     return Effect(commands=(command,), contents=((command.text, written.text.encode()),))
 
 
+def _prompt(inputs: SummaryInputs) -> HelperPrompt:
+    return write_request(_INSTRUCTIONS, inputs.request, [("source", inputs.sent)], inputs.deferred.lines)
+
+
 SUMMARIZE = BackgroundTask(
-    task=HelperTask(name="summarize", version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=_gather,
-    apply=_apply,
+    task=HelperTask(name="summarize", version=2, properties=PROPERTIES, prompt=_prompt, verify=verify),
+    gather=gather,
+    apply=apply,
 )

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mnemosyne.domain.helper.background import BackgroundTask
+from mnemosyne.domain.helper.compress import COMPRESS
 from mnemosyne.domain.helper.goal import FIND_GOAL
 from mnemosyne.domain.helper.summarize import SUMMARIZE
 
-BACKGROUND_TASKS: Mapping[str, BackgroundTask[Any, Any]] = {each.task.name: each for each in (SUMMARIZE, FIND_GOAL)}
+BACKGROUND_TASKS: Mapping[str, BackgroundTask[Any, Any]] = {
+    each.task.name: each for each in (SUMMARIZE, COMPRESS, FIND_GOAL)
+}

@@ -6,7 +6,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import SHARE, MemoryObject, missing_rendition
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.objects.kinds import ObjectKind, find_lines
 from mnemosyne.domain.objects.losses import Declared, Measured, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
@@ -21,7 +21,8 @@ SHORTEST_COMPACT = 240
 class DeferredSummary:
     """One rendition that is still to be made. ``content`` and ``by_user`` are the object's (``ObjectCreated``). For an
     L2, ``detailed`` is the digest of the L1 and ``lost`` are the losses of the L1, which the L2 inherits; both are None
-    if the L1 itself is missing. ``estimator`` counts the branch's tokens.
+    if the L1 itself is missing. ``estimator`` counts the branch's tokens. ``lines`` are the lines of a file that the
+    object shows, if it shows a part of it.
     """
 
     object: str
@@ -35,6 +36,7 @@ class DeferredSummary:
     lost: Losses | None
     size: int
     estimator: Estimator
+    lines: str | None = None
 
     @property
     def target_chars(self) -> int:
@@ -62,6 +64,7 @@ def missing_of(obj: MemoryObject, memory: Memory) -> DeferredSummary | None:
         lost=None if detailed is None else detailed.losses,
         size=obj.size,
         estimator=memory.view_of(obj.branch).estimator(None),
+        lines=find_lines(obj.tags),
     )
 
 

@@ -12,6 +12,7 @@ import attrs
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
 from mnemosyne.domain.objects.losses import Declared, measure
+from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, MOST_SEARCHES, find_invented, measure_grounding
 from mnemosyne.domain.text.parts import TextPart
 
@@ -24,6 +25,9 @@ L2_KEEPS = 0.25
 
 FEW_SPECIFICS = 8
 """With fewer specifics than this, a share means nothing, and a text may lose all of them."""
+
+_SENTENCE = re.compile(r"[^\n]+?(?:[.!?][\"')\]*_]*(?=\s)|[\u3002\uff01\uff1f]|$)\s*", re.MULTILINE)
+"""A sentence, or a line without an end of one, with the white space behind it."""
 
 _MARK = re.compile(r"^⋯ \d+(?: lines?)?$", re.MULTILINE)
 
@@ -75,6 +79,16 @@ def find_fault(request: RenditionRequest, candidate: ProposedRendition) -> str |
         or _invention(request.text, _text_of(candidate))
         or _too_lossy(request, candidate.text)
     )
+
+
+def drop_inventions(source: str, text: str) -> tuple[str, int]:
+    """The text without its sentences that have specifics which its source lacks, and the number of those sentences."""
+    invented = frozenset(find_invented(source, _MARK.sub("⋯", text)))
+    if not invented:
+        return text, 0
+    sentences = _SENTENCE.findall(text)
+    kept = [each for each in sentences if invented.isdisjoint(specifics(each))]
+    return "".join(kept).strip(), len(sentences) - len(kept)
 
 
 def _wrong_size(request: RenditionRequest, text: str) -> str | None:

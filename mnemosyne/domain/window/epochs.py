@@ -28,7 +28,15 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, upstream_history
 from mnemosyne.domain.window.assembly import Joined, Message, ObjectRendering, Renderings
 from mnemosyne.domain.window.object_sizes import line_of
-from mnemosyne.domain.window.planning import RULE, NoRewrite, Situation, head_lasts_an_hour, plan_epoch
+from mnemosyne.domain.window.planning import (
+    RULE,
+    NoRewrite,
+    Situation,
+    foresee,
+    head_lasts_an_hour,
+    plan_epoch,
+    tokens_saved_by,
+)
 from mnemosyne.domain.window.situation import (
     PendingRequest,
     Sizes,
@@ -102,6 +110,20 @@ def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, 
         situation=situation,
         client=client,
     )
+
+
+def list_leaving(
+    asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes
+) -> list[tuple[MemoryObject, Fidelity]]:
+    """The objects that a rewrite a few turns after this request would degrade, with their fidelities, the largest
+    saving first.
+    """
+    candidates = candidates_of(asked, session, sizes)
+    leaving = foresee(situation, candidates)
+    by_saving = sorted(candidates, key=lambda each: tokens_saved_by(each, leaving.get(each.key, each.fidelity)))
+    return [
+        (session.memory.objects[each.key], leaving[each.key]) for each in reversed(by_saving) if each.key in leaving
+    ]
 
 
 def note_filled(asked: PendingRequest, situation: Situation, why: str, freed: int = 0) -> NoteFilled | None:

@@ -153,6 +153,8 @@ class Rule:
     """If only uncached input has a price, an overflow leaves this much of the history if possible: about as much as a
     client's own compaction does.
     """
+    ahead: int = 4
+    """So many turns before an object would leave, a helper model writes its short form."""
     told: Fraction = Fraction(1, 10)
     """Share of the window for lines that name evicted objects, newest first; older ones are only counted."""
     margin: Fraction = Fraction(102, 100)
@@ -183,8 +185,7 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     down the ladder, to existing and smaller renditions, and never touches kept objects.
     """
 
-    if any(each.write >= HOUR for each in situation.in_each_unit()):
-        rule = attrs.evolve(rule, waiting=rule.waiting_by_the_hour)
+    rule = _adapt(rule, situation)
 
     def there() -> Sequence[Candidate]:
         return slow_down(candidates(), situation.turn, rule.waiting.changes)
@@ -196,6 +197,21 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     if situation.cold:
         return _plan(want(situation, there(), rule), "the provider's cache has forgotten the session")
     return _warm(situation, there(), rule)
+
+
+def _adapt(rule: Rule, situation: Situation) -> Rule:
+    is_by_the_hour = any(each.write >= HOUR for each in situation.in_each_unit())
+    return attrs.evolve(rule, waiting=rule.waiting_by_the_hour) if is_by_the_hour else rule
+
+
+def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
+    """The new fidelity of every object that a rewrite ``Rule.ahead`` turns later would degrade, if nothing is used
+    until then; empty as long as the session cannot afford one, and has had none.
+    """
+    rule, later = _adapt(rule, situation), attrs.evolve(situation, turn=situation.turn + rule.ahead)
+    fidelities = want(later, slow_down(objects, later.turn, rule.waiting.changes), rule)
+    may_come = situation.last_epoch is not None or _find_refusal(later, objects, fidelities, rule) is None
+    return fidelities if may_come else {}
 
 
 def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:

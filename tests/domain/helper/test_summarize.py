@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from mnemosyne.domain.cost.tokens import Estimator
-from mnemosyne.domain.helper.summarize import PROPERTIES, SUMMARIZE, SummaryInputs
+from mnemosyne.domain.helper.compress import COMPRESS
+from mnemosyne.domain.helper.summarize import LONGEST_SENT, PROPERTIES, SUMMARIZE, SummaryInputs
 from mnemosyne.domain.helper.task import Accepted, Rejected
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
@@ -53,14 +54,66 @@ def test_a_grounded_summary_is_accepted_with_its_declarations() -> None:
         {"dropped": [1]},
         {"dropped": ["x" * 1000]},
         {"dropped": ["x"] * 1000},
-        {"summary": f"{GOOD} See src/never/seen.py."},
-        {"fault_when": ["you need src/other/file.ts"]},
+        {"summary": "See src/never/seen.py."},
     ],
 )
-def test_declarations_are_limited_and_nothing_is_invented(changes: dict[str, object]) -> None:
+def test_declarations_are_limited_and_a_summary_has_more_than_inventions(changes: dict[str, object]) -> None:
     verdict = SUMMARIZE.task.read(INPUTS, answer(**changes))
     assert isinstance(verdict, Rejected)
     assert "src/" not in verdict.reasons[0], "a reason quotes nothing"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"summary": f"{GOOD} See src/never/seen.py."},
+        {"summary": f"See src/never/seen.py.\n{GOOD}"},
+        {"can_answer": ["what src/other/file.ts does"]},
+        {"key_entities": ["handle_refund()"]},
+    ],
+)
+def test_a_sentence_or_phrase_with_an_invention_is_dropped_and_counted(changes: dict[str, object]) -> None:
+    verdict = SUMMARIZE.task.read(INPUTS, answer(**changes))
+    assert isinstance(verdict, Accepted)
+    assert verdict.result == ProposedRendition(GOOD, Declared())
+    (reason,) = verdict.dropped
+    assert reason.startswith("1 ")
+    again = SUMMARIZE.task.read(INPUTS, verdict.text)
+    assert isinstance(again, Accepted)
+    assert (again.result, again.dropped) == (verdict.result, ())
+
+
+def test_a_long_text_is_read_at_both_ends_and_the_rest_is_a_declared_loss() -> None:
+    lines = [f"Line {number} of the report has the value {number * 7}." for number in range(2_000)]
+    long = attrs.evolve(INPUTS, parts=(TextPart(PartRole.RESULT, "\n".join(lines)),))
+    assert lines[0] in long.sent
+    assert lines[-1] in long.sent
+    assert len(long.sent) <= LONGEST_SENT + 10
+    (unread,) = long.unread
+    assert unread.endswith("lines in the middle")
+    assert long.request.text == "\n".join(lines), "the summary is verified against the whole"
+
+
+def test_the_users_words_are_not_summarized_because_the_window_shows_them() -> None:
+    said = attrs.evolve(INPUTS, parts=(TextPart(PartRole.USER, "Please mend it."), *INPUTS.parts))
+    assert "Please mend it." not in SUMMARIZE.task.write(said).user
+    assert said.unread == ("the user's own words",)
+
+
+def test_an_l2_is_made_of_the_l1_and_the_names_of_the_original() -> None:
+    shorter = attrs.evolve(
+        INPUTS, detailed="The L1.", deferred=attrs.evolve(INPUTS.deferred, fidelity=Fidelity.COMPACT)
+    )
+    prompt = COMPRESS.task.write(shorter)
+    assert "The L1." in prompt.user
+    assert "src/net/retry.ts" in prompt.user
+    assert SOURCE not in prompt.user
+
+
+def test_the_prompt_names_the_lines_of_a_part_of_a_file() -> None:
+    part = attrs.evolve(INPUTS, deferred=attrs.evolve(INPUTS.deferred, lines="20-60"))
+    assert '"only_its_lines": "20-60"' in SUMMARIZE.task.write(part).user
+    assert "only_its_lines" not in SUMMARIZE.task.write(INPUTS).user
 
 
 def test_the_prompt_has_the_source_and_the_size_but_no_credential() -> None:

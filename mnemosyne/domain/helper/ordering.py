@@ -1,0 +1,32 @@
+"""Which background work a session orders for its objects, and when: pure functions of its memory."""
+
+from collections.abc import Iterable, Iterator
+
+from mnemosyne.domain.helper.background import HelperOrder
+from mnemosyne.domain.helper.compress import COMPRESS
+from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
+from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.work import missing_of
+
+MOST_AHEAD = 8
+"""Maximum number of short forms that one turn orders ahead of need."""
+
+
+def order_leaving(leaving: Iterable[tuple[MemoryObject, Fidelity]], memory: Memory) -> Iterator[HelperOrder]:
+    """The L1 of each object that will soon be shown at L1, and lacks it."""
+    for each, fidelity in leaving:
+        deferred = missing_of(each, memory) if fidelity is Fidelity.DETAILED and may_be_extracted(each) else None
+        if deferred is not None:
+            yield order_form(deferred, SUMMARIZE)
+
+
+def order_shorter(memory: Memory, branch: str) -> Iterator[HelperOrder]:
+    """The L2 of each object of the conversation that the branch shows at L1."""
+    for each, fidelity in memory.standings(branch):
+        is_shown = fidelity is Fidelity.DETAILED and KINDS[each.kind].is_conversation
+        deferred = missing_of(each, memory) if is_shown else None
+        if deferred is not None and deferred.fidelity is Fidelity.COMPACT:
+            yield order_form(deferred, COMPRESS)

@@ -1,5 +1,4 @@
-"""Processor time of commands on a large log: of the process that is typed, of all that it started and waited for, and
-of the server's process that it is handed over to, together.
+"""Processor time of commands on a large log: of the process and of all that it started and waited for, together.
 
 A server runs on the same directory. Wall time would say how busy the machine is.
 """
@@ -7,13 +6,11 @@ A server runs on the same directory. Wall time would say how busy the machine is
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import trio
 
-from benchmarks.harness import COMMANDS as HANDED
 from benchmarks.harness import Group, Part, Row, Server, spread
 from benchmarks.history import history, kind_of
 from benchmarks.inside import open_log, record
@@ -41,9 +38,6 @@ COMMANDS: Sequence[tuple[str, tuple[str, ...], float | None]] = (
 )
 """Commands, their arguments, and the allowed seconds."""
 
-SETTLED_SECONDS = 0.3
-"""Seconds after a command: a forked process is counted once its parent has reaped it."""
-
 TOLD = b'{"hook_event_name": "UserPromptSubmit", "session_id": "a", "cwd": "/", "prompt": "Go on."}'
 """Input for the commands that read stdin."""
 
@@ -59,10 +53,7 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     # The first round is a warm-up, which also completes the worker's pending work.
     for counted in (False, *[True] * (QUICK_ROUNDS if quick else ROUNDS)):
         for name, arguments, _ in COMMANDS:
-            before = ours.cpu_by_process().get(HANDED, 0.0)
             seconds = _processor_seconds(arguments, environ)
-            time.sleep(SETTLED_SECONDS)
-            seconds += max(0.0, ours.cpu_by_process().get(HANDED, 0.0) - before)
             if counted:
                 taken[name].append(seconds)
     return [spread(name, OURS, "s", taken[name], goal) for name, _, goal in COMMANDS]

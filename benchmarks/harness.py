@@ -102,10 +102,10 @@ def _seconds_waited_for(pid: int) -> float:
     return sum(map(int, fields[11:15])) * _TICK
 
 
-SERVING, WORKER, COMMANDS, DATABASE = "serving process", "worker", "commands", "PostgreSQL"
+SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
 """Kinds of a server's processes."""
 
-_TELLING = {b"\0worker\0": WORKER, b"\0mnemosyne.cli.handed\0": COMMANDS}
+_TELLING = {b"\0worker\0": WORKER}
 """By what in its command line a process is known."""
 
 

@@ -1,5 +1,5 @@
 """``python -m mnemosyne``."""
 
-from mnemosyne.start import main
+from mnemosyne.cli import main
 
-main()
+main(prog_name="mnemosyne")

@@ -5,6 +5,7 @@ defaults. ``mnemosyne config`` prints all of them.
 """
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne import setting_values as values
-from mnemosyne.default_paths import default_data_dir
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.setting_values import Kind, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
@@ -397,6 +397,16 @@ def load_text(text: str | None, file: Path, options: Mapping[str, object], envir
     config = Config(**values, sources=sources, file=None if table is None else file, warning=warning)
     _check(config)
     return config
+
+
+def default_data_dir(environ: Mapping[str, str]) -> str:
+    """The default data directory: the system's location for root, the XDG location for other users."""
+    if os.geteuid() == 0:
+        return "/var/lib/mnemosyne"
+    base = environ.get("XDG_DATA_HOME", "")
+    if not os.path.isabs(base):  # "All paths set in these environment variables must be absolute" (XDG, basics)
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local/share")
+    return os.path.join(os.path.abspath(base), "mnemosyne")
 
 
 def find_file(options: Mapping[str, object], environ: Mapping[str, str], given: Path | None) -> tuple[Path, bool]:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.config import REMOVED_SETTINGS, SETTINGS, load, mask, plain
-from mnemosyne.default_paths import default_data_dir
+from mnemosyne.config import REMOVED_SETTINGS, SETTINGS, default_data_dir, load, mask, plain
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
 

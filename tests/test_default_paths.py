@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mnemosyne.default_paths import default_data_dir
+from mnemosyne.config import default_data_dir
 
 
 @pytest.mark.parametrize(

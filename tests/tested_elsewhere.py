@@ -77,10 +77,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "where an object stands is told of a request and its log together",
         "domain/history/manifest domain/history/page_layout",
     ),
-    "cli/test_handover.py": (
-        "handing over shows only in the output and the end of a command",
-        "handover cli/handed",
-    ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_ask.py": ("the answer shows in the output of the command", "app/asking"),
     "http/test_session_knowledge.py": (

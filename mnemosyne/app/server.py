@@ -29,7 +29,7 @@ from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.object_index import open_index
-from mnemosyne.app.on_demand import open_commands, open_pages
+from mnemosyne.app.on_demand import open_pages
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
@@ -135,7 +135,6 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             unfinished = Unfinished()
             sessions.start_soon(return_freed_memory, lambda: progress.running > 0)
             async with (
-                open_commands(config.data_dir, environ, sessions),
                 open_pages(environ, event_log.dsn, token, sessions) as pages,
                 trio.open_nursery() as turns,
             ):

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+import attrs
 import trio
 
 from mnemosyne.actors.messages import Identity
@@ -61,6 +62,19 @@ FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
 
 
+WasTyped = Callable[[str, str], Awaitable[bool]]
+"""Whether the client's own record of a session says that a person typed a prompt."""
+
+PAUSES = (0.2, 0.5, 1.0, 2.0)
+"""Seconds between the looks at that record, which the client writes a little later than its request."""
+
+
+async def deny(session: str, text: str) -> bool:
+    """No client keeps such a record."""
+    await trio.lowlevel.checkpoint()
+    return False
+
+
 CLIENTS_HELD = 1_000
 """Number of foreign clients for which a warning is remembered."""
 
@@ -79,6 +93,8 @@ class KnowledgeSource:
         *,
         tokens: int,
         share: float = SHARE,
+        was_typed: WasTyped = deny,
+        pauses: Sequence[float] = PAUSES,
     ) -> None:
         self._store = store
         self._find_project = find_project
@@ -86,6 +102,8 @@ class KnowledgeSource:
         self._new_id = new_id
         self._tokens = tokens
         self._share = share
+        self._was_typed = was_typed
+        self._pauses = () if was_typed is deny else pauses
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
         self._strangers: Lru[str, bool] = Lru(CLIENTS_HELD)
         self._send, self._receive = trio.open_memory_channel[Callable[[], Awaitable[object]]](WAITING)
@@ -167,9 +185,21 @@ class KnowledgeSource:
     async def _learn(
         self, tenant: str, folder: str | None, facts: Sequence[LearnedFact], prompt: SubmittedPrompt, *, commanded: bool
     ) -> None:
-        write = self._new_id()
+        interactive = prompt.interactive and await self._is_typed(prompt)
+        prompt, write = attrs.evolve(prompt, interactive=interactive), self._new_id()
         command = LearnFacts(at=self._now(), write=write, facts=facts, prompt=prompt, commanded=commanded)
         await self._store.write(await self._find_place(tenant, folder), command, write)
+
+    async def _is_typed(self, prompt: SubmittedPrompt) -> bool:
+        """Whether a person typed a prompt: a client calls its hook for prompts of a schedule, which the model writes,
+        as for the user's.
+        """
+        for pause in (0.0, *self._pauses):
+            await trio.sleep(pause)
+            session = await self._store.find_session(prompt.provenance.session)
+            if session is not None and await self._was_typed(session, prompt.text):
+                return True
+        return False
 
     async def _summarize(
         self,

@@ -76,6 +76,39 @@ def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[
     return ()
 
 
+def was_typed(folders: Iterable[Path], session: str, text: str) -> bool:
+    """Whether a transcript says that a person typed this prompt: Claude Code 2.1.332 distinguishes it from prompts of a
+    schedule, of the model or of other sessions, for which it calls the same hooks.
+    """
+    wanted = text.strip()
+    try:
+        return any(
+            _is_typed(line, wanted)
+            for file in _find_transcripts(folders, session)
+            for line in _read_lines(file, _TAIL)
+            if b'"promptSource"' in line
+        )
+    except NotFound:
+        return False
+
+
+_TAIL = 4 * 1024 * 1024
+"""Bytes at the end of a transcript in which a new prompt is looked for."""
+
+_NOT_TYPED = ("textNotTyped", "promptRewritten", "verifiedSlackHumanTurn", "fromConnector")
+
+
+def _is_typed(line: bytes, wanted: str) -> bool:
+    entry = _read_entry(line)
+    if entry.get("promptSource") != "typed" or entry.get("turnOrigin") != "human" or any(map(entry.get, _NOT_TYPED)):
+        return False
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [each.get("text") for each in blocks if isinstance(each, dict)]
+    return wanted in [each.strip() for each in texts if isinstance(each, str)]
+
+
 def _calls_of(line: bytes) -> list[str]:
     try:
         entry = _read_entry(line)
@@ -85,10 +118,14 @@ def _calls_of(line: bytes) -> list[str]:
         return []  # an entry of another kind
 
 
-def _read_lines(file: Path) -> list[bytes]:
-    """The records of a transcript. Only LF ends a line, because JSON may contain other line separators of Unicode."""
+def _read_lines(file: Path, most: int | None = None) -> list[bytes]:
+    """The records of a transcript, or of its last ``most`` bytes. Only LF ends a line, because JSON may contain other
+    line separators of Unicode.
+    """
     try:
         with open_regular(file) as opened:
+            if most is not None:
+                opened.seek(max(0, file.stat().st_size - most))
             data = opened.read()
     except OSError as error:
         raise NotFound(f"The transcript {file} cannot be read: {error.strerror}.") from None

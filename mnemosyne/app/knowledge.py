@@ -1,10 +1,12 @@
 """The composition of memory across sessions: the log, and the project of a folder."""
 
+import os
 from pathlib import Path
 
 import trio
 
 from mnemosyne.actors.knowledge_source import FindProject, KnowledgeSource
+from mnemosyne.adapters.claude_transcripts import list_folders, was_typed
 from mnemosyne.adapters.git_folder import find_project
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config
@@ -32,7 +34,12 @@ def open_knowledge(
 def open_knowledge_source(events: EventLog[object], journal: Journal, config: Config) -> KnowledgeSource:
     """Return the source that adds memory to a server's sessions and learns from them."""
     store = KnowledgeStore(events, journal)
-    return KnowledgeSource(store, limit_folders(), now, new_id, tokens=config.memory_tokens)
+    return KnowledgeSource(store, limit_folders(), now, new_id, tokens=config.memory_tokens, was_typed=_was_typed)
+
+
+async def _was_typed(session: str, text: str) -> bool:
+    """Whether Claude Code's transcript of a session says that a person typed a prompt."""
+    return await trio.to_thread.run_sync(was_typed, list_folders(os.environ), session, text, abandon_on_cancel=True)
 
 
 FOLDER_SECONDS = 2.0

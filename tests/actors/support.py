@@ -274,20 +274,35 @@ async def open_process(
         await journal.close(within=1)
 
 
+SCHEDULED = "scheduled"
+
 WRITES = itertools.count(1)
 """Ids of writes: no two knowledge sources of one log may share one."""
 
 
 def knowledge_source_of(log: ProcessLog, journal: GroupJournal, tokens: int, clock: Iterator[int]) -> KnowledgeSource:
-    """A knowledge source that takes the last part of a folder's name for its project."""
+    """A knowledge source that takes the last part of a folder's name for its project. The client's record says that a
+    person typed all prompts, except those of the session ``SCHEDULED``.
+    """
 
     async def find_project(folder: str) -> str:
         await trio.lowlevel.checkpoint()
         return folder.rpartition("/")[2]
 
+    async def was_typed(session: str, text: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return session != SCHEDULED
+
     store = KnowledgeStore(log, journal)
     return KnowledgeSource(
-        store, find_project, lambda: next(clock), lambda: f"w{next(WRITES)}", tokens=tokens, share=1.0
+        store,
+        find_project,
+        lambda: next(clock),
+        lambda: f"w{next(WRITES)}",
+        tokens=tokens,
+        share=1.0,
+        was_typed=was_typed,
+        pauses=(),
     )
 
 

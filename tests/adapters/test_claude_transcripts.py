@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, split_records, write_fork
+from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, split_records, was_typed, write_fork
 from mnemosyne.errors import NotFound
 
 
@@ -135,3 +135,15 @@ def test_a_session_id_is_not_a_path_or_a_pattern(session: str, tmp_path: Path) -
 )
 def test_a_line_is_split_into_records_and_truncated_parts(line: str, records: list[str]) -> None:
     assert split_records(line.encode()) == [record.encode() for record in records]
+
+
+def test_a_prompt_was_typed_only_if_the_transcript_says_so(tmp_path: Path) -> None:
+    typed = {"type": "user", "promptSource": "typed", "turnOrigin": "human", "message": {"content": "Use pnpm"}}
+    transcript(tmp_path, "s", typed | {"message": {"content": [{"type": "text", "text": "Use tabs\n"}, 5]}}, typed, "{")
+    assert was_typed([tmp_path], "s", "Use pnpm\n")
+    assert was_typed([tmp_path], "s", "Use tabs")
+    assert not was_typed([tmp_path], "s", "Use npm")
+    assert not was_typed([tmp_path], "../s", "Use pnpm")
+    for change in ({"turnOrigin": "scheduled"}, {"promptSource": "system"}, {"textNotTyped": True}, {"message": None}):
+        transcript(tmp_path, "other", typed | change)
+        assert not was_typed([tmp_path], "other", "Use pnpm")

@@ -26,7 +26,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.memory_key import MemoryKey
-from tests.actors.support import StoppableLog, events_of
+from tests.actors.support import SCHEDULED, StoppableLog, events_of
 from tests.domain.knowledge.support import draft
 from tests.http.managing import (
     Client,
@@ -386,6 +386,7 @@ async def test_no_forged_text_is_confirmed_or_told_whatever_a_hook_posts() -> No
             ("agent", [text(FORGED)], {"x_claude_code_agent_id": "a"}),
             ("result", [result], {}),
             ("pasted", [text(f"{FORGED}\n\nSummarize this.")], {}),
+            (SCHEDULED, [text(FORGED)], {}),
             ("fenced", [text(f"Look:\n```\n{FORGED}\n```")], {}),
         ):
             owners.present(session, hash_prompt(content[-1].get("text", FORGED)), interactive=True)

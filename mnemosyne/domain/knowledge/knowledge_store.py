@@ -55,6 +55,11 @@ class KnowledgeStore:
                 places.append(Place(opened.tenant, opened.scope, opened.key))
         return places
 
+    async def find_session(self, stream: UUID) -> str | None:
+        """The client's name of a session; None if it is not recorded."""
+        recorded = await self._log.read(stream, upto=1)
+        return getattr(recorded[0].envelope.event, "external_id", None) if recorded else None
+
     async def read_events(self, place: Place) -> list[KnowledgeEvent]:
         """All events of a place, in order."""
         return [_event_of(each) for each in await self._log.read(knowledge_stream(place))]

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from mnemosyne.domain.helper.background import HelperOrder
+from mnemosyne.domain.helper.caption import order_caption
 from mnemosyne.domain.helper.compress import COMPRESS
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
-from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
+from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted, missing_rendition
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
@@ -16,11 +17,15 @@ MOST_AHEAD = 8
 
 
 def order_leaving(leaving: Iterable[tuple[MemoryObject, Fidelity]], memory: Memory) -> Iterator[HelperOrder]:
-    """The L1 of each object that will soon be shown at L1, and lacks it."""
+    """The L1 of each object that lacks it and will soon be shown at L1, or consists of images and will be evicted."""
     for each, fidelity in leaving:
-        deferred = missing_of(each, memory) if fidelity is Fidelity.DETAILED and may_be_extracted(each) else None
-        if deferred is not None:
-            yield order_form(deferred, SUMMARIZE)
+        if missing_rendition(each) is Fidelity.DETAILED:
+            deferred = missing_of(each, memory)
+            assert deferred is not None
+            if fidelity is Fidelity.EVICTED and each.is_pictured:
+                yield order_caption(each, deferred)
+            elif fidelity is Fidelity.DETAILED and may_be_extracted(each):
+                yield order_form(deferred, SUMMARIZE)
 
 
 def order_shorter(memory: Memory, branch: str) -> Iterator[HelperOrder]:

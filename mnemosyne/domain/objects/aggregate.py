@@ -86,6 +86,11 @@ class MemoryObject(ObjectFields):
         """Whether the source has changed since, or a later object supersedes this one."""
         return self.superseded is not None
 
+    @property
+    def is_pictured(self) -> bool:
+        """Whether images or documents are its larger part: no text has more tokens than characters."""
+        return self.tokens > self.size
+
     def tokens_at(self, fidelity: Fidelity) -> int | None:
         """Estimate the object's tokens at a fidelity; None without such a rendition. An L1 that is not made yet counts
         at its target size.

@@ -73,7 +73,7 @@ class GrantedRestore:
         remaining = max(0, limits.tokens - spent.tokens)
         if part is not None:
             return self._choose(part, attached, remaining)
-        tokens = self.tokens + sum(attachment.tokens for attachment in attached)
+        tokens = _count_whole(self, attached)
         if tokens > remaining:
             return RefusedCall(_too_large(self, attached, remaining))
         return attrs.evolve(self, tokens=tokens)
@@ -165,10 +165,16 @@ def grant_restore(
 _USED_UP = "objects or answers were brought back in this turn, and no more may be. Go on with what you have."
 
 
+def _count_whole(granted: GrantedRestore, attached: Sequence[AttachedSize]) -> int:
+    """The tokens of a restore. Logs of earlier versions did not count images and documents in an object's tokens."""
+    of_them = sum(attachment.tokens for attachment in attached)
+    return granted.tokens if granted.tokens >= of_them else granted.tokens + of_them
+
+
 def _too_large(granted: GrantedRestore, attached: Sequence[AttachedSize], remaining: int) -> str:
     """The text for an object that is too large, with alternatives; a question cannot search images and documents."""
     of_them = sum(attachment.tokens for attachment in attached)
-    whole = granted.tokens + of_them
+    whole = _count_whole(granted, attached)
     counted = (
         f", {of_them:,} of them of its {render_types([attachment.type for attachment in attached])}" if attached else ""
     )

@@ -8,7 +8,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
 from typing import Any
 
 import attrs
@@ -18,6 +17,7 @@ from mnemosyne.domain.cost.prices import COMPACTION_TOKENS
 from mnemosyne.domain.cost.tokens import (
     Estimator,
     Features,
+    features_of_block,
     features_of_message,
     features_of_system,
     features_of_text,
@@ -33,6 +33,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.faults import implicit
+from mnemosyne.domain.objects.ids import object_id
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import usable_tokens, zone
@@ -44,15 +45,9 @@ from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.wire import recipe
-from mnemosyne.domain.wire.blocks import is_prompt
+from mnemosyne.domain.wire.blocks import is_named_only, is_prompt, list_attached
 from mnemosyne.domain.wire.recipe import Piece, Withheld
 from mnemosyne.domain.wire.transcript import Transcript
-
-ID_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""The characters of an object's id: none is easily mistaken for another, and they take few tokens."""
-
-ID_LENGTH = 7
-"""31⁷ ids: an id of another session cannot be guessed, and the ids of a thousand objects do not collide."""
 
 KEY_ENTITIES = 12
 """How many of an object's most significant specifics are stored with it."""
@@ -186,16 +181,6 @@ def _estimator(command: Remember, state: Memory) -> Estimator:
 # Objects
 
 
-def object_id(salt: bytes, *origin: bytes) -> str:
-    """Return an id without meaning: a hash of the object's origin, keyed by the session."""
-    number = int.from_bytes(blake2b(b"\0".join(origin), key=salt[:64], digest_size=16).digest(), "big")
-    letters = []
-    for _ in range(ID_LENGTH):
-        number, letter = divmod(number, len(ID_LETTERS))
-        letters.append(ID_LETTERS[letter])
-    return "".join(letters)
-
-
 def _create(command: Remember, session: Session, drafts: Sequence[Draft], estimator: Estimator) -> Iterator[Create]:
     ids: list[str] = []
     admitted: set[str] = set()
@@ -207,7 +192,7 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             sum(entity not in seen and entity not in known for entity in entities) / len(entities) if entities else 1.0
         )
         seen.update(entities)
-        tokens = estimator.tokens(features_of_text(draft.text))
+        tokens = estimator.tokens(features_of_text(draft.text) + _count_attached(command, draft))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
         links = tuple(Link(link.relation, _name_of(link.target, ids)) for link in draft.links)
         replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
@@ -250,6 +235,14 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
             by_user=_numbers_of(draft),
             admission=worth,
         )
+
+
+def _count_attached(command: Remember, draft: Draft) -> Features:
+    """Return the features of the draft's images and documents, which its text only names."""
+    first = command.messages[0].index if command.messages else 0
+    own = (command.messages[place.message - first].content[place.block] for place in draft.places)
+    attached = (each for block in own for each in list_attached(block) if is_named_only(each))
+    return sum(map(features_of_block, attached), Features())
 
 
 def _ends_of(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Read the sizes of images and documents from their data: pixels of an image, pages of a PDF."""
+"""Read images and documents: the type and pixels of an image, the pages of a PDF and the scans in it."""
 
 import base64
 import re
@@ -9,6 +9,42 @@ from typing import Literal
 
 _ENOUGH = 4 * 65_536
 """How many base64 characters are searched for a JPEG's frame, unless what precedes it is unusually long."""
+
+
+LARGEST = 5_000_000
+"""Size in bytes of the largest image that providers accept."""
+
+_TYPES = {"iVBORw0KGgo": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+"""Media types by the beginning of an image in base64."""
+
+
+def read_image(data: str) -> str | None:
+    """Return the media type of an image in base64; None if it is no image, broken or too large."""
+    media = next((name for start, name in _TYPES.items() if data.startswith(start)), None)
+    if media is None or len(data) * 3 // 4 > LARGEST or image_size(data) is None:
+        return None
+    try:
+        base64.b64decode(data, validate=True)
+    except (Error, ValueError):
+        return None
+    return media
+
+
+def find_scan(data: str) -> str | None:
+    """Return the largest JPEG that a PDF in base64 contains, in base64: the image of a scanned page."""
+    try:
+        whole = base64.b64decode(data)
+    except (Error, ValueError):
+        return None
+    largest = max(_list_scans(whole), key=len, default=None) if b"%PDF-" in whole[:1024] else None
+    return base64.b64encode(largest).decode() if largest else None
+
+
+def _list_scans(whole: bytes) -> Iterator[bytes]:
+    at = whole.find(b"\xff\xd8\xff")
+    while at >= 0 and (end := whole.find(b"endstream", at)) >= 0:
+        yield whole[at:end].rstrip(b"\r\n")
+        at = whole.find(b"\xff\xd8\xff", end)
 
 
 def image_size(data: str) -> tuple[int, int] | None:

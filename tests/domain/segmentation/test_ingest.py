@@ -9,7 +9,7 @@ import trio
 
 from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.events import BlockPlace, ObjectCreated, TurnAssessed
-from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS, object_id
+from mnemosyne.domain.objects.ids import ID_LENGTH, ID_LETTERS, object_id
 from mnemosyne.services import contexts, memories
 from tests.domain.recorded import sessions
 from tests.replay.recordings import played, session

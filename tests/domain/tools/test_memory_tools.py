@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_tools
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.ids import ID_LENGTH, ID_LETTERS
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.segmentation.ingest import ID_LENGTH, ID_LETTERS
 from mnemosyne.domain.tools.memory_tools import (
     LONGEST_QUESTION,
     LONGEST_REASON,

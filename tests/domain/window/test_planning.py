@@ -19,6 +19,7 @@ from mnemosyne.domain.window.planning import (
     NoRewrite,
     Plan,
     Situation,
+    foresee,
     head_lasts_an_hour,
     plan_epoch,
     planner,
@@ -481,6 +482,26 @@ def test_tool_output_is_evicted_at_once() -> None:
     small = attrs.evolve(answer, tokens=(1_200, None, None, 40, 20))
     assert [ages_of(each, Fidelity.EVICTED) for each in (answer, small)] == [age(answer) + 1] * 2
     assert age(answer) < age(candidate())
+
+
+def test_a_short_l1_is_shown_in_one_rewrite_before_the_object_is_evicted() -> None:
+    def after(**changes: object) -> Fidelity | None:
+        shot = candidate(0, kind=ObjectKind.TOOL_RESULT, tags=(), **changes)
+        return want(situation(), [shot]).get(shot.key)
+
+    captioned = (1_600, 120, None, 40, 20)
+    assert after(tokens=captioned) is Fidelity.DETAILED
+    assert after(tokens=captioned, fidelity=Fidelity.DETAILED) is Fidelity.EVICTED
+    assert after(tokens=(1_600, 480, None, 40, 20)) is Fidelity.EVICTED
+
+
+def test_what_leaves_soon_is_foreseen_once_a_rewrite_is_affordable() -> None:
+    said = candidate(0, kind=ObjectKind.CONVERSATION_PHASE, tags=(), last_use=50 - AGES.said.turns, born=10)
+    soon = attrs.evolve(said, last_use=said.last_use + RULE.ahead - 1)
+    later = attrs.evolve(said, last_use=said.last_use + RULE.ahead)
+    assert foresee(situation(last_epoch=9), [soon]) == {said.key: Fidelity.COMPACT}
+    assert foresee(situation(last_epoch=9), [later]) == {}
+    assert foresee(situation(shadow=Fraction(0)), [soon]) == {}
 
 
 def test_session_with_faults_keeps_more() -> None:

@@ -23,6 +23,11 @@ RELATED = 20
 _LONGEST_QUESTION = 2_000
 """Characters of a question or prompt that are read."""
 
+NEAR = 0.3
+"""Minimum semantic similarity for an entry without a word of the question. Lower than for objects, because a person
+asks for a list of few short lines, and an irrelevant one costs a glance.
+"""
+
 _WORDS_ENOUGH = 3
 """Minimum number of common words; with fewer a match may be chance."""
 
@@ -123,7 +128,7 @@ class EntryIndex:
                 calibration.relevance(nearness, self._words.coverage(question, each.entry.id)),
                 _find_share(asked, each.entry.content),
             )
-            if share or relevance >= RELEVANT:
+            if share or relevance >= RELEVANT or (near is not None and nearness >= NEAR):
                 score = share if near is None else blend(share, max(0.0, nearness))
                 found.append(RecalledEntry(each.place, each.entry, score, relevance))
         found.sort(key=lambda each: (not each.entry.is_valid(at), -each.score, each.entry.id))

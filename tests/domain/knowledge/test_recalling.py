@@ -60,7 +60,7 @@ def test_semantic_similarity_finds_entries_without_common_words() -> None:
     index = EntryIndex([(HERE, filled().known)])
     question = "on what socket do invoices answer?"
     among = index.shortlist(question, FIRST)
-    near = Nearness([0.6 if "8443" in each.entry.content else 0.05 for each in among], CALIBRATION)
+    near = Nearness([0.4 if "8443" in each.entry.content else 0.05 for each in among], CALIBRATION)
     found = index.recall(question, FIRST, 5, among, near)
     assert [each.entry.content for each in found] == ["The billing service listens on port 8443"]
     assert index.recall(question, FIRST, 5) == []

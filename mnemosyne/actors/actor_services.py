@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Find = Callable[[str, Collection[str], int], Awaitable[SearchResult]]
+Find = Callable[[str, Collection[str], int, float], Awaitable[SearchResult]]
 """``ObjectIndex.search`` in one session."""
 
 
@@ -94,14 +94,16 @@ class ActorServices:
         """Record that an input was not available in time."""
         self.noted = attrs.evolve(self.noted, late=(*self.noted.late, wait))
 
-    async def search(self, question: str, among: Collection[str], limit: int, seconds: float) -> SearchResult | None:
+    async def search(
+        self, question: str, among: Collection[str], limit: int, least: float, seconds: float
+    ) -> SearchResult | None:
         """The index's hits among the given objects; None if there is no index, it fails, or it is late."""
         if self._find is None:
             return None
         found: SearchResult | None = None
         with trio.move_on_after(seconds) as scope:
             try:
-                found = await self._find(question, among, limit)
+                found = await self._find(question, among, limit, least)
             except LogFailed as error:
                 log.info("the object index cannot be searched: %s", error)
         if scope.cancelled_caught:

@@ -6,10 +6,10 @@ from typing import Protocol
 import trio
 
 from mnemosyne.actors.helper_calls import HelperModels
+from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
-from mnemosyne.domain.recall.composing import ANSWER, ComposedAnswer, HelperQuestion
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND, HelperAnswer
 from mnemosyne.errors import LogFailed, MnemosyneError
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Composer:
             return None
         if reply is None:
             return None
-        found, why = ComposedAnswer(), "it finds no answer in what it was given"
+        found, why = ComposedAnswer(), NOTHING_FOUND
         match reply.verdict:
             case Accepted(result=result):
                 found = result

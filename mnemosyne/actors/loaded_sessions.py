@@ -14,9 +14,9 @@ from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.actors.messages import CompleteDeferred, HelperDone, Identity
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, VersionConflict
 

@@ -16,9 +16,9 @@ from mnemosyne import credentials
 from mnemosyne.actors.managed_turn import ManagedTurn
 from mnemosyne.actors.owners import OWNER, MemoryClient
 from mnemosyne.actors.threads import ReadAlone
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordWork

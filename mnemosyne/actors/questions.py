@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.patience import Patience
-from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 
 

@@ -22,12 +22,12 @@ from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import memory_results
-from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.segmentation.authors import find_prompt
 from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address

@@ -16,10 +16,9 @@ from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attached
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.answering import parts_of_text
-from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, PassageHit, find_passages
+from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, PassageHit, find_passages, text_in_index
+from mnemosyne.domain.recall.retrieval import RELEVANT
 from mnemosyne.domain.summaries.forms import Extract, extract
-from mnemosyne.domain.text.parts import TextPart, join
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 log = logging.getLogger(__name__)
@@ -45,39 +44,41 @@ class ObjectTexts:
     # Search
 
     async def search(
-        self, query: str, among: Mapping[str, MemoryObject], in_order: Iterable[str]
+        self, query: str, among: Mapping[str, MemoryObject], in_order: Iterable[str], least: float = RELEVANT
     ) -> Sequence[PassageHit]:
-        """The passages of some objects that match a query best, best first. ``in_order`` are the ids of these and other
-        objects, in order of creation.
+        """The passages of some objects that match a query best, best first; none if they are less relevant than
+        ``least``. ``in_order`` are the ids of these and other objects, in order of creation.
         """
         newest_first = [among[key] for key in reversed([*in_order]) if key in among]
         searched = [each.id for each in newest_first if is_searched(each)]
         seconds = self._outside.patience.index
-        found = await self._outside.search(query, searched, MOST_LOOKED_AT, seconds) if searched else None
+        found = await self._outside.search(query, searched, MOST_LOOKED_AT, least, seconds) if searched else None
         if found is None:
-            return await self._compare(query, newest_first)
+            return await self._compare(query, newest_first, least)
         if not found.missing:
             return found.hits
         # The index adds objects in order of creation, so it is the newest ones that are missing.
         unknown = [among[key] for key in searched[: found.missing]]
-        pairs = zip_longest(found.hits, await self._compare(query, unknown))
+        pairs = zip_longest(found.hits, await self._compare(query, unknown, RELEVANT if found.hits else least))
         return [each for pair in pairs for each in pair if each is not None]
 
-    async def _compare(self, query: str, newest_first: Sequence[MemoryObject]) -> list[PassageHit]:
-        texts = {key: join(parts) for key, parts in (await self.read(newest_first, MOST_COMPARED)).items()}
-        return await in_thread(lambda: find_passages(query, texts))
+    async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> list[PassageHit]:
+        contents = await self.read(newest_first, MOST_COMPARED)
+        return await in_thread(lambda: find_passages(query, _texts(newest_first, contents), least))
 
     # Reading
 
-    async def read(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, tuple[TextPart, ...]]:
-        """The texts of objects, as many as have at most ``most`` bytes together; unreadable objects are omitted."""
+    async def read(self, objects: Iterable[MemoryObject], most: int) -> Mapping[str, bytes]:
+        """The contents of objects by id, as many as have at most ``most`` bytes together; unreadable objects are
+        omitted.
+        """
         chosen: list[MemoryObject] = []
         for each in objects:
             if each.size <= most:
                 chosen.append(each)
                 most -= each.size
-        contents = await self._contents([each for each in chosen if each.places])
-        return await in_thread(lambda: _parts(chosen, contents))
+        without = {each.id: b"" for each in chosen if not each.places}
+        return {**without, **await self._contents([each for each in chosen if each.places])}
 
     async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
         """The content of each readable object, in one read. Raises TooSlowError."""
@@ -118,15 +119,15 @@ def _in_full(content: bytes) -> tuple[str, tuple[Attachment, ...]]:
     return full_text(content), list_attached(content)
 
 
-def _parts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, tuple[TextPart, ...]]:
+def _texts(objects: Iterable[MemoryObject], contents: Mapping[str, bytes]) -> dict[str, str]:
     """The texts of objects, without unreadable ones."""
-    texts: dict[str, tuple[TextPart, ...]] = {}
+    texts: dict[str, str] = {}
     for each in objects:
         try:
-            if each.id in contents or not each.places:
-                texts[each.id] = parts_of_text(each, contents.get(each.id, b""))
+            if each.id in contents:
+                texts[each.id] = text_in_index(each, contents[each.id])
         except ValueError:
-            log.info("object %s is not quoted: it cannot be read", each.id)
+            log.info("object %s is not searched: it cannot be read", each.id)
     return texts
 
 

@@ -7,7 +7,7 @@ ever. A restored object appears only in that result, at the end of the window.
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import assert_never
 
 import attrs
@@ -17,28 +17,36 @@ from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall import memory_calls, memory_results, object_search, sources
-from mnemosyne.domain.recall.answering import LEAST_HELD, SearchedText, answers, list_texts
-from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
+from mnemosyne.domain.recall import memory_calls, memory_results, named, object_search
+from mnemosyne.domain.recall.answering import QUOTES, answer, question_for, quote_sentences, quote_sources
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
-from mnemosyne.domain.recall.related import find_related
+from mnemosyne.domain.recall.retrieval import ANSWERS
+from mnemosyne.domain.recall.sources import (
+    MOST_BYTES,
+    Announcements,
+    Source,
+    list_sources,
+    may_be_quoted,
+    read_sources,
+)
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import Scales, size_object
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, finds_nothing
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import Extract
-from mnemosyne.domain.text.parts import join
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
@@ -56,10 +64,6 @@ from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
-
-MOST_QUOTED = 32_000_000
-"""Size limit in bytes of the objects that one answer quotes: as much as the provider accepts in one request."""
-
 
 NOT_HELPED: Mapping[str, HelperAnswer] = {}
 """Helper answers of a round for which no helper was asked."""
@@ -144,21 +148,24 @@ class FromMemory:
         for call in calls:
             asked = parse(call.name, call.input_json)
             if isinstance(asked, MemoryQuery) and not context.lacks_nothing:
-                quotes = await self._find_safely(call, asked, context)
-                if quotes:
-                    found[call.id] = question_for(
-                        asked.question, [quote for quote, _ in quotes], context.memory.objects
-                    )
+                question = await self._find_safely(call, asked, context)
+                if question is not None:
+                    found[call.id] = question
         return found
 
     async def _find_safely(
         self, call: HiddenCall, asked: MemoryQuery, context: "_CallContext"
-    ) -> list[tuple[Quote, int]]:
+    ) -> HelperQuestion | None:
+        async def find() -> HelperQuestion | None:
+            _, sources, _ = await self._read_sources(asked, 0.0, context)
+            objects = context.memory.objects
+            return await in_thread(lambda: question_for(asked.question, sources, objects, context.tokens))
+
         try:
-            return await self._outside.call_in_time(call.id, lambda: self._quote(asked, PASSAGE_TOKENS, context)) or []
+            return await self._outside.call_in_time(call.id, find)
         except (ContentForgotten, LogFailed) as error:
             log.info("no helper is asked for a call of %s: %s", call.name, error)
-            return []
+            return None
 
     async def _answer_safely(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
         try:
@@ -201,7 +208,8 @@ class FromMemory:
             return most
         began = trio.current_time()
         sentences, quotes = await self._quote_helper(id_, most, context)
-        quotes = quotes or await self._quote(call, most, context)
+        if not quotes and not finds_nothing(context.helped.get(id_)):
+            quotes = await self._quote(call, most, context)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in cited)
         if cited:
@@ -227,11 +235,9 @@ class FromMemory:
 
     async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
         """Quotes that answer a question, each with its tokens, in total at most ``most``."""
-        among, words = self._scope(call, context)
-        alone = call.scope is not None and len(among) == 1  # a named object is quoted however poor the match
-        texts = await self._texts_for(words, among, context, alone=alone)
-        least = 0.0 if alone else LEAST_HELD
-        return await in_thread(lambda: answers(words, texts, most, context.tokens, least))
+        words, sources, alone = await self._read_sources(call, ANSWERS, context)
+        write = partial(quote_sources, share=QUOTES) if alone else answer
+        return await in_thread(lambda: write(words, sources, most, tokens_of=context.tokens))
 
     async def _quote_helper(
         self, id_: str, most: int, context: "_CallContext"
@@ -244,8 +250,8 @@ class FromMemory:
             return (), []
         among = context.own
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
-        parts_by_id = await self._texts.read([among[key] for key in cited], MOST_QUOTED)
-        texts = {key: join(parts) for key, parts in parts_by_id.items()}
+        contents = await self._texts.read([among[key] for key in cited], MOST_BYTES)
+        texts = {key: full_text(content) for key, content in contents.items()}
         supported = quote_sentences(helped.sentences, texts, most, context.tokens)
         kept = tuple(sentence for sentence, _, _ in supported)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
@@ -253,16 +259,21 @@ class FromMemory:
         context.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
         return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in supported]
 
-    async def _texts_for(
-        self, words: str, among: Mapping[str, MemoryObject], context: "_CallContext", *, alone: bool
-    ) -> list[SearchedText]:
-        """The texts to compare with a question; an object that is ``alone`` is included for any question."""
-        found = await self._texts.search(words, among, context.memory.objects)
-        keys = [hit.object for hit in found]
-        in_order = context.in_order(among)
-        ids = list(among) if alone else await in_thread(lambda: sources.may_answer(words, keys, in_order))
-        texts = await self._texts.read([among[key] for key in ids], MOST_QUOTED)
-        return list_texts(texts, found, among, context.sees)
+    async def _read_sources(
+        self, call: MemoryQuery, least: float, context: "_CallContext"
+    ) -> tuple[str, Sequence[Source], bool]:
+        """The words of a question, the sources that may answer it, those that the model sees last, and whether they are
+        of a single object that the call names; such an object is a source however poor the match.
+        """
+        among, words = self._scope(call, context)
+        alone = call.scope is not None and len(among) == 1
+        found = await self._texts.search(words, among, context.memory.objects, 0.0 if alone else least)
+        chosen = list_sources(found, among, context.announcements)
+        if alone:
+            chosen = [each for each in among.values() if may_be_quoted(each, context.announcements.of(each))]
+        chosen.sort(key=lambda each: context.sees(each.id))
+        contents = await self._texts.read(chosen, MOST_BYTES)
+        return words, await in_thread(lambda: read_sources(chosen, contents, context.announcements, found)), alone
 
     def _scope(self, call: MemoryQuery, context: "_CallContext") -> tuple[Mapping[str, MemoryObject], str]:
         """The objects to search, and the words to search for."""
@@ -318,7 +329,6 @@ class FromMemory:
             content,
             context.spent,
             context.limits,
-            find_related(restore.object, context.memory, context.branch),
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
@@ -345,7 +355,7 @@ class FromMemory:
         within = {**context.own, **context.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
         found = [hit.object for hit in await self._texts.search(call.query, among, context.memory.objects)]
-        best = sources.add_named(sources.find_named(call.query, context.in_order(among).values()), found, among)
+        best = named.add_named(named.find_named(call.query, context.in_order(among).values()), found, among)
         shown = context.memory.view_of(context.branch)
         return memory_results.search_text(
             [MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
@@ -412,6 +422,11 @@ class _CallContext:
     def lacks_nothing(self) -> bool:
         """Whether the model can see every object."""
         return memory_calls.is_all_shown(self.memory, self.branch)
+
+    @cached_property
+    def announcements(self) -> Announcements:
+        """The texts before tool calls."""
+        return Announcements(self.memory.objects.values())
 
     def sees(self, object_id: str) -> bool:
         """Whether the model can see an object in full."""

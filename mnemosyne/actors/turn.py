@@ -50,8 +50,8 @@ from mnemosyne.actors.threads import is_much, read_in_thread, run_in_thread
 from mnemosyne.actors.tools import NOT_HELPED
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost.catalogue import family_of
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap

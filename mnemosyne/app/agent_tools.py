@@ -27,6 +27,7 @@ from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.errors import NotFound
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 from mnemosyne.services import asking, contexts, object_view, overviews, search, sessions, windows
@@ -40,8 +41,6 @@ from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
 """Maximum characters of an object per result."""
-
-ANSWER_TOKENS = 400
 
 _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 

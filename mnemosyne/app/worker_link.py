@@ -19,8 +19,8 @@ import trio
 from mnemosyne.actors.composing import WaitingQuestions
 from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
 from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.recall.composing import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 

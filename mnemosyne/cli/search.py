@@ -24,7 +24,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, finds_nothing
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import dollars, dollars_text, plural, printable
@@ -286,6 +286,8 @@ def render_helper(helped: HelperAnswer | HelperAsked) -> str:
     """A sentence about the answer of a helper model."""
     cost = f"; {dollars_text(helped.nanodollars)}"
     dropped = f", {helped.dropped} more dropped" if helped.dropped else ""
+    if finds_nothing(helped):
+        return f"The helper {helped.helper} was asked: {helped.why}{dropped}{cost}."
     if helped.why is not None:
         return f"The helper {helped.helper} was asked, but the answer has quotes only: {helped.why}{dropped}{cost}."
     sentences = plural(len(helped.sentences), "sentence")
@@ -325,7 +327,7 @@ def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
     metavar="N",
     show_default=True,
     type=click.IntRange(SHORTEST),
-    help="Maximum length of the answer. The model's own questions get 200 unless it asks for more.",
+    help="Maximum length of the answer. The model's own questions get as much unless it asks for another length.",
 )
 @click.option("--quotes", is_flag=True, help="Only quotes: do not use a helper model, even if one is configured.")
 @log_options()

@@ -61,7 +61,9 @@ class RecordedServices(ActorServices):
 
         return await super().call_in_time(call, then)
 
-    async def search(self, question: str, among: Collection[str], limit: int, seconds: float) -> SearchResult | None:
+    async def search(
+        self, question: str, among: Collection[str], limit: int, least: float, seconds: float
+    ) -> SearchResult | None:
         key = question_of(question, among, limit)
         found = next((each for each in self._answers if each.question == key), None)
         if found is None:

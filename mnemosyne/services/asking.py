@@ -6,15 +6,15 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import answers, list_texts, parts_of_text
-from mnemosyne.domain.recall.composing import PASSAGE_TOKENS, HelperQuestion, question_for, quote_sentences
+from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, count_unindexed
-from mnemosyne.domain.recall.sources import may_answer
+from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, SearchResult, count_unindexed
+from mnemosyne.domain.recall.retrieval import ANSWERS
+from mnemosyne.domain.recall.sources import Announcements, Source, list_sources, read_sources
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
-from mnemosyne.domain.text.parts import TextPart
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion, finds_nothing
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON
 from mnemosyne.errors import ContentForgotten, ContentMissing
@@ -61,33 +61,36 @@ async def ask(
     compose: Compose | None = None,
 ) -> MemoryAnswer:
     """Answer a question from a session's objects in at most ``most_tokens`` tokens: in a helper model's verified
-    sentences if there are any, otherwise in quotes. Raises NotFound for an unknown branch, ContentForgotten for a
-    deleted session.
+    sentences, or not at all if it finds nothing; without its answer, in quotes. Raises NotFound for an unknown branch,
+    ContentForgotten for a deleted session.
     """
-    among, searched = await memories.read_chosen(archive, stream, chosen)
-    found = await index.search(stream, question, searched, MOST_LOOKED_AT)
-    asked = may_answer(question, [hit.object for hit in found.hits], among)
-    texts_by_id = await _read_texts(archive, stream, [among[key] for key in asked])
-    texts = list_texts(texts_by_id, found.hits, among)
+    memory, among, searched = await memories.read_chosen(archive, stream, chosen)
+    announcements = Announcements(memory.objects.values())
+
+    async def read(least: float) -> tuple[SearchResult, Sequence[MemoryObject], Sequence[Source]]:
+        found = await index.search(stream, question, searched, MOST_LOOKED_AT, least)
+        objects = list_sources(found.hits, among, announcements)
+        contents = await _read_contents(archive, stream, objects)
+        return found, objects, read_sources(objects, contents, announcements, found.hits)
+
     helped: HelperAnswer | None = None
     cited: list[Cited] = []
     if compose is not None:
-        quotes = answers(question, texts, PASSAGE_TOKENS, _count_tokens)
-        if quotes:
-            helped = await compose(question_for(question, [quote for quote, _ in quotes], among))
-        supported = quote_sentences(
-            helped.sentences if helped else (), {each.id: each.text for each in texts}, most_tokens, _count_tokens
-        )
+        found, objects, sources = await read(0.0)
+        asked = question_for(question, sources, among, _count_tokens)
+        helped = None if asked is None else await compose(asked)
+        texts = {each.id: each.text for each in sources}
+        supported = quote_sentences(helped.sentences if helped else (), texts, most_tokens, _count_tokens)
         cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in supported]
-    if not cited:
-        cited = [
-            Cited(quote, among[quote.object_id]) for quote, _ in answers(question, texts, most_tokens, _count_tokens)
-        ]
+    if not cited and not finds_nothing(helped):
+        found, objects, sources = await read(ANSWERS)
+        quotes = answer(question, sources, most_tokens, _count_tokens)
+        cited = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
     return MemoryAnswer(
         cited=cited,
         embedder=found.embedder,
         missing=found.missing,
-        skipped=found.skipped + len(asked) - len(texts_by_id),
+        skipped=found.skipped + len(objects) - len(sources),
         outside=count_unindexed(among.values()),
         helped=helped,
     )
@@ -105,15 +108,12 @@ def _count_tokens(text: str) -> int:
     return Estimator.of(None).tokens(features_of_text(text))
 
 
-async def _read_texts(
-    archive: Archive, stream: UUID, objects: Sequence[MemoryObject]
-) -> Mapping[str, tuple[TextPart, ...]]:
-    """The texts of objects, without unreadable ones."""
-    texts: dict[str, tuple[TextPart, ...]] = {}
+async def _read_contents(archive: Archive, stream: UUID, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
+    """The contents of objects by id, without unreadable ones."""
+    contents: dict[str, bytes] = {}
     for each in objects:
         try:
-            content = await memories.content_of(archive, stream, each) if each.places else b""
-            texts[each.id] = parts_of_text(each, content)
-        except (ContentForgotten, ContentMissing, ValueError):
+            contents[each.id] = await memories.content_of(archive, stream, each)
+        except (ContentForgotten, ContentMissing):
             continue
-    return texts
+    return contents

@@ -95,8 +95,8 @@ def _evolve(held: Memory, event: Event) -> Memory:
 
 async def read_chosen(
     archive: Archive, stream: UUID, chosen: Filter
-) -> tuple[Mapping[str, MemoryObject], Collection[str]]:
-    """The objects of a session that a question is about, and the ids of the indexed ones.
+) -> tuple[Memory, Mapping[str, MemoryObject], Collection[str]]:
+    """A session's memory, its objects that a question is about, and the ids of the indexed ones.
 
     Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
     """
@@ -105,7 +105,7 @@ async def read_chosen(
         raise NotFound(f"Session {stream} has no branch {chosen.branch!r}; `mnemosyne branches {stream}` lists all.")
     if memory.objects and all(each.forgotten for each in memory.objects.values()):
         raise ContentForgotten(f"Session {stream} was forgotten: the content of its objects was erased.")
-    return chosen.fitting(memory), chosen.choose(memory).keys()
+    return memory, chosen.fitting(memory), chosen.choose(memory).keys()
 
 
 async def decide(

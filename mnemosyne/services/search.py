@@ -8,8 +8,9 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import SearchedText, answers, quote
+from mnemosyne.domain.recall.answering import Share, quote, quote_sources
 from mnemosyne.domain.recall.memory_results import Quote
+from mnemosyne.domain.recall.named import current_first, find_named
 from mnemosyne.domain.recall.object_search import (
     AcrossResult,
     Filter,
@@ -18,7 +19,7 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.sources import current_first, find_named
+from mnemosyne.domain.recall.sources import Source
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound
 from mnemosyne.services import memories, overviews
@@ -26,6 +27,9 @@ from mnemosyne.services.sessions import Archive
 
 QUOTED_TOKENS = 200
 """Maximum number of quoted tokens per object."""
+
+WHOLE = Share(1, 0)
+"""All of them for the one object."""
 
 NAMED = 1.0
 """The score of an object whose source the question names."""
@@ -70,7 +74,7 @@ async def search(
     archive: Archive, index: CrossSessionIndex, stream: UUID, question: str, chosen: Filter, limit: int
 ) -> Findings:
     """The best objects of one session. Raises NotFound for an unknown branch, ContentForgotten."""
-    fitting, searched = await memories.read_chosen(archive, stream, chosen)
+    _, fitting, searched = await memories.read_chosen(archive, stream, chosen)
     result = await index.search(stream, question, searched, limit)
     hits = [(stream, hit) for hit in result.hits]
     found, skipped = await _quotes(archive, question, hits, {stream: fitting}, limit)
@@ -153,8 +157,8 @@ async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryOb
     text = text_in_index(each, await memories.content_of(archive, stream, each))
     estimator = Estimator.of(None)
     span = hit.passage.start, hit.passage.end
-    searched = SearchedText(id=each.id, text=text, name="", span=span)
-    quotes = answers(
-        question, [searched], QUOTED_TOKENS, lambda line: estimator.tokens(features_of_text(line)), 0.0, limit=1
+    source = Source(id=each.id, text=text, spans=[span])
+    quotes = quote_sources(
+        question, [source], QUOTED_TOKENS, WHOLE, lambda line: estimator.tokens(features_of_text(line))
     )
-    return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, *span))
+    return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, span))

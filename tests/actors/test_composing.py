@@ -9,8 +9,8 @@ import trio.testing
 
 from mnemosyne.actors.composing import AT_ONCE, Composer
 from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperModels
+from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.helper.model import OneModel
-from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.errors import LogUnavailable

@@ -5,7 +5,7 @@ import trio.testing
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.domain.recall.composing import HelperQuestion
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from tests.actors.support import IDENTITY, PATIENT
 

@@ -15,6 +15,7 @@ from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
+from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
@@ -23,7 +24,6 @@ from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.work import DeferredSummary
-from mnemosyne.domain.recall.composing import HelperPassage, HelperQuestion
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict

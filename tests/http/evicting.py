@@ -57,7 +57,9 @@ class Index:
 
     log: StoppableLog
 
-    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = 0.2
+    ) -> SearchResult:
         words: WordIndex[tuple[str, Passage]] = WordIndex()
         for event in await events_of(self.log, stream):
             if isinstance(event, ObjectCreated) and event.object in among:

@@ -92,10 +92,12 @@ class Hanging:
     index: Index
     number: Iterator[int] = attrs.field(factory=itertools.count)
 
-    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = 0.2
+    ) -> SearchResult:
         if next(self.number) % 2:
             await trio.sleep_forever()
-        return await self.index.search(stream, question, among, limit)
+        return await self.index.search(stream, question, among, limit, least)
 
 
 HASTY = attrs.evolve(PATIENT, index=0.02)

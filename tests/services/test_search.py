@@ -25,7 +25,9 @@ class Everything:
     among: Collection[str] = ()
     streams: Collection[UUID] | None = None
 
-    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = 0.2
+    ) -> SearchResult:
         self.among = sorted(among)
         hits = [PassageHit(name, Passage(0, 20), 1.0) for name in self.among[:limit]]
         return SearchResult(hits=hits, embedder="e", missing=1)

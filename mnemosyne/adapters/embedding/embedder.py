@@ -42,7 +42,7 @@ class MiniLM:
 
     name = model_files.NAME
     dimension = 384
-    calibration = Calibration(nearness=16.0, coverage=10.8, base=-10.2)
+    calibration = Calibration(nearness=16.0, coverage=10.8, base=-10.2, near=0.5)
     texts_at_once = 4
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:

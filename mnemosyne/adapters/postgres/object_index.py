@@ -11,7 +11,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.object_index_rows import IndexStanding
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
-from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.recall.retrieval import RELEVANT, Embedder
 from mnemosyne.errors import BadConfiguration
 
 BUILD_SECONDS = 3_600.0
@@ -28,12 +28,14 @@ class PostgresObjectIndex:
         self.embedder = embedder
         self.database = database
 
-    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = RELEVANT
+    ) -> SearchResult:
         embedder, asked = await self._make_query(question)
         found = await self.database.run(searching.search, stream, asked, among)
         near = _by_meaning(embedder, found.near)
         return attrs.evolve(
-            combine(found.words, near, limit),
+            combine(found.words, near, limit, least),
             missing=len(set(among)) - found.objects,
             skipped=found.skipped,
         )

@@ -26,11 +26,14 @@ def full_text(content: bytes) -> str:
     return join(full_parts(content))
 
 
-def full_parts(content: bytes, by_user: Collection[int] = ()) -> tuple[TextPart, ...]:
-    """The same text as parts. ``by_user`` are the indexes of the blocks that the user wrote."""
+def full_parts(content: bytes, by_user: Collection[int] = (), announced: Collection[int] = ()) -> tuple[TextPart, ...]:
+    """The same text as parts. ``by_user`` are the indexes of the blocks that the user wrote, ``announced`` those of
+    texts before tool calls.
+    """
     found = list(_blocks_in(content.decode("utf-8", "replace")))
     return tuple(
-        attrs.evolve(part, text=part.text.encode("utf-8", "replace").decode()) for part in _parts(found, by_user)
+        attrs.evolve(part, text=part.text.encode("utf-8", "replace").decode())
+        for part in _parts(found, by_user, announced)
     )
 
 
@@ -75,7 +78,7 @@ def _blocks_in(text: str) -> Iterator[Block]:
         yield read_block(value)
 
 
-def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPart]:
+def _parts(found: Sequence[Block], by_user: Collection[int], announced: Collection[int]) -> Iterator[TextPart]:
     waiting: dict[str, list[int]] = {}  # by id, which some servers reuse: the first call is answered first
     results: dict[int, list[Block]] = {}  # by the index of the call, or of the first result if there is no call
     first: dict[int, int] = {}
@@ -98,7 +101,8 @@ def _parts(found: Sequence[Block], by_user: Collection[int]) -> Iterator[TextPar
             if number not in results:
                 yield from exchange_parts(block, ())
         elif block.get("type") not in THINKING:
-            yield TextPart(PartRole.USER if number in by_user else PartRole.ASSISTANT, blocks.text_of(block))
+            role = PartRole.ANNOUNCEMENT if number in announced else PartRole.ASSISTANT
+            yield TextPart(PartRole.USER if number in by_user else role, blocks.text_of(block))
 
 
 def exchange_parts(call: Block | None, results: Sequence[Block]) -> tuple[TextPart, ...]:

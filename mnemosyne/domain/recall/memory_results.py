@@ -20,8 +20,7 @@ from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import last_protected_turn
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
-from mnemosyne.domain.recall.related import Related
-from mnemosyne.domain.recall.sources import path_of
+from mnemosyne.domain.recall.named import path_of
 from mnemosyne.domain.session.counted_sizes import ESTIMATED, Scales, size_object
 from mnemosyne.domain.text.stubs import plain, render_count, render_types
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE
@@ -83,14 +82,12 @@ def render_restored(
     content: str,
     spent: Spent,
     limits: FaultLimits = LIMITS,
-    related: Sequence[Related] = (),
     *,
     attached: Sequence[str] = (),
 ) -> str:
     """The result of a restore. ``memory`` is the state after it, ``content`` the object's text at the restored
-    fidelity, ``spent`` the use of this ``turn`` including this restore, ``related`` its related objects. ``attached``
-    are the types of the images and documents behind the result. For a single attachment, ``content`` is its description
-    in the object.
+    fidelity, ``spent`` the use of this ``turn`` including this restore. ``attached`` are the types of the images and
+    documents behind the result. For a single attachment, ``content`` is its description in the object.
     """
     if restore.part is not None:
         return _render_part(restore, content, attached[0], spent, limits)
@@ -102,7 +99,6 @@ def render_restored(
         _describe_images(attached),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
-        f"Related: {'; '.join(f'{MARK}{other.id} {other.relation.value}' for other in related)}." if related else "",
     ]
     return _render_knowledge(lines, [(record_name(each, after), content)])
 

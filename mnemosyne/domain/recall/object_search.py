@@ -11,19 +11,14 @@ from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, Calibration, WordIndex, blend
+from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Calibration, WordIndex, blend
 from mnemosyne.domain.text.passages import Passage, passages
-
-LEAST_COVERAGE = 0.2
-"""Minimum share of the question that a passage must contain to be an answer; rare words count more, and words that
-occur everywhere count nothing.
-"""
 
 MOST_LOOKED_AT = 50
 """Maximum number of passages considered for one answer."""
 
 LEAST_OF_OTHERS = 0.25
-"""Minimum relevance of every result after the first, as a share of the threshold for the first."""
+"""Minimum relevance of every result after the first, as a share of ``RELEVANT``."""
 
 
 @attrs.frozen
@@ -83,8 +78,12 @@ class AcrossResult:
 class ObjectIndex(Protocol):
     """An index of objects."""
 
-    async def search(self, stream: UUID, question: str, among: Collection[str], limit: int) -> SearchResult:
-        """Search the given objects of a session, never another's. Raises LogFailed."""
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = RELEVANT
+    ) -> SearchResult:
+        """Search the given objects of a session, never another's. The result is empty if the best passages are less
+        relevant than ``least``; for 0, it has all results. Raises LogFailed.
+        """
         ...
 
 
@@ -130,25 +129,35 @@ def text_in_index(obj: ObjectFields, content: bytes) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def find_passages(query: str, texts: Mapping[str, str]) -> list[PassageHit]:
-    """The passages of texts by object id that best match a query, best first. Three megabytes take a second."""
+def find_passages(query: str, texts: Mapping[str, str], least: float = RELEVANT) -> list[PassageHit]:
+    """The passages of texts by object id that best match a query, best first, none if the best is less relevant than
+    ``least``. Three megabytes take a second.
+    """
     index: WordIndex[tuple[str, Passage]] = WordIndex()
     for key, text in texts.items():
         for passage in passages(text):
             index.add((key, passage), text[passage.start : passage.end])
     hits = index.search(query, MOST_LOOKED_AT)
-    return [PassageHit(*hit.key, hit.score) for hit in hits if index.coverage(query, hit.key) >= LEAST_COVERAGE]
+    covered = [(hit, index.coverage(query, hit.key)) for hit in hits]
+    if not covered or not _is_relevant(None, None, covered[0][1], least):
+        return []
+    return [
+        PassageHit(*hit.key, hit.score)
+        for hit, coverage in covered
+        if _is_relevant(None, None, coverage, min(least, RELEVANT))
+    ]
 
 
-def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResult:
+def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float = RELEVANT) -> SearchResult:
     """Combine the results of words and meaning by their scores. Each object is shown with the passage that ranks higher
-    in its own ranking.
+    in its own ranking. ``least`` as in ``ObjectIndex.search``.
 
     Relevance is decided by the calibration, from the nearest passage and the best one by words.
     """
     near = meaning.passages if meaning is not None else ()
     embedder = meaning.embedder if meaning is not None else None
-    if not _is_relevant(meaning, near[0].score if near else None, words.coverage[0] if words.coverage else 0.0):
+    best_coverage = words.coverage[0] if words.coverage else 0.0
+    if not _is_relevant(meaning, near[0].score if near else None, best_coverage, least):
         return SearchResult(embedder=embedder)
     best: dict[str, tuple[int, Passage]] = {}
     for ranking in (words.passages, near):
@@ -157,11 +166,12 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int) -> SearchResu
                 best[hit.object] = rank, hit.passage
     nearness = {hit.object: hit.score for hit in near}
     coverage = {hit.object: held for hit, held in zip(words.passages, words.coverage, strict=True)}
+    others = min(least, LEAST_OF_OTHERS * RELEVANT)
     hits: list[PassageHit] = []
     for key, score in sorted(_scores(words, near, best).items(), key=lambda item: -item[1]):
         if len(hits) == limit:
             break
-        if not hits or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), LEAST_OF_OTHERS):
+        if not hits or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others):
             hits.append(PassageHit(key, best[key][1], score))
     return SearchResult(hits=hits, embedder=embedder)
 
@@ -177,8 +187,9 @@ def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) 
     return {key: blend(share, nearness.get(key, farthest)) for key, share in shares.items()}
 
 
-def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float = 1.0) -> bool:
+def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float) -> bool:
     """``nearness`` is None without a vector, or if others are nearer."""
     if meaning is None or nearness is None:
-        return coverage >= least * LEAST_COVERAGE
-    return meaning.calibration.relevance(nearness, coverage) >= least * RELEVANT
+        return WORDS_ALONE.relevance(0.0, coverage) >= least
+    calibration = meaning.calibration
+    return nearness >= calibration.near or calibration.relevance(nearness, coverage) >= least

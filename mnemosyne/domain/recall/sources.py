@@ -1,169 +1,136 @@
-"""Lookup of objects by source: the path of a file, or the command that was run.
+"""The texts from which a question is answered: what tools returned, what the user typed, and what the model concluded.
 
-Words and meaning rank the content of objects; a path names one file, whose newest object is the wanted one. So paths
-are looked up among all objects, including those outside the index.
+Roles and places of blocks decide. What the client added (system prompt, reminders, tool definitions) is no source, and
+neither is an assistant's text before a tool call, which only announces it.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import nlargest
-from itertools import chain, zip_longest
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.recall.retrieval import WordIndex
+from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.full_text import full_parts
+from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, is_inserted, is_operators, keeps_prompt
+from mnemosyne.domain.recall.named import current_first
+from mnemosyne.domain.recall.object_search import PassageHit
+from mnemosyne.domain.text.parts import PartRole, TextPart, join
+from mnemosyne.domain.wire.client_texts import find_reminders
 
-MOST_OF_ONE = 4
-"""Maximum number of objects of one file: the newest, and others that are still current, such as its slices."""
+Span = tuple[int, int]
 
-MOST_CALLED = 12
-"""Maximum number of objects that a question may name."""
+MOST_SOURCES = 24
+"""Maximum number of objects that are read to answer a question."""
 
-MOST_ANSWERING = 40
-"""Maximum number of objects whose lines are compared for one answer."""
-
-MOST_COMPARED = 2_000
-"""Maximum number of objects, newest first, whose names are compared with a question: this takes some 30 ms."""
-
-LEAST_CALLED = 0.5
-"""Minimum share of a question that a name must contain; rare words count more."""
-
-_BEFORE = re.compile(r"(?<![\w.@~+-])[\w.@~+-]++\Z")
-_DETOUR = re.compile(r"(?<![\w./])(?:\.{1,2}/)*+(?:\.{1,2})?+\Z")
-_AFTER = re.compile(r"[\w@+-]|\.\w|/\w")
+MOST_BYTES = 32_000_000
+"""Maximum size of these objects together: as much as the provider accepts in one request."""
 
 
-def path_of(obj: MemoryObject) -> str | None:
-    """The file of an object, also if reading or changing it failed; None for any other object."""
-    if KINDS[obj.kind].is_file or (KINDS[obj.kind].is_failure and not {"read", "change"}.isdisjoint(obj.tags)):
-        return obj.source_key
-    return None
-
-
-def find_named(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObject]:
-    """The objects that a question names by their path, by its end, or by their whole command, best first.
-
-    ``objects`` are in order of creation. The newest object of each file comes first; of several files with the same
-    name, the first object of each precedes the second of any.
+@attrs.frozen(kw_only=True)
+class Source:
+    """The ``text`` of an object and its ``spans`` of characters that may be quoted. ``found`` are the spans of search
+    results in it.
     """
-    asked = " ".join(question.replace("\\", "/").split())
-    folded = asked.casefold()
-    of_path: dict[str, list[MemoryObject]] = {}
-    of_command: list[MemoryObject] = []
-    bare = _unquote(asked)
-    for obj in objects:
-        if not obj.places:
+
+    id: str
+    text: str = attrs.field(repr=False)
+    spans: Sequence[Span]
+    found: Sequence[Span] = ()
+
+
+class Announcements:
+    """Which of the assistant's texts in a session's ``objects`` precede a tool call, by the order of each branch's
+    blocks: in the same message, or in a history without messages of several blocks, before the user's next text.
+    """
+
+    def __init__(self, objects: Iterable[MemoryObject]) -> None:
+        self._places = sorted(
+            (each.branch, place.message, place.block, _author(each, number))
+            for each in objects
+            for number, place in enumerate(each.places)
+        )
+
+    def of(self, obj: MemoryObject) -> frozenset[int]:
+        """The indexes into an object's places of such texts."""
+        return frozenset(
+            number
+            for number, place in enumerate(obj.places)
+            if _author(obj, number) == _ASSISTANT and self._precedes_call(obj.branch, place)
+        )
+
+    def _precedes_call(self, branch: str, place: BlockPlace) -> bool:
+        after = bisect_right(self._places, (branch, place.message, place.block, _LAST))
+        for other, _, _, author in islice(self._places, after, None):
+            if other != branch or author == _OTHER:
+                return False
+            if author == _CALL:
+                return True
+        return False
+
+
+_CALL, _ASSISTANT, _OTHER, _LAST = range(4)
+
+
+def _author(obj: MemoryObject, number: int) -> int:
+    """The author of an object's block. In older logs, no block of a phase with a prompt counts as the assistant's."""
+    if not KINDS[obj.kind].is_conversation:
+        return _OTHER if is_inserted(obj.tags) else _CALL
+    by_others = is_inserted(obj.tags) or number in obj.by_user or (keeps_prompt(obj.tags) and not obj.by_user)
+    return _OTHER if by_others else _ASSISTANT
+
+
+def may_be_quoted(obj: MemoryObject, announced: Collection[int]) -> bool:
+    """Whether an object has any text of a tool, the user, or a conclusion."""
+    holds_own = bool(obj.places) and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
+    return holds_own and len(announced) < len(obj.places)
+
+
+def read_sources(
+    objects: Iterable[MemoryObject],
+    contents: Mapping[str, bytes],
+    announcements: Announcements,
+    hits: Sequence[PassageHit] = (),
+) -> list[Source]:
+    """The sources of objects, from the JSON of their blocks by id; without missing and unreadable ones."""
+    found: list[Source] = []
+    for each in objects:
+        try:
+            parts = full_parts(contents[each.id], each.by_user, announcements.of(each))
+        except (KeyError, ValueError):
             continue
-        path = path_of(obj)
-        if path is not None:
-            of_path.setdefault(path, []).append(obj)
-        elif obj.source_key is not None and bare in (obj.source_key, _command(obj)):
-            of_command.append(obj)
-    held = (path for path in of_path if path.rpartition("/")[2].casefold() in folded)
-    lengths = {path: lengths for path in held if (lengths := _measure_name(asked, path))}
-    order = sorted(lengths, key=lambda path: (-lengths[path], path != bare, -of_path[path][-1].last_turn))
-    files = [_newest_first(of_path[path]) for path in order]
-    in_turn = chain.from_iterable(zip_longest(*files))
-    return [*(obj for obj in in_turn if obj is not None), *reversed(of_command[-MOST_OF_ONE:])]
+        passages = [(hit.passage.start, hit.passage.end) for hit in hits if hit.object == each.id]
+        found.append(Source(id=each.id, text=join(parts), spans=_spans(parts), found=passages))
+    return found
 
 
-def name_of(obj: MemoryObject) -> str:
-    """The text by which a question may refer to an object."""
-    return " ".join((obj.line, obj.stub, obj.source_key or ""))
+def _spans(parts: Sequence[TextPart]) -> list[Span]:
+    """The spans of characters that may be quoted; parts that follow each other are one span."""
+    spans: list[Span] = []
+    start = 0
+    for part in parts:
+        if part.role is not PartRole.ANNOUNCEMENT:
+            at = start
+            for first, last in find_reminders(part.text):
+                _add(spans, (at, start + first))
+                at = start + last
+            _add(spans, (at, start + len(part.text)))
+        start += len(part.text) + 1
+    return spans
 
 
-def find_called(question: str, objects: Iterable[MemoryObject]) -> list[str]:
-    """The ids of the objects whose names contain most of a question, best first."""
-    index: WordIndex[str] = WordIndex()
-    for obj in objects:
-        index.add(obj.id, name_of(obj))
-    hits = index.search(question, MOST_CALLED)
-    return [hit.key for hit in hits if index.coverage(question, hit.key) >= LEAST_CALLED]
+def _add(spans: list[Span], more: Span) -> None:
+    first = spans.pop()[0] if spans and spans[-1][1] + 1 == more[0] else more[0]
+    spans.append((first, more[1]))
 
 
-def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids without duplicates, best first, with outdated versions behind current ones.
-
-    Only objects with the same source change places.
+def list_sources(
+    hits: Iterable[PassageHit], objects: Mapping[str, MemoryObject], announcements: Announcements
+) -> list[MemoryObject]:
+    """The first objects of a search result that may be quoted, best first, with outdated versions of a file behind the
+    current one.
     """
-    order = list(dict.fromkeys(found))
-    places: dict[str, list[int]] = {}
-    for number, key in enumerate(order):
-        places.setdefault(_source(objects[key], objects), []).append(number)
-    for numbers in places.values():
-        versions = sorted((order[number] for number in numbers), key=lambda key: objects[key].stale)
-        for number, key in zip(numbers, versions, strict=True):
-            order[number] = key
-    return order
-
-
-def add_named(named: Sequence[MemoryObject], found: Iterable[str], objects: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids of the objects that a question names, then of the other results, without duplicates."""
-    return list(dict.fromkeys([*(each.id for each in named), *current_first(found, objects)]))
-
-
-def may_answer(question: str, found: Iterable[str], among: Mapping[str, MemoryObject]) -> list[str]:
-    """The ids of objects that may answer: first those that the question names by source, then those whose names match
-    it, then those that a search ``found``. ``among`` holds the objects in scope, in order of creation.
-    """
-    newest = nlargest(MOST_COMPARED, among.values(), key=lambda obj: obj.last_turn)
-    other = [*find_called(question, newest), *found]
-    return add_named(find_named(question, among.values()), other, among)[:MOST_ANSWERING]
-
-
-def _source(each: MemoryObject, objects: Mapping[str, MemoryObject]) -> str:
-    """The common key of all versions of one thing: their source, or the last object that supersedes them."""
-    if each.source_key is not None:
-        return each.source_key
-    seen = {each.id}
-    while (newer := objects.get(each.superseded_by or "")) is not None and newer.id not in seen:
-        each = newer
-        seen.add(each.id)
-    return each.id
-
-
-def _newest_first(versions: Sequence[MemoryObject]) -> list[MemoryObject]:
-    """The newest, others that are still current, and the newest that shows the file, though outdated."""
-    files = [obj for obj in reversed(versions) if KINDS[obj.kind].is_file]
-    shows = [obj for obj in files if not {"read", "write"}.isdisjoint(obj.tags)]
-    current = [obj for obj in files if not obj.stale]
-    found = [*files[:1], *current[: MOST_OF_ONE - 2], *shows[:1], *current, *versions[-1:]]
-    return list({obj.id: obj for obj in found}.values())[:MOST_OF_ONE]
-
-
-def _command(obj: MemoryObject) -> str | None:
-    return obj.source_key and obj.source_key.removeprefix(f"{obj.source_tool} ")
-
-
-def _unquote(text: str) -> str:
-    return text.strip("\"'`").rstrip("?").rstrip("\"'`")
-
-
-def _measure_name(asked: str, path: str) -> int:
-    """How much of a path a question names, in characters; 0 if it names another path, or none.
-
-    A bare name counts if it looks like a file name, or if the question contains nothing else.
-    """
-    name = path.rpartition("/")[2]
-    best = 0
-    for match in re.finditer(re.escape(name), asked, re.IGNORECASE) if name else ():
-        if _AFTER.match(asked, match.end()):
-            continue
-        best = max(best, _measure_before(asked, match.start(), match.end(), path))
-    return best
-
-
-def _measure_before(asked: str, start: int, end: int, path: str) -> int:
-    """How much of a path precedes its name in a question; 0 if something else does."""
-    folders = path[: len(path) - (end - start)]
-    while folders and start and asked[start - 1].casefold() == folders[-1].casefold():
-        start, folders = start - 1, folders[:-1]
-    before = _DETOUR.sub("", asked[:start])
-    cut = not folders or folders.endswith("/") or asked[start : start + 1] == "/"
-    if not cut or _BEFORE.search(before):
-        return 0
-    if before.endswith("/") and folders.lstrip("/"):
-        return 0
-    mention = asked[start:end]
-    looks_like_a_file = "." in mention or "/" in mention or not mention.islower()
-    return len(mention) if looks_like_a_file or _unquote(asked) == mention else 0
+    found = current_first((hit.object for hit in hits if hit.object in objects), objects)
+    sources = (objects[key] for key in found)
+    return [each for each in sources if may_be_quoted(each, announcements.of(each))][:MOST_SOURCES]

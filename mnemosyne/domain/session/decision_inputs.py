@@ -85,6 +85,17 @@ class HelperAnswer:
     nanodollars: int = 0
 
 
+NOTHING_FOUND = "it finds no answer in what it was given"
+"""The recorded reason for an answer without sentences that the model meant."""
+
+
+def finds_nothing(helped: HelperAnswer | HelperAsked | None) -> bool:
+    """Whether a helper model's answer is that memory does not contain one. In the first version of the task, quotes
+    followed.
+    """
+    return helped is not None and helped.why == NOTHING_FOUND and helped.version >= 2
+
+
 @attrs.frozen(kw_only=True)
 class RecordWork(HelperWorked):
     """Record work of a helper model."""

@@ -11,6 +11,8 @@ class PartRole(Enum):
 
     USER = "user"
     ASSISTANT = "assistant"
+    ANNOUNCEMENT = "announcement"
+    """Text of the model before a tool call; only where the difference matters."""
     CALL = "call"
     """A call's inputs, one per line."""
     RESULT = "result"

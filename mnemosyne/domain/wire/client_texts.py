@@ -4,7 +4,7 @@ Seen in Claude Code 2.1.197 to 2.1.329, Codex 0.171.0, opencode 1.18.33 and thei
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 
 
@@ -56,6 +56,7 @@ _OPENINGS = (
 _LONGEST_OPENING = 100
 _ELEMENT = re.compile(r"<([\w-]{1,40})[\s/>]")
 _REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
+_ADDED = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _WRAPPING = re.compile(
     r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
     r"tool_uses: \d|Todos have been modified successfully\.|File created successfully at: |"
@@ -81,6 +82,11 @@ def is_reminder(role: str, text: str) -> bool:
     one.
     """
     return role not in ("user", "assistant") or (role == "user" and _REMINDER.fullmatch(text) is not None)
+
+
+def find_reminders(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of reminders that a client added to an answer."""
+    return (match.span() for match in _ADDED.finditer(text))
 
 
 def wraps_answer(line: str) -> bool:

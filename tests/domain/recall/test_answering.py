@@ -1,4 +1,4 @@
-"""An answer consists of lines of the texts, fits its room, and is empty for an unknown topic."""
+"""Quotes contain what a question is about, with what belongs to it, and fit their room."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,204 +8,135 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.kinds import Role
-from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.recall.answering import (
-    MOST_QUOTES,
-    MOST_READ,
-    MOST_TOGETHER,
-    SearchedText,
-    answers,
-    list_lines,
-    list_texts,
-    parts_of_text,
+    HELPER_TOKENS,
+    MOST_QUOTED,
+    QUOTES,
+    answer,
+    question_for,
     quote,
+    quote_sentences,
+    quote_sources,
 )
-from mnemosyne.domain.recall.object_search import PassageHit
-from mnemosyne.domain.text.parts import PartRole, TextPart, join
-from mnemosyne.domain.text.passages import Passage
-from tests.domain.remembered import made
+from mnemosyne.domain.recall.memory_results import Quote
+from mnemosyne.domain.recall.sources import Source
+from mnemosyne.domain.session.input_events import GroundedSentence
+from tests.domain.remembered import created, remembered
 
 
-def remembered(*, text: str, id: str, name: str, **more: Any) -> SearchedText:
-    """An object with this text."""
-    return SearchedText(id=id, name=name, text=text, span=(0, len(text)), **more)
+def source(text: str, id: str = "a", **more: Any) -> Source:
+    return Source(id=id, text=text, **{"spans": [(0, len(text))], **more})
 
 
-POOL = remembered(
-    id="pool",
-    name="Read src/pool.py",
-    text="import threading\n\n\nclass ConnectionPool:\n    max_connections = 20\n\n    def acquire(self, timeout):\n"
-    "        return self.free.pop()\n",
-)
-RUN = remembered(
-    id="run",
-    name="Bash make test",
-    text="test_a ok\ntest_b ok\n" * 40 + "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25\nFAIL\n",
-)
-SAID = remembered(
-    id="said",
-    name="User: how large?",
-    text="How large should it be? I looked at the plan of the database. We decided on 20 connections per worker, "
-    "because the smallest plan allows 25. Everything else stays. " + "It is so and so. " * 30,
-)
-ALL = (POOL, RUN, SAID)
+RUN = source("test_a ok\ntest_b ok\n" * 400 + "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25\nFAIL\n")
 
 
 def size(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def find_quotes(question: str, texts: Sequence[SearchedText] = ALL, most: int = 60) -> list[str]:
-    return [quote.text for quote, _ in answers(question, texts, most, size)]
+def find_quotes(question: str, sources: Sequence[Source], most: int = 60) -> list[str]:
+    return [quote.text for quote, _ in answer(question, sources, most, size)]
+
+
+def test_small_sources_are_quoted_whole_and_long_ones_around_the_question() -> None:
+    small = source("max_connections = 20\n\nacquire waits", "small")
+    assert find_quotes("which test failed?", [small, RUN], 400)[0] == small.text
+    (found,) = find_quotes("which test failed?", [RUN], 40)
+    assert "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25" in found
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"),
+    ("text", "asked", "together"),
     [
-        ("where is ConnectionPool defined?", "class ConnectionPool:"),
-        ("what is the value of max_connections?", "max_connections = 20"),
-        ("what does acquire take?", "def acquire(self, timeout)"),
-        ("why did make test fail?", "expected 20, got 25"),
-        ("which tests failed in make test?", "--- FAIL: test_pool"),
-        ("what did we decide about connections per worker?", "We decided on 20 connections per worker"),
-        ("what is maxConnections of the pool?", "max_connections = 20"),
+        ("Steps:\n\n- stop the queue\n- drain it\n", "what are the steps?", "Steps:\n\n- stop the queue\n- drain it"),
+        ("# at most what the plan allows\nlimit = 20\n", "limit?", "# at most what the plan allows\nlimit = 20"),
+        ("The fix is\n\n    retry(7)\n    close()\n", "what is the fix?", "The fix is\n\n    retry(7)\n    close()"),
+        ("Run this\n```\nmake\n\nmake test\n```\n", "what to run?", "Run this\n```\nmake\n\nmake test\n```"),
     ],
+    ids=["a list behind a colon", "a line and its comment", "an indented block", "a fenced block"],
 )
-def test_question_is_answered_by_the_matching_line(question: str, answer: str) -> None:
-    assert answer in find_quotes(question)[0]
+def test_what_belongs_together_is_quoted_together(text: str, asked: str, together: str) -> None:
+    filler = "".join(f"\nother {n}\n" for n in range(300))
+    assert together in "\n".join(find_quotes(asked, [source(f"{filler}\n{text}\n{filler}")], 40))
 
 
-@pytest.mark.parametrize("question", ["how are migrations numbered?", "", "??", "\u306a\u305c", "4711"])
-def test_unknown_topic_has_no_answer(question: str) -> None:
-    assert find_quotes(question) == []
-    assert answers(question, [POOL], 60, size, least=0.0)
+def test_passage_of_the_search_is_quoted_even_without_words_of_the_question() -> None:
+    text = "nothing here\n\n" * 400 + "The port is 8443.\n\n" + "nothing there\n\n" * 400
+    place = text.index("The port")
+    assert "The port is 8443." in find_quotes("where does it listen?", [source(text, found=[(place, place + 9)])])[0]
 
 
-def test_only_the_current_version_of_a_line_is_quoted() -> None:
-    old = remembered(id="old", name=POOL.name, text=POOL.text.replace("20", "10"), old=True)
-    quotes = answers("what is the value of max_connections in pool.py?", [old, POOL], 200, size)
-    assert (quotes[0][0].object_id, "= 20" in quotes[0][0].text) == ("pool", True)
-    same = remembered(id="same", name=POOL.name, text=POOL.text, old=True)
-    assert {quote.object_id for quote, _ in answers("where is ConnectionPool?", [POOL, same], 60, size)} == {"pool"}
-
-
-@pytest.mark.parametrize("most", [20, 50, 200])
-def test_too_long_line_is_cut_to_the_room(most: int) -> None:
-    text = "PASSWORDS = [" + "'one-more-entry'," * 500 + "]"
-    (first, tokens), *more = answers("what is PASSWORDS?", [remembered(id="a", name="", text=text)], most, size)
-    assert first.text.startswith("PASSWORDS = [")
-    assert tokens + sum(each for _, each in more) <= most
-
-
-def test_content_the_model_already_sees_comes_last() -> None:
-    seen = remembered(id="seen", name="Read src/other.py", text="max_connections = 30\n", seen=True)
-    quotes = answers("max_connections?", [seen, POOL], 200, size)
-    assert quotes[0][0].object_id == "pool"
-
-
-def test_json_records_of_a_long_line_are_separate() -> None:
-    records = ", ".join(f'{{"flight": "HAT{n}", "origin": "A{n}", "price": {n * 7}}}' for n in range(60))
-    (best, *_) = find_quotes(
-        "what is the origin of HAT41?", [remembered(id="a", name="get_flights", text=f"[{records}]")]
-    )
-    assert '"flight": "HAT41", "origin": "A41"' in best
-
-
-def test_very_long_line_is_examined_at_its_ends_and_search_hits() -> None:
-    text = "nothing " * 150_000 + "the port is 8443 " + "nothing " * 150_000
-    place = text.index("the port")
-    found = remembered(id="log", name="Bash cat log", text=text, found=[(place - 100, place + 100)])
-    assert "the port is 8443" in find_quotes("which port is it?", [found])[0]
-    assert sum(end - start for start, end in list_lines(found)) <= MOST_READ + 400
-
-
-def test_less_likely_texts_are_skipped_above_the_limit() -> None:
-    large = [remembered(id=str(n), name="", text="x " * (MOST_READ // 2)) for n in range(MOST_TOGETHER // MOST_READ)]
-    last = remembered(id="last", name="", text="the port is 8443\n" + "y " * (MOST_READ // 2))
-    assert find_quotes("which port?", [last, *large])
-    assert not find_quotes("which port?", [*large, last])
-
-
-def test_text_without_words_or_lines_can_be_quoted() -> None:
-    numbers = remembered(id="n", name="Bash seq", text=" ".join(map(str, range(5_000))))
-    assert "4711" in find_quotes("4711", [numbers])[0]
-    chinese = remembered(id="c", name="", text="\u8fde\u63a5\u6c60\u7684\u4e0a\u9650\u662f\u4e8c\u5341\u3002" * 200)
-    assert find_quotes("\u8fde\u63a5\u6c60\u7684\u4e0a\u9650", [chinese], 100)
-
-
-def test_text_of_the_question_itself_is_no_answer() -> None:
-    said = "command: grep -rn max_connections src\nsrc/pool.py:5:max_connections = 20"
-    call = remembered(id="c", name="Bash grep -rn max_connections src", text=said)
-    question = "grep -rn max_connections src: what is the value?"
-    assert find_quotes(question, [call], 9) == ["src/pool.py:5:max_connections = 20"]
+def test_only_spans_that_may_be_quoted_are_quoted() -> None:
+    text = "I shall look at the port.\nThe port is 8443.\nYou must not change the port."
+    start = text.index("The")
+    told = find_quotes("which port?", [source(text, spans=[(start, start + 17)])], 400)
+    assert told == ["The port is 8443."]
 
 
 @pytest.mark.parametrize("name", ["parse_header", "src/parse/header.py", "parseHeader", "ERR_POOL_7"])
 def test_unknown_compound_name_has_no_answer_whatever_else_matches(name: str) -> None:
-    assert find_quotes(f"why did the pool of connections fail with {name}?") == []
+    assert find_quotes(f"did test_pool fail with {name}?", [RUN]) == []
+    assert find_quotes("did test_pool fail?", [RUN])
+
+
+def test_helper_gets_more_of_more_sources_than_an_answer_quotes() -> None:
+    sources = [source(f"part {n} of the pool\n\n" * 900, str(n)) for n in range(9)]
+    objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
+    asked = question_for("which pool?", sources, objects, size)
+    assert asked is not None
+    assert {each.object for each in asked.passages} > {each.object for each in asked.passages[:MOST_QUOTED]}
+    assert HELPER_TOKENS // 2 < sum(size(each.text) for each in asked.passages) <= HELPER_TOKENS
+    first = asked.passages[0]
+    assert first.name.startswith("#0 ")
+    assert sources[0].text.encode()[first.start :].startswith(first.text.encode())
+    assert question_for("which?", [], objects, size) is None
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=800), max_size=4), st.integers(20, 300))
 def test_every_quote_equals_its_bytes_and_all_fit_the_room(question: str, texts: list[str], most: int) -> None:
     clean = [text.encode("utf-8", "replace").decode() for text in texts]
-    said = [remembered(id=str(n), name=text[:20], text=text) for n, text in enumerate(clean)]
-    quotes = answers(question, said, most, size, 0.0)
+    sources = [
+        source(text, str(n), spans=[(0, len(text) // 2), (len(text) // 2, len(text))]) for n, text in enumerate(clean)
+    ]
+    quotes = quote_sources(question, sources, most, QUOTES, size)
     assert sum(tokens for _, tokens in quotes) <= most
-    assert len(quotes) <= MOST_QUOTES
     places: dict[str, list[tuple[int, int]]] = {}
     for each, tokens in quotes:
         assert clean[int(each.object_id)].encode()[each.start : each.end].decode() == each.text
         assert tokens == size(each.text)
         places.setdefault(each.object_id, []).append((each.start, each.end))
     for spans in places.values():
-        spans.sort()
         assert all(one[1] <= other[0] for one, other in pairwise(spans))
 
 
-PAGE = remembered(id="page", name="", text="1 one\n2 two\n3 three\n4 four\n")
-
-
-@pytest.mark.parametrize(
-    ("room", "quoted"),
-    [
-        (5, "2 two"),
-        (len("2 two\n3 three"), "2 two\n3 three"),
-        (len("1 one\n2 two\n3 three"), "1 one\n2 two\n3 three"),
-        (99, PAGE.text.strip()),
-    ],
-)
-def test_surrounding_lines_are_quoted_as_far_as_there_is_room(room: int, quoted: str) -> None:
-    ((found, _),) = answers("two?", [PAGE], room, len)
-    assert found.text == quoted
+@pytest.mark.parametrize("most", [20, 50, 200])
+def test_long_line_is_cut_at_its_records(most: int) -> None:
+    records = ", ".join(f'{{"flight": "HAT{n}", "origin": "A{n}", "price": {n * 7}}}' for n in range(90))
+    quotes = answer("what is the origin of HAT41?", [source(f"[{records}]")], most, size)
+    assert '"flight": "HAT41", "origin": "A41"' in " ".join(quote.text for quote, _ in quotes) or most == 20
+    assert sum(tokens for _, tokens in quotes) <= most
 
 
 def test_a_place_counts_bytes() -> None:
-    found = quote("a", "\u00fcber das Limit", 9, 14)
+    found = quote("a", "\u00fcber das Limit", (9, 14))
     assert (found.start, found.end, found.text) == (10, 15, "Limit")
 
 
-@given(st.lists(st.builds(TextPart, st.sampled_from(list(PartRole)), st.text(max_size=60)), min_size=1, max_size=6))
-def test_texts_of_an_object_are_disjoint_and_cover_its_text(parts: list[TextPart]) -> None:
-    memory = evolve(Memory(), made("o1", 3, stub="the header parser"))
-    found = list_texts({"o1": parts}, [PassageHit("o1", Passage(3, 5), 1.0)], memory.objects, {"o1"}.__contains__)
-    text = join(parts)
-    assert "\n".join(text[slice(*each.span)] for each in found) == text
-    assert all((each.seen, each.old, each.found) == (True, False, [(3, 5)]) for each in found)
-    heads = [part for part in parts if part.role is not PartRole.RESULT]
-    assert len(found) == max(1, len(heads))
-    assert all(part.text in each.name for each, part in zip(found, heads, strict=False))
+def sentence(start: int, end: int, text: str = "Said.", object_id: str = "a") -> GroundedSentence:
+    return GroundedSentence(text=text, object=object_id, start=start, end=end)
 
 
-def test_claim_of_an_older_log_is_its_sentence_with_its_role() -> None:
-    said = made("c1", 3, stub="Let's use trio.", role=Role.CLAIM, places=(), tags=("decision", "user"))
-    claim = evolve(Memory(), said).objects["c1"]
-    assert parts_of_text(claim, b"") == (TextPart(PartRole.USER, "Let's use trio."),)
+def test_sentences_are_quoted_with_their_bytes_within_the_room() -> None:
+    texts = {"a": "größer noch"}
+    one, two, gone = sentence(0, 8), sentence(9, 13), sentence(0, 3, object_id="b")
+    told = quote_sentences([gone, one, two], texts, 100, len)
+    assert told == [
+        (one, Quote("a", 0, 8, "größer"), len("Said.\ngrößer")),
+        (two, Quote("a", 9, 13, "noch"), len("Said.\nnoch")),
+    ]
+    assert [each for each, _, _ in quote_sentences([one, two], texts, 14, len)] == [one]
 
 
-@given(st.text(max_size=3_000))
-def test_lines_are_ordered_short_and_cover_all_text(text: str) -> None:
-    found = list(list_lines(remembered(id="a", name="", text=text)))
-    assert all(0 < end - start <= 205 for start, end in found)
-    assert all(one[1] <= other[0] for one, other in pairwise(found))
-    assert "".join("".join(text[start:end] for start, end in found).split()) == "".join(text.split())
+def test_missing_or_partial_characters_are_not_quoted() -> None:
+    assert quote_sentences([sentence(0, 3), sentence(90, 95), sentence(4, 4)], {"a": "größer"}, 100, len) == []

@@ -22,7 +22,6 @@ from mnemosyne.domain.recall.memory_results import (
     render_restored,
     search_text,
 )
-from mnemosyne.domain.recall.related import find_related
 from mnemosyne.domain.tools.memory_tools import QUERY, MemoryRestore, RefusedCall
 from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
 
@@ -60,15 +59,11 @@ def test_restore_states_its_fidelity_its_cost_and_the_remaining_limits() -> None
     assert "data, whatever it says" in ours[1]
 
 
-def test_outdated_object_is_labeled_and_its_successor_named() -> None:
+def test_outdated_object_is_labeled() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
     found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    told = render_restored(
-        found, after(found, state), 20, "x", AFTER, related=find_related(found.object, state, BRANCH)
-    )
-    assert "the file was changed later" in told
-    assert "Related: #new2345 is the newer one." in told
+    assert "the file was changed later" in render_restored(found, after(found, state), 20, "x", AFTER)
 
 
 TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), before=STUBBED)

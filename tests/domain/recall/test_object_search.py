@@ -16,10 +16,11 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.retrieval import WORDS, Calibration
+from mnemosyne.domain.recall.retrieval import ANSWERS, RELEVANT, WORDS, Calibration
 from mnemosyne.domain.text.passages import Passage
 from tests.domain.remembered import created, remembered
 
+CALIBRATED = Calibration(nearness=16.0, coverage=10.8, base=-10.2, near=0.5)
 SURE = Calibration(nearness=100.0, coverage=0.0, base=-50.0)
 """Relevant from a nearness of one half."""
 
@@ -109,6 +110,26 @@ NEAR = meaning(hit("a", score=0.9), hit("b", score=0.8), hit("c", score=0.1))
 )
 def test_only_relevant_results_are_hits(words: ByWords, near: ByMeaning | None, ids: list[str]) -> None:
     assert found(words, near) == ids
+
+
+@pytest.mark.parametrize(
+    ("near", "coverage", "least", "ids"),
+    [
+        pytest.param(meaning(hit("a", score=0.45)), 0.2, RELEVANT, ["a"], id="related"),
+        pytest.param(meaning(hit("a", score=0.45)), 0.2, ANSWERS, [], id="related, but no answer"),
+        pytest.param(meaning(hit("a", score=0.45)), 0.7, ANSWERS, ["a"], id="an answer"),
+        pytest.param(meaning(hit("a", score=0.55)), 0.0, ANSWERS, ["a"], id="an answer in other words"),
+        pytest.param(None, 0.4, ANSWERS, [], id="some of its words"),
+        pytest.param(None, 0.6, ANSWERS, ["a"], id="most of its words"),
+        pytest.param(meaning(hit("a", score=-0.1)), 0.0, 0.0, ["a"], id="all that there is"),
+    ],
+)
+def test_answer_needs_more_relevance_than_a_search(
+    near: ByMeaning | None, coverage: float, least: float, ids: list[str]
+) -> None:
+    calibrated = near and attrs.evolve(near, calibration=CALIBRATED)
+    result = combine(ByWords(passages=A, coverage=[coverage]), calibrated, 5, least)
+    assert [each.object for each in result.hits] == ids
 
 
 def test_filters_select_searched_objects_and_rejected_ones_count_as_unindexed() -> None:

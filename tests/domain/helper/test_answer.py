@@ -8,20 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.helper.task import Accepted
-from mnemosyne.domain.recall.composing import (
+from mnemosyne.domain.helper.answer import (
     ANSWER,
     LONGEST_SENTENCE,
     MOST_SENTENCES,
     ComposedAnswer,
     HelperPassage,
     HelperQuestion,
-    question_for,
-    quote_sentences,
 )
-from mnemosyne.domain.recall.memory_results import Quote
-from mnemosyne.domain.session.input_events import GroundedSentence
-from tests.domain.remembered import created, remembered
+from mnemosyne.domain.helper.task import Accepted
 
 POOL = "größe\nmax_connections = 20  # the smallest\n    plan allows 25\n"
 TALK = "Let's keep 7 retries for the upload queue, because its proxy gives up after eight."
@@ -143,31 +138,3 @@ def test_every_accepted_sentence_is_supported_by_its_bytes(question: str, text: 
         assert len(each.text) <= LONGEST_SENTENCE
         told = asked.passages[0].text.encode()[each.start - 100 : each.end - 100].decode()
         assert told.split() == quote.split()
-
-
-def test_passages_have_record_names_and_keep_their_position() -> None:
-    objects = remembered(created("abc2345")).objects
-    asked = question_for("why?", [Quote("abc2345", 10, 14, "word")], objects)
-    (passage,) = asked.passages
-    assert (passage.object, passage.start, passage.text) == ("abc2345", 10, "word")
-    assert passage.name.startswith("#abc2345 ")
-    assert "bytes" not in passage.name
-
-
-def sentence(start: int, end: int, text: str = "Said.", object_id: str = "a") -> GroundedSentence:
-    return GroundedSentence(text=text, object=object_id, start=start, end=end)
-
-
-def test_sentences_are_quoted_with_their_bytes_within_the_room() -> None:
-    texts = {"a": "größer noch"}
-    one, two, gone = sentence(0, 8), sentence(9, 13), sentence(0, 3, object_id="b")
-    told = quote_sentences([gone, one, two], texts, 100, len)
-    assert told == [
-        (one, Quote("a", 0, 8, "größer"), len("Said.\ngrößer")),
-        (two, Quote("a", 9, 13, "noch"), len("Said.\nnoch")),
-    ]
-    assert [each for each, _, _ in quote_sentences([one, two], texts, 14, len)] == [one]
-
-
-def test_missing_or_partial_characters_are_not_quoted() -> None:
-    assert quote_sentences([sentence(0, 3), sentence(90, 95), sentence(4, 4)], {"a": "größer"}, 100, len) == []

@@ -1,13 +1,14 @@
-"""Answers composed by a helper model from quotes: its prompt, and the check of its sentences.
+"""The task that answers a question from sources: what tools returned, what the user typed, what the model concluded.
 
-The helper receives passages found for a question, as data. For each sentence it names the passage and the words there
+The helper receives the sources that a search found first, as data: small ones whole, of long ones the parts that the
+question is about. For each sentence it names the passage and the words there
 that support it. A sentence is accepted only if these words occur in the passage, and if it adds nothing to them and the
 question. So each accepted sentence refers to a span of bytes of an object. Code cannot check whether the words mean
 what the sentence says, so the answer includes them.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -22,23 +23,18 @@ from mnemosyne.domain.helper.task import (
     find_span,
     write_prompt,
 )
-from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.memory_results import Quote, record_name
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.text.words import query_words, words
 
-PASSAGE_TOKENS = 1_500
-"""Tokens of passages given to a helper: about seven times the length of an answer."""
-
-LONGEST_SENTENCE, MOST_SENTENCES = 400, 12
+LONGEST_SENTENCE, MOST_SENTENCES = 400, 6
 """Maximum characters of a sentence, and maximum sentences of an answer."""
 
 LEAST_QUOTED, LONGEST_QUOTED = 8, 1_000
 """Minimum and maximum characters of a supporting quote: a single word would prove anything."""
 
-_ANSWER_TOKENS = 900
+_ANSWER_TOKENS = 600
 _WORD = re.compile(r"\w+(?:[.,]\w+)*")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -46,7 +42,7 @@ _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 @attrs.frozen(kw_only=True)
 class HelperPassage:
     """A passage for a helper: the bytes of an object's text from ``start`` on. ``name`` is the name of the record
-    (``memory_results.record_name``).
+    (``recall.memory_results.record_name``).
     """
 
     object: str
@@ -69,17 +65,6 @@ class ComposedAnswer:
 
     sentences: tuple[GroundedSentence, ...] = ()
     dropped: int = 0
-
-
-def question_for(question: str, quotes: Iterable[Quote], objects: Mapping[str, MemoryObject]) -> HelperQuestion:
-    """The question for a helper, with these quotes of ``objects``."""
-    passages = tuple(
-        HelperPassage(
-            object=each.object_id, start=each.start, name=record_name(objects[each.object_id]), text=each.text
-        )
-        for each in quotes
-    )
-    return HelperQuestion(question=question, passages=passages)
 
 
 _PROPERTIES: Mapping[str, Any] = {
@@ -176,36 +161,12 @@ def _figures(text: str, known: str = "") -> frozenset[str]:
     return frozenset(each.replace(",", "") for each in _FIGURE.findall(rest))
 
 
-def quote_sentences(
-    sentences: Iterable[GroundedSentence], texts: Mapping[str, str], most: int, tokens_of: Callable[[str], int]
-) -> list[tuple[GroundedSentence, Quote, int]]:
-    """The sentences that fit into ``most`` tokens, each with the quote of its bytes and their tokens together.
-    ``texts`` are texts by object id; sentences without such a text or such bytes are dropped.
-    """
-    accepted: list[tuple[GroundedSentence, Quote, int]] = []
-    for sentence in sentences:
-        quoted = _read_span(texts.get(sentence.object, ""), sentence)
-        tokens = tokens_of(f"{sentence.text}\n{quoted}")
-        if quoted and tokens <= most:
-            most -= tokens
-            accepted.append((sentence, Quote(sentence.object, sentence.start, sentence.end, quoted), tokens))
-    return accepted
-
-
-def _read_span(text: str, sentence: GroundedSentence) -> str:
-    """The bytes that support a sentence; empty if the text has no such span of whole characters."""
-    try:
-        return text.encode()[sentence.start : sentence.end].decode()
-    except UnicodeError:
-        return ""
-
-
 ANSWER = HelperTask(
     name="answer",
-    version=1,
+    version=2,
     properties=_PROPERTIES,
     prompt=_prompt,
     verify=_verify,
     limits=Limits(seconds=6.0, pauses=()),
 )
-"""A turn waits for this task, so there is no second attempt. Without a helper, the quotes themselves are the answer."""
+"""A turn waits for this task, so there is no second attempt. Without a helper, quotes of the sources are the answer."""

@@ -1,10 +1,10 @@
-"""Our tools and sessions over the Model Context Protocol, by its official SDK: the only import of ``mcp``."""
+"""Our tools over the Model Context Protocol, by its official SDK: the only import of ``mcp``."""
 
 import hmac
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import anyio
@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mnemosyne.domain.wire import json_values
-from mnemosyne.errors import MnemosyneError, NotFound
+from mnemosyne.errors import MnemosyneError
 from mnemosyne.services.agent_tools import TOOLS
 from mnemosyne.services.memory_operations import Arguments
 
@@ -29,8 +29,6 @@ INSTRUCTIONS = (
 
 FAILED = "The tool failed, which is a fault of Mnemosyne's; its log says more."
 
-KNOWN, SESSIONS = "mnemosyne://known", "mnemosyne://sessions/"
-
 
 class ServedTools(Protocol):
     """The offered tools."""
@@ -39,13 +37,9 @@ class ServedTools(Protocol):
         """Call a tool; return a JSON value. Raises MnemosyneError."""
         ...
 
-    async def list_sessions(self) -> Sequence[object]:
-        """The ids of the sessions of this project."""
-        ...
-
 
 def make_server(tools: ServedTools, version: str) -> "Server[Any]":
-    """A server that offers these tools, and the project's sessions, objects and turns as resources."""
+    """A server that offers these tools."""
     offered = _Offered(tools)
     return Server(
         "mnemosyne",
@@ -54,9 +48,6 @@ def make_server(tools: ServedTools, version: str) -> "Server[Any]":
         instructions=INSTRUCTIONS,
         on_list_tools=offered.list_tools,
         on_call_tool=offered.call_tool,
-        on_list_resources=offered.list_resources,
-        on_list_resource_templates=offered.list_templates,
-        on_read_resource=offered.read_resource,
     )
 
 
@@ -147,63 +138,6 @@ class _Offered:
             log.exception("the tool %s failed", params.name)
             text, failed = FAILED, True
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
-
-    async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
-        known = types.Resource(name="known", uri=KNOWN, description="What is known here.", mime_type="application/json")
-        sessions = [
-            types.Resource(
-                name=f"session {each}",
-                uri=f"{SESSIONS}{each}",
-                description="How it stands.",
-                mime_type="application/json",
-            )
-            for each in await self._tools.list_sessions()
-        ]
-        return types.ListResourcesResult(resources=[known, *reversed(sessions)])
-
-    async def list_templates(self, _context: object, _params: object) -> types.ListResourceTemplatesResult:
-        described = {
-            "{session}": "How a session stands.",
-            "{session}/objects": "What a session remembers.",
-            "{session}/objects/{object}": "An object, whole.",
-            "{session}/turns/{turn}": "What stood in the window at a turn.",
-            "{session}/turns/{turn}/manifest": "Which objects the model could see at a turn, at which level.",
-        }
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    name=path, uri_template=SESSIONS + path, description=text, mime_type="application/json"
-                )
-                for path, text in described.items()
-            ]
-        )
-
-    async def read_resource(
-        self, _context: object, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        name, arguments = parse_uri(str(params.uri))
-        text = _render(await self._tools.call(name, arguments))
-        content = types.TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
-        return types.ReadResourceResult(contents=[content])
-
-
-def parse_uri(uri: str) -> tuple[str, dict[str, Any]]:
-    """The tool and arguments of a resource. Raises NotFound."""
-    if uri == KNOWN:
-        return "list_known", {}
-    match uri.removeprefix(SESSIONS).split("/") if uri.startswith(SESSIONS) else []:
-        case [session] if session:
-            return "memory_stats", {"session": session}
-        case [session, "objects"]:
-            return "memory_objects", {"session": session}
-        case [session, "objects", object_id]:
-            return "memory_restore", {"session": session, "object": object_id}
-        case [session, "turns", turn] if turn.isdecimal():
-            return "context_at", {"session": session, "turn": int(turn)}
-        case [session, "turns", turn, "manifest"] if turn.isdecimal():
-            return "context_at", {"session": session, "turn": int(turn), "manifest": True}
-        case _:
-            raise NotFound(f"There is no resource {uri}.")
 
 
 def _render(value: Any) -> str:

@@ -75,10 +75,6 @@ class AgentTools:
         given = {tool.renamed[name]: value for name, value in arguments.items()}
         return await tool.operation.answer(ApiCall(self._knowledge, self._archive, given, WriteStamp(now(), new_id())))
 
-    async def list_sessions(self) -> list[UUID]:
-        """Return the sessions of this folder, in the order in which they began."""
-        return await overviews.sessions_in(self._archive, self._folder)
-
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
         index = await fill_index(self._models)
@@ -181,7 +177,7 @@ class AgentTools:
         wanted = given.get("session")
         if wanted is not None:
             return await sessions.find(self._archive, wanted)
-        found = await self.list_sessions()
+        found = await overviews.sessions_in(self._archive, self._folder)
         if not found:
             raise NotFound(f"No session of {self._folder} is recorded. Name one with `session`.")
         return found[-1]

@@ -15,7 +15,6 @@ import trio
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 
 from mnemosyne.data_dir import local_token
 from mnemosyne.services.agent_tools import BY_NAME
@@ -71,7 +70,7 @@ async def test_agent_saves_changes_and_forgets_facts_that_people_see(own_convers
     assert "We deploy on Mondays" in history
 
 
-async def test_agent_reads_recorded_sessions_by_tools_and_by_resources(conversation: str, tmp_path: Path) -> None:
+async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) -> None:
     async with agent_in(tmp_path) as agent:
         stats = await call(agent, "memory_stats", session=conversation)
         listed = await call(agent, "memory_objects", session=conversation)
@@ -89,14 +88,6 @@ async def test_agent_reads_recorded_sessions_by_tools_and_by_resources(conversat
         window = await call(agent, "context_at", session=conversation, turn=1)
         assert window["proven"]
         assert window["blocks"]
-
-        assert [str(resource.uri) for resource in (await agent.list_resources()).resources] == ["mnemosyne://known"]
-        assert len((await agent.list_resource_templates()).resource_templates) == 5
-        for path in ("", "/objects", "/turns/1", "/turns/1/manifest"):
-            (content,) = (await agent.read_resource(f"mnemosyne://sessions/{conversation}{path}")).contents
-            assert json.loads(content.text)["session"] == conversation  # type: ignore[union-attr]
-        with pytest.raises(MCPError, match="no resource"):
-            await agent.read_resource("mnemosyne://sessions/x/y/z/w")
 
 
 def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:

@@ -60,10 +60,6 @@ class OpenReadModels:
             for question, rows in zip(questions, answers, strict=True)
         ]
 
-    async def follow(self, *projections: str) -> bool:
-        """See services.read_models.ReadModels."""
-        return await self.refresh([find(name) for name in projections])
-
     async def refresh(self, projections: Sequence[Projection]) -> bool:
         """Bring projections up to date; report those that cannot be, and return whether all are current."""
         total, are_current = await self.log.last_position(), True

@@ -35,10 +35,6 @@ class ReadModels(Protocol):
         """
         ...
 
-    async def follow(self, *projections: str) -> bool:
-        """Bring projections up to the end of the log; return whether all succeeded. Raises LogUnavailable."""
-        ...
-
 
 async def find(models: ReadModels, wanted: str) -> UUID:
     """See ``sessions.find``."""

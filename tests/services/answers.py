@@ -22,6 +22,3 @@ class Answers:
             assert all(f"%({name})s" in query.sql for name in each.about)
         self.asked += questions
         return [[dict(row) for row in self.rows.get((each.projection, each.query), ())] for each in questions]
-
-    async def follow(self, *projections: str) -> bool:
-        return all(find(each) for each in projections)

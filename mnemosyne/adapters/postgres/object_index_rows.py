@@ -190,8 +190,8 @@ def cursors(connection: Connection) -> dict[str, int]:
 # Filling
 
 
-def next_work(connection: Connection, embedder: str | None, limit: int) -> IndexWork | None:
-    """The next work for up to ``limit`` objects; None if all is done.
+def next_work(connection: Connection, embedder: str | None, limit: int, embedded: int) -> IndexWork | None:
+    """The next work, for up to ``limit`` objects by words, or ``embedded`` by vectors; None if all is done.
 
     Words come first, then vectors of the embedder, if there is one. When those are complete, vectors of others are
     deleted.
@@ -204,7 +204,7 @@ def next_work(connection: Connection, embedder: str | None, limit: int) -> Index
     if embedder is None:
         return None
     behind = Cursor(embedder, _position(connection, embedder))
-    if made := _list_made(connection, behind, cursor.position, limit):
+    if made := _list_made(connection, behind, cursor.position, embedded):
         return IndexWork(cursor=behind, made=made, passages=_list_unembedded(connection, embedder, made))
     _keep_only(connection, embedder)
     return None

@@ -43,6 +43,9 @@ Result = TypeVar("Result")
 OBJECTS = 256
 """Objects of one portion: a transaction costs as much as the words of ten."""
 
+EMBEDDED_OBJECTS = 16
+"""Objects whose vectors are made in one portion: a second or two of work."""
+
 MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read together."""
 
@@ -112,7 +115,7 @@ class ObjectIndexer:
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
         self._has_embedder = False
-        self._texts: Mapping[IndexedObject, _ObjectText | Exception] = {}
+        self._texts: _Texts = {}
 
     async def run(self, progress: Progress) -> None:
         """Fill the index until cancelled, woken by ``progress``."""
@@ -156,14 +159,15 @@ class ObjectIndexer:
         embedder, until = await self._index.embedder(), math.inf
         self._has_embedder = embedder is not None
         name = None if embedder is None else embedder.name
-        while (work := await self._database.run(rows.next_work, name, OBJECTS)) is not None:
+        while (work := await self._database.run(rows.next_work, name, OBJECTS, EMBEDDED_OBJECTS)) is not None:
             if embedder is None or work.cursor.name != embedder.name:
                 await self._take_words(work)
                 continue
             until = min(until, trio.current_time() + vector_seconds)
             if trio.current_time() >= until:
                 break
-            await self._take_vectors(embedder, work)
+            with trio.move_on_at(until):
+                await self._take_vectors(embedder, work)
         return position
 
     async def _take_words(self, work: IndexWork) -> None:
@@ -192,58 +196,50 @@ class ObjectIndexer:
 
     async def _take_vectors(self, embedder: Embedder, work: IndexWork) -> None:
         lacking = dict(zip(work.made, work.passages, strict=True))
-        chosen = await self._read_again(_choose(lacking, embedder.texts_at_once * self._threads()))
-        whole = [each for each, some in chosen.items() if len(some) == len(lacking[each])]
+        needed = [each for each, wanted in lacking.items() if wanted]
+        texts = self._texts if all(each in self._texts for each in needed) else await self._read(needed)
+        taken = dict(itertools.takewhile(lambda item: not item[1] or item[0] in texts, lacking.items()))
         try:
-            await self._embed(embedder, chosen)
+            await self._embed(embedder, taken, texts)
         except _AWAY:
             raise
         except Exception:
-            whole = await self._embed_apart(embedder, chosen, whole)
-        if whole:
-            await self._database.run(rows.move, work.cursor, whole[-1])
-            self._report(len(whole))
+            for each, wanted in taken.items():
+                await self._embed_alone(embedder, each, wanted, texts)
+        await self._database.run(rows.move, work.cursor, [*taken][-1])
+        self._report(len(taken))
 
-    async def _embed_apart(
-        self, embedder: Embedder, chosen: "_Chosen", whole: Sequence[IndexedObject]
-    ) -> list[IndexedObject]:
-        """Embed objects one by one; return the finished ones, up to the first that cannot be embedded."""
-        done: list[IndexedObject] = []
-        for each, some in chosen.items():
-            try:
-                await self._embed(embedder, {each: some})
-            except _AWAY:
-                raise
-            except Exception as error:
-                await embedder.embed([PROBE])  # if this fails too, no object is the cause
-                log.warning(
-                    "object %s of session %s can be searched by words only: %s", each.object, each.stream, _why(error)
-                )
-                return [*done, each]  # a later object embeds the shared passages
-            if each in whole:
-                done.append(each)
-        return done
+    async def _embed_alone(
+        self, embedder: Embedder, each: IndexedObject, wanted: Mapping[bytes, Passage], texts: "_Texts"
+    ) -> None:
+        """Embed one object, or report that it cannot be embedded."""
+        try:
+            await self._embed(embedder, {each: wanted}, texts)
+        except _AWAY:
+            raise
+        except Exception as error:
+            await embedder.embed([PROBE])  # if this fails too, no object is the cause
+            log.warning(
+                "object %s of session %s can be searched by words only: %s", each.object, each.stream, _why(error)
+            )
 
-    async def _embed(self, embedder: Embedder, chosen: "_Chosen") -> None:
+    async def _embed(
+        self, embedder: Embedder, taken: Mapping[IndexedObject, Mapping[bytes, Passage]], texts: "_Texts"
+    ) -> None:
         """Store vectors of passages, which may be forgotten in the meantime."""
-        texts: dict[tuple[UUID, bytes], str] = {}
-        for each, some in chosen.items():
-            if some:
-                read = _check_text(self._texts[each])
-                texts |= {(each.stream, hash_): read[passage.start : passage.end] for hash_, passage in some.items()}
-        if texts:
-            vectors = await embedder.embed(list(texts.values()))
-            await self._database.run(rows.put_vectors, embedder.name, dict(zip(texts, vectors, strict=True)))
+        pieces = [
+            ((each.stream, hash_), _check_text(texts[each])[passage.start : passage.end])
+            for each, wanted in taken.items()
+            for hash_, passage in wanted.items()
+        ]
+        at_once = embedder.texts_at_once * self._threads()
+        for start in range(0, len(pieces), at_once):
+            part = dict(pieces[start : start + at_once])
+            vectors = await embedder.embed(list(part.values()))
+            await self._database.run(rows.put_vectors, embedder.name, dict(zip(part, vectors, strict=True)))
             self.embedded += len(vectors)
 
-    async def _read_again(self, chosen: "_Chosen") -> "_Chosen":
-        """Read the texts of chosen objects unless they are cached; return the objects whose texts fit."""
-        wanted = [each for each, some in chosen.items() if some]
-        if not all(each in self._texts for each in wanted):
-            self._texts = await self._read(wanted)
-        return dict(itertools.takewhile(lambda item: not item[1] or item[0] in self._texts, chosen.items()))
-
-    async def _read(self, made: Sequence[IndexedObject]) -> "dict[IndexedObject, _ObjectText | Exception]":
+    async def _read(self, made: Sequence[IndexedObject]) -> "_Texts":
         """The texts of objects, or errors; only of the first objects if all are too large together."""
         created = await self._read_by_session(made, self._pick)
         portion: list[IndexedObject] = []
@@ -320,19 +316,8 @@ class _ObjectText:
     digest: bytes | None
 
 
-_Chosen = Mapping[IndexedObject, Mapping[bytes, Passage]]
-"""The passages to embed, by hash, of each object."""
-
-
-def _choose(lacking: _Chosen, most: int) -> _Chosen:
-    """The first objects with up to ``most`` missing passages; the last one may be partial."""
-    chosen: dict[IndexedObject, Mapping[bytes, Passage]] = {}
-    for each, wanted in lacking.items():
-        chosen[each] = some = dict(itertools.islice(wanted.items(), most))
-        most -= len(some)
-        if len(some) < len(wanted):
-            break
-    return chosen
+_Texts = Mapping[IndexedObject, _ObjectText | Exception]
+"""The texts of objects, or the errors of those that cannot be read."""
 
 
 def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:

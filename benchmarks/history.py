@@ -16,6 +16,8 @@ from typing import Any
 
 import attrs
 
+from tests.replay.message_streams import MARKER, as_string, blocks_of, dumps, mark
+
 RECORDED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "sessions" / "claude_code.jsonl"
 
 SYSTEM_BYTES = 16_000
@@ -24,8 +26,6 @@ TOOLS = 16
 
 SEED = 2_375
 SYNTHETIC_TURNS, QUICK_TURNS = 2_375, 60
-
-MARKER = {"type": "ephemeral"}
 
 RECORDED_KIND, SYNTHETIC_KIND, QUICK_KIND = "recorded", "synthetic", "quick"
 """Kinds of history: recorded, generated with the same length, or short."""
@@ -51,7 +51,7 @@ class History:
         it.
         """
         count = 2 * turn - 1
-        shown = b",".join([*self._plain[: count - 1], dumps(_marked(self.messages[count - 1]))])
+        shown = b",".join([*self._plain[: count - 1], dumps(mark(self.messages[count - 1]))])
         body = b'{"model":"benchmark","messages":[' + shown + self._rest
         return body if user_id is None else body[:-1] + b',"metadata":' + dumps({"user_id": user_id}) + b"}"
 
@@ -61,7 +61,7 @@ class History:
 
     def unique_bytes(self, turns: int) -> int:
         """The JSON bytes of the distinct content: each block, the system prompt's blocks and each tool."""
-        blocks = (block for message in self.messages[: 2 * turns] for block in _blocks(message))
+        blocks = (block for message in self.messages[: 2 * turns] for block in blocks_of(message))
         head: Mapping[str, list[Message]] = json.loads(b'{"messages":[' + self._rest)
         sizes = {}
         for block in (*blocks, *head["system"], *head["tools"]):
@@ -84,12 +84,7 @@ def history(kind: str) -> History:
         messages = tuple(_recorded())
     else:
         messages = tuple(_made_up(QUICK_TURNS if kind == QUICK_KIND else SYNTHETIC_TURNS))
-    return History(kind, messages, tuple(dumps(_as_string(message)) for message in messages), _rest())
-
-
-def dumps(value: object) -> bytes:
-    """JSON as the clients write it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return History(kind, messages, tuple(dumps(as_string(message)) for message in messages), _rest())
 
 
 def _recorded() -> Iterator[Message]:
@@ -128,21 +123,3 @@ def _rest() -> bytes:
         {"name": f"tool_{number}", "description": text(TOOL_BYTES), "input_schema": schema} for number in range(TOOLS)
     ]
     return b'],"system":' + dumps(system) + b',"tools":' + dumps(tools) + b',"max_tokens":32000,"stream":true}'
-
-
-def _blocks(message: Message) -> list[Message]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _as_string(message: Message) -> Message:
-    match message:
-        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
-            return {**message, "content": text}
-        case _:
-            return message
-
-
-def _marked(message: Message) -> Message:
-    blocks = _blocks(message)
-    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message

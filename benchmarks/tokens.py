@@ -26,6 +26,7 @@ from benchmarks.history import RECORDED
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, features_of_message
+from tests.replay.message_streams import blocks_of
 
 GOAL, PROMPT_GOAL = 10, 5
 """The most that nine of ten estimates may miss, in percent: of what is removed, of a prompt."""
@@ -95,17 +96,12 @@ def _usage(turn: Mapping[str, Any]) -> int:
 
 
 def _answers_tools(message: Message) -> bool:
-    return any(block.get("type") == "tool_result" for block in _blocks(message))
+    return any(block.get("type") == "tool_result" for block in blocks_of(message))
 
 
 def _turn(number: int, tokens: int, total: int, said: Sequence[Message]) -> Turn:
     features = sum((features_of_message(message) for message in said), Features())
     return Turn(number, tokens, total, features, sum(len(json.dumps(each["content"])) for each in said))
-
-
-def _blocks(message: Message) -> list[Message]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 # Estimates

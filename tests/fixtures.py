@@ -6,14 +6,13 @@ Set MNEMOSYNE_TEST_DSN to run against a server of your own; its user must be all
 import gc
 import logging
 import os
-import queue
 import secrets
 import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.profiles import load_profile
+from tests.threads import in_a_thread
 
 load_profile()  # before the first property is imported
 os.environ["MNEMOSYNE_SEMANTIC_SEARCH"] = "false"  # servers of tests download no model
@@ -269,31 +269,5 @@ _DESCRIBE = """
 
 @contextmanager
 def _served_from_a_thread(data_dir: Path) -> Iterator[str]:
-    # A thread, because trio tests each use their own loop and other tests have none.
-    started: queue.Queue[tuple[str, Callable[[], None]] | BaseException] = queue.Queue()
-
-    async def serve() -> None:
-        async with open_embedded(data_dir) as server:
-            token, end = trio.lowlevel.current_trio_token(), trio.Event()
-            started.put((server.dsn, lambda: token.run_sync_soon(end.set)))
-            await end.wait()
-
-    def run() -> None:
-        try:
-            trio.run(serve)
-        except BaseException as error:
-            started.put(error)
-            raise
-
-    thread = threading.Thread(target=run, name="postgres for the tests")
-    thread.start()
-    outcome = started.get()
-    if isinstance(outcome, BaseException):
-        thread.join()
-        raise outcome
-    dsn, end = outcome
-    try:
-        yield dsn
-    finally:
-        end()
-        thread.join()
+    with in_a_thread(partial(open_embedded, data_dir), "postgres for the tests") as server:
+        yield server.dsn

@@ -14,7 +14,7 @@ import attrs
 import trio
 import trustme
 
-from tests.clients.provider import in_a_thread
+from tests.threads import in_a_thread
 
 PROVIDER = "api.anthropic.com"
 

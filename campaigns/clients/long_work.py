@@ -15,7 +15,7 @@ from typing import Protocol
 import attrs
 import trio
 
-from campaigns.scenarios.messages import bare, blocks_of
+from campaigns.scenarios.messages import blocks_of
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.objects.events import ObjectRestored
@@ -28,6 +28,7 @@ from mnemosyne_lab.provider.responses import list_tools
 from tests.clients.agents import Block
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, serving
+from tests.http.managing import bare
 
 BEGIN, GO_ON = "Begin the long work", "Go on with it"
 OLD, NEW = "state = 'old'", "state = 'new'"

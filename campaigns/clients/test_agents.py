@@ -9,12 +9,9 @@ from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.record import Turn
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished
+from tests.http.managing import think
 
 pytestmark = pytest.mark.clients
-
-
-def thinking(text: str) -> Block:
-    return {"type": "thinking", "thinking": text}
 
 
 def loop(*rounds: list[Block], last: str) -> list[Json]:
@@ -49,7 +46,7 @@ def editing(workspace: Workspace) -> list[Json]:
         [agent.edit(made, "begun", "done")],
         [agent.read(notes), agent.read(workspace.project / "more.txt"), agent.shell("echo five > last.txt")],
     ]
-    thought = [[thinking(f"Step {number}."), *calls] for number, calls in enumerate(rounds)]
+    thought = [[think(f"Step {number}."), *calls] for number, calls in enumerate(rounds)]
     return loop(*thought, last="The notes are in order.")
 
 

@@ -5,8 +5,9 @@ import pytest
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.managing import assert_managed
-from tests.clients.test_managed_agents import MANAGE, recall, thinking
+from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Workspace, finished
+from tests.http.managing import recall, think
 
 pytestmark = pytest.mark.clients
 
@@ -31,7 +32,7 @@ def dollars(*reads: int) -> float:
 
 
 def round_of(read: int, *content: Block) -> Json:
-    return {"content": [thinking(f"{read}."), *content], "usage": used(read)}
+    return {"content": [think(f"{read}."), *content], "usage": used(read)}
 
 
 def options(workspace: Workspace) -> tuple[str, ...]:

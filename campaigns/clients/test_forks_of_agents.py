@@ -13,9 +13,9 @@ from mnemosyne_lab.provider.reading import Body, Json
 from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_codex import codex, run
-from tests.clients.test_managed_agents import MANAGE, recall, text, thinking
+from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, serving, visit
-from tests.http.managing import prompt_blocks
+from tests.http.managing import prompt_blocks, recall, text, think
 
 pytestmark = pytest.mark.clients
 
@@ -31,14 +31,14 @@ def script(workspace: Workspace) -> None:
     """For each prompt: signed thinking, hidden calls alone and along with the agent's own calls, and those alone."""
     read = workspace.agent.read(workspace.project / "notes.txt")
     rounds: list[Json] = [
-        {"content": [thinking("Where was it?"), text("Let me see."), recall()]},
-        {"content": [thinking("There."), read, recall("and that?")]},
+        {"content": [think("Where was it?"), text("Let me see."), recall()]},
+        {"content": [think("There."), read, recall("and that?")]},
     ]
     workspace.script(
         *(
             {
                 "when": {"prompt": prompt, "tools": True},
-                "replies": [*rounds, {"content": [thinking("Done."), text(f"{prompt}: done.")]}],
+                "replies": [*rounds, {"content": [think("Done."), text(f"{prompt}: done.")]}],
             }
             for prompt in PROMPTS
         )
@@ -92,14 +92,14 @@ def divide(workspace: Workspace, *, hidden: bool) -> None:
     read = CLAUDE_CODE.read(workspace.project / "notes.txt")
     forks = [CLAUDE_CODE.fork(task) for task in TASKS]
     workspace.script(
-        *({"when": {"last": task, "lane": "agent"}, "reply": {"content": [thinking("Mine."), read]}} for task in TASKS),
-        {"when": {"lane": "agent"}, "reply": {"content": [thinking("Done."), text("A part is done.")]}},
+        *({"when": {"last": task, "lane": "agent"}, "reply": {"content": [think("Mine."), read]}} for task in TASKS),
+        {"when": {"lane": "agent"}, "reply": {"content": [think("Done."), text("A part is done.")]}},
         {
             "when": {"prompt": "Divide it", "tools": True},
             "replies": [
-                {"content": [thinking("First I read."), read]},
-                *([{"content": [thinking("Where was it?"), text("Let me see."), recall()]}] if hidden else []),
-                {"content": [thinking("Two parts."), text("I divide it."), *forks]},
+                {"content": [think("First I read."), read]},
+                *([{"content": [think("Where was it?"), text("Let me see."), recall()]}] if hidden else []),
+                {"content": [think("Two parts."), text("I divide it."), *forks]},
                 {"text": "Both are under way."},
             ],
         },
@@ -159,8 +159,8 @@ def test_fork_at_an_earlier_turn_continues_from_the_sent_history(workspace: Work
         {
             "when": {"prompt": "Read the notes"},
             "replies": [
-                {"content": [thinking("Where was it?"), recall(), read]},
-                {"content": [thinking("There."), text("Three lines.")]},
+                {"content": [think("Where was it?"), recall(), read]},
+                {"content": [think("There."), text("Three lines.")]},
             ],
         },
         {"when": {"prompt": "And now"}, "reply": {"text": "It stays."}},
@@ -237,8 +237,8 @@ def test_codex_continues_from_a_turn_by_a_conversation_rebuilt_from_the_log(prog
             {
                 "when": {"prompt": "colour"},
                 "replies": [
-                    {"content": [thinking("Where was it?"), recall()]},
-                    {"content": [thinking("Look."), run("echo teal")]},
+                    {"content": [think("Where was it?"), recall()]},
+                    {"content": [think("Look."), run("echo teal")]},
                     {"text": "It is teal."},
                 ],
             },

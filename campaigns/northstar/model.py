@@ -15,6 +15,7 @@ from campaigns.northstar.conversation import MEASURED
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.tools.memory_tools import QUERY, RESTORE, SEARCH
 from mnemosyne_lab.provider.script import ScriptedReply
+from tests.replay.message_streams import blocks_of
 
 Json = dict[str, Any]
 
@@ -85,7 +86,7 @@ def _call(*calls: tuple[str, Json]) -> ScriptedReply:
 
 def calls_of(message: Json) -> list[Json]:
     """The tool calls of a message."""
-    return [block for block in _blocks(message) if block["type"] == "tool_use"]
+    return [block for block in blocks_of(message) if block["type"] == "tool_use"]
 
 
 def read(messages: Sequence[Json]) -> Read:
@@ -94,17 +95,12 @@ def read(messages: Sequence[Json]) -> Read:
     calls: dict[str, Json] = {}
     done = []
     for message in messages[at + 1 :]:
-        for block in _blocks(message):
+        for block in blocks_of(message):
             if block["type"] == "tool_use":
                 calls[block["id"]] = block
             elif block["type"] == "tool_result":
                 done.append((calls[block["tool_use_id"]], _text(block["content"])))
     return Read(_typed(messages[at])[-1], messages, messages[:at], done)
-
-
-def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _text(content: Any) -> str:
@@ -113,7 +109,7 @@ def _text(content: Any) -> str:
 
 def _typed(message: Json) -> list[str]:
     """The text that the user typed, without an index of evicted objects and its note."""
-    texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
+    texts = [block["text"] for block in blocks_of(message) if block["type"] == "text"]
     return [text for text in texts if not text.startswith(("[#", "(", NOTE, _BROUGHT))]
 
 
@@ -159,7 +155,7 @@ def _resident(messages: Sequence[Json]) -> Iterator[Statement]:
     prompt = ""
     for number, message in enumerate(messages):
         prompt = [prompt, *_typed(message)][-1] if message["role"] == "user" else prompt
-        for block in _blocks(message):
+        for block in blocks_of(message):
             if block["type"] == "text" and not block["text"].startswith(_BROUGHT):
                 yield from _attributed(block["text"], number, prompt)
 
@@ -187,7 +183,7 @@ def _records(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _remembered(here: Read) -> Iterator[Statement]:
     """Statements by user or assistant from memory results that were not revised since."""
-    texts = [block["text"] for message in here.messages for block in _blocks(message) if block["type"] == "text"]
+    texts = [block["text"] for message in here.messages for block in blocks_of(message) if block["type"] == "text"]
     told = [text for text in texts if text.startswith(_BROUGHT)]
     told += [result for call, result in here.done if call["name"] in (QUERY, RESTORE)]
     for object_id, about, text in (record for each in told for record in _records(each)):
@@ -257,7 +253,7 @@ def _holds(here: Read, path: str) -> bool:
     calls = {}
     holds = False
     for message in here.before:
-        for block in _blocks(message):
+        for block in blocks_of(message):
             if block["type"] == "tool_use":
                 calls[block["id"]] = block
                 if block["name"] == "Edit" and block["input"].get("file_path") == path:

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from campaigns.scenarios.agent import Agent, model_replies, tool
-from campaigns.scenarios.messages import bare, read_reply
+from campaigns.scenarios.messages import read_reply
 from campaigns.scenarios.scene import Scene, in_memory
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
@@ -27,6 +27,7 @@ from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from mnemosyne_lab.provider.prefix_cache import LocalServer
+from tests.http.managing import bare
 
 Json = dict[str, Any]
 

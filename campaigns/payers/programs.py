@@ -13,7 +13,7 @@ import attrs
 
 from campaigns.payers.playing import Payer
 from campaigns.scenarios.agent import call, model_replies, think
-from campaigns.scenarios.messages import bare, read_reply
+from campaigns.scenarios.messages import read_reply
 from campaigns.scenarios.scene import Clock
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
@@ -22,7 +22,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import open_stage
+from tests.http.managing import bare, open_stage
 from tests.http.raw_client import exchange
 
 Json = dict[str, Any]

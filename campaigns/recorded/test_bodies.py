@@ -1,8 +1,6 @@
 """Recorded bodies are loaded, laid out, viewed and segmented without loss."""
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 import trio
 
@@ -11,7 +9,7 @@ from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.context_view import view
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
+from mnemosyne.domain.segmentation.segment import SeenMessage, segment
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.tools.cleanup_tags import (
     of_reply,
@@ -20,6 +18,8 @@ from mnemosyne.domain.tools.cleanup_tags import (
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain import recorded
+from tests.domain.cost.test_prompt_layout import contents_of, laid
+from tests.domain.objects.test_full_text import blocks_of
 from tests.domain.recorded import captures, dumps, sessions
 from tests.replay.recordings import played, streams
 from tests.replay.session_tapes import tape_of
@@ -35,17 +35,6 @@ def test_real_sessions_are_loaded_as_they_are_folded() -> None:
             folded = evolve(folded, each.envelope.event)
             loaded = evolve(loaded, loading.without_body(each.envelope.event))
         assert loading.with_bodies(loaded, str(stream), events) == folded
-
-
-def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
-    layout = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
-    assert layout is not None
-    return layout
-
-
-def contents_of(layout: PromptLayout) -> tuple[Any, ...]:
-    """Return everything in a layout that is compared."""
-    return layout.prompt, layout.markers, layout.head, layout.ends, layout.typed, layout.image
 
 
 def test_captured_requests_have_valid_markers_and_extend_their_predecessors() -> None:
@@ -79,12 +68,6 @@ def test_blocks_cover_captured_requests() -> None:
         )
         assert sum(block.section == "messages" for block in seen.blocks) == told, name
         assert sum(block.size for block in seen.blocks) < len(dumps(request))
-
-
-def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
-    """The blocks of a draft as consecutive JSON, as a client writes them."""
-    found = (messages[place.message].content[place.block] for place in draft.places)
-    return b"".join(json.dumps(block).encode() for block in found)
 
 
 def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:

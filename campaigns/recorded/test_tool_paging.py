@@ -1,7 +1,6 @@
 """The tools of real clients are paged to the budget."""
 
 import json
-from typing import Any
 
 from mnemosyne.domain.tools.tool_paging import (
     BYTES_PER_TOKEN,
@@ -10,21 +9,9 @@ from mnemosyne.domain.tools.tool_paging import (
     page_tools,
     tools_of,
 )
-from mnemosyne.domain.wire import json_spans, transcript
+from mnemosyne.domain.wire import transcript
 from tests.domain.recorded import captures, dumps
-
-Json = dict[str, Any]
-
-
-def elements(tools: bytes) -> list[bytes]:
-    ranges = json_spans.elements(tools, 0)
-    assert ranges is not None
-    return [tools[start:end] for start, end in ranges]
-
-
-def request(tools: list[Json]) -> transcript.Transcript:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
-    return transcript.read(dumps({"model": "claude-opus-5-5", "tools": tools, "messages": messages})).transcript
+from tests.domain.tools.test_tool_paging import elements
 
 
 def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:

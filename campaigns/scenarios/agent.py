@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from campaigns.scenarios.messages import Json, ReadReply, bare
+from campaigns.scenarios.messages import Json, ReadReply
 from campaigns.scenarios.spoken import MESSAGES, Spoken
 from mnemosyne_lab.provider.script import ScriptedReply, from_data
+from tests.http.managing import bare
 from tests.http.raw_client import RawReply, connect
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from campaigns.scenarios.messages import (
     THINKING,
     Json,
     ReadReply,
-    bare,
     frame_of,
     is_hidden,
     messages_of,
@@ -33,6 +32,7 @@ from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, Tur
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
 from mnemosyne.services import contexts, verifying, windows
 from mnemosyne_lab.provider.server import HttpExchange, Standin
+from tests.http.managing import bare
 
 NOTHING_TO_SAY: Json = {"type": "text", "text": "(no content)"}
 """The text that a client may get after a reply that shows nothing; Claude Code itself writes it."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import attrs
 
+from tests.http.managing import bare
+
 Json = dict[str, Any]
 
 MEMORY_TOOLS = frozenset({"memory_query", "memory_restore", "memory_release", "memory_search", "memory_tool"})
@@ -191,13 +193,6 @@ def _input(written: str) -> Any:
         return json.loads(written) if written else {}
     except ValueError:
         return written
-
-
-def bare(value: Any) -> Any:
-    """A value without cache markers."""
-    if isinstance(value, dict):
-        return {key: bare(each) for key, each in value.items() if key != "cache_control"}
-    return [bare(each) for each in value] if isinstance(value, list) else value
 
 
 def blocks_of(content: Any) -> list[Json]:

@@ -19,11 +19,11 @@ from campaigns.scenarios.messages import (
     THINKING,
     Json,
     attachments_in,
-    bare,
     blocks_of,
     is_hidden,
     messages_of,
 )
+from tests.http.managing import bare
 
 MOST_MARKERS = 4
 OURS_TO_CHANGE = ("messages", "tools", "system")

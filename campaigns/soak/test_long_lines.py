@@ -10,7 +10,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import RenditionRequest
 from tests.http.managing import Json, open_stage, results, text
-from tests.http.test_epochs import answer, client_of, run, violations
+from tests.http.test_epochs import answer, client_of, read, run, violations
 
 LENGTH = 60_000
 """Characters of a line."""
@@ -32,10 +32,6 @@ LINES = [
     "a" + "\u0301\u0316" * (LENGTH // 2),
     "export const a " * (LENGTH // 15),
 ]
-
-
-def read(path: str) -> Json:
-    return {"type": "tool_use", "name": "Read", "input": {"file_path": path}}
 
 
 def between(ordinary: str) -> str:

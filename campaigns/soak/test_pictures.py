@@ -22,8 +22,8 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, text, think
-from tests.http.test_epochs import Clock, answer, restore, violations
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, restore, text, think
+from tests.http.test_epochs import Clock, answer, violations
 
 WINDOW = 14_000
 SHOTS = 30

@@ -1,17 +1,19 @@
 """Helpers never spend more than the budget: not at once, not in two processes, not after a crash."""
 
+import attrs
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.actors.helper_calls import HelperBudget
-from mnemosyne.domain.objects.events import Losses, ObjectSummarized
+from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.budget import DAY, Budget, DaySpending
 from mnemosyne.domain.session.events import TurnFinished
 from tests.actors.spending import LoggedSpending
 from tests.actors.support import STREAM, StoppableLog
+from tests.domain.remembered import summarized
 from tests.domain.session_events import finished
 
 TODAY = 5 * DAY
@@ -23,17 +25,7 @@ def turn(at: int, tokens: int) -> TurnFinished:
 
 
 def summary(at: int, nanodollars: int) -> ObjectSummarized:
-    return ObjectSummarized(
-        at=at,
-        object="o",
-        fidelity=Fidelity.DETAILED,
-        text=b"",
-        size=1,
-        tokens=1,
-        helper="h",
-        losses=Losses(),
-        nanodollars=nanodollars,
-    )
+    return attrs.evolve(summarized("o", Fidelity.DETAILED, 1), at=at, nanodollars=nanodollars)
 
 
 async def append(log: StoppableLog, *events: object) -> None:

@@ -10,15 +10,16 @@ from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
-from mnemosyne.domain.objects.events import ObjectDegraded, ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
-from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.segmentation.ingest import Remember, remember
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.reply import HiddenCall
 from tests.actors.support import CODEC, STREAM, StoppableLog, open_actor
 from tests.domain.recorded import requests
+from tests.domain.remembered import degraded
 from tests.domain.talks import on_topics
 from tests.plain.log import PlainLog
 
@@ -51,16 +52,7 @@ async def test_another_process_continues_the_same_episodes() -> None:
 def with_a_stub(state: Session) -> Session:
     """The session after an object was evicted: before that there is nothing to ask about."""
     first = next(each for each in state.memory.objects.values() if each.places)
-    left = ObjectDegraded(
-        at=4,
-        object=first.id,
-        branch="main",
-        turn=3,
-        before=Fidelity.FULL,
-        after=Fidelity.STUB,
-        cause=Cause.PRESSURE,
-    )
-    return evolve(state, left)
+    return evolve(state, degraded(first.id, Fidelity.STUB, 3))
 
 
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:

@@ -21,13 +21,12 @@ from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import (
     Admission,
     FaultKind,
-    ObjectDegraded,
     ObjectFaulted,
     ObjectReleased,
     ObjectRestored,
 )
 from mnemosyne.domain.objects.faults import Spent
-from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
@@ -41,6 +40,7 @@ from mnemosyne.domain.wire.reply import HiddenCall
 from mnemosyne.errors import LogUnavailable
 from tests.actors.support import CODEC, STREAM, open_actor
 from tests.domain.recorded import dumps
+from tests.domain.remembered import degraded
 from tests.plain.log import PlainLog
 
 LOGIN = "def login(user):\n    return check(user, PASSWORD_FILE)\n" + "# nothing here\n" * 40
@@ -82,18 +82,6 @@ class Asked:
         return next(each.id for each in self.state.memory.objects.values() if name in str(each.source_key))
 
 
-def evicted_from_main(object_id: str) -> ObjectDegraded:
-    return ObjectDegraded(
-        at=4,
-        object=object_id,
-        branch="main",
-        turn=3,
-        before=Fidelity.FULL,
-        after=Fidelity.STUB,
-        cause=Cause.PRESSURE,
-    )
-
-
 async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     log = PlainLog(CODEC)
     more = [{"role": "assistant", "content": "Seen."}, {"role": "user", "content": "Go on."}] * 4
@@ -107,7 +95,7 @@ async def asked(*, evicted: bool = True, login: str = LOGIN) -> Asked:
     found = Asked(log, state)
     for each in state.memory.objects.values() if evicted else ():
         if each.places and each.source_tool == "Read":
-            found.state = evolve(found.state, evicted_from_main(each.id))
+            found.state = evolve(found.state, degraded(each.id, Fidelity.STUB, 3))
     return found
 
 
@@ -168,7 +156,7 @@ async def test_repeated_early_request_sees_nothing_of_later_turns() -> None:
     wanted = ask.id_of("login.py")
     for turn, is_within_reach in ((1, False), (2, True), (3, True)):
         ask.address = Address("main", turn, 2)
-        ask.state = evolve(ask.state, evicted_from_main(wanted))
+        ask.state = evolve(ask.state, degraded(wanted, Fidelity.STUB, 3))
         ask.spent = Spent()
         restored, _, events = await ask("memory_restore", object_id=wanted, reason="r")
         assert ("PASSWORD_FILE" in restored, bool(events)) == (is_within_reach, is_within_reach)

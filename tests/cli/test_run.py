@@ -42,7 +42,8 @@ from tests.cli.support import (
     serving,
     started,
 )
-from tests.clients.provider import in_a_thread, standin_in_a_thread
+from tests.clients.provider import standin_in_a_thread
+from tests.threads import in_a_thread
 from tests.waiting import DEADLINE, IMPATIENT, PATIENT
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")

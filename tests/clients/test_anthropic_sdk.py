@@ -11,6 +11,7 @@ from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.managing import assert_managed
 from tests.clients.workspace import Server, visit
+from tests.http.managing import think
 
 MODEL = "claude-opus-5-5"
 TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
@@ -18,10 +19,6 @@ TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schem
 
 RECALL: Json = {"type": "tool_use", "name": "memory_query", "input": {"question": "what was it?"}}
 LOOK: Json = {"type": "tool_use", "name": "Look", "input": {"at": "it — über alles", "n": 1.0}}
-
-
-def think(text: str) -> Json:
-    return {"type": "thinking", "thinking": text}
 
 
 LOOP: list[Json] = [

@@ -7,39 +7,28 @@ from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import ONE_IN_CI, Block
 from tests.clients.managing import assert_managed
 from tests.clients.workspace import Workspace
+from tests.http.managing import recall, text, think
 
 pytestmark = pytest.mark.clients
 
 MANAGE = ("--manage",)
 
 
-def recall(question: str = "what was it?") -> Block:
-    return {"type": "tool_use", "name": "memory_query", "input": {"question": question}}
-
-
 def search() -> Block:
     return {"type": "tool_use", "name": "memory_search", "input": {"query": "notes"}}
-
-
-def thinking(text: str) -> Block:
-    return {"type": "thinking", "thinking": text}
-
-
-def text(words: str) -> Block:
-    return {"type": "text", "text": words}
 
 
 def loop(workspace: Workspace, last: str) -> list[Json]:
     """Hidden calls alone, before, between and after the agent's own, several at once, and in the last round."""
     agent, notes = workspace.agent, workspace.project / "notes.txt"
     return [
-        {"content": [thinking("Where was it?"), text("Let me see."), recall()]},
-        {"content": [thinking("There."), agent.read(notes), recall("and that?")]},
+        {"content": [think("Where was it?"), text("Let me see."), recall()]},
+        {"content": [think("There."), agent.read(notes), recall("and that?")]},
         {"content": [search(), recall()]},
-        {"content": [recall(), thinking("Now."), text("I change it."), agent.edit(notes, "two", "TWO"), search()]},
+        {"content": [recall(), think("Now."), text("I change it."), agent.edit(notes, "two", "TWO"), search()]},
         {"content": [agent.write(workspace.project / "new.txt", "new\n"), recall(), agent.shell("cat new.txt")]},
         {"content": [recall("once more?")]},
-        {"content": [thinking("Done."), text(last)]},
+        {"content": [think("Done."), text(last)]},
     ]
 
 

@@ -11,8 +11,8 @@ from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.agents import OPENCODE
 from tests.clients.provider import standin_in_a_thread
-from tests.clients.test_managed_agents import recall, thinking
 from tests.clients.workspace import CLIENT_SECONDS, Server, bare_environment, serving, visit
+from tests.http.managing import recall, think
 
 pytestmark = pytest.mark.clients
 
@@ -54,8 +54,8 @@ def test_managed_tool_loop_and_its_resumption_are_one_history_to_the_provider(pr
             {
                 "when": {"prompt": "colour", "tools": True},
                 "replies": [
-                    {"content": [thinking("What was it?"), recall()]},
-                    {"content": [thinking("Look."), run("echo teal"), recall("and that?")]},
+                    {"content": [think("What was it?"), recall()]},
+                    {"content": [think("Look."), run("echo teal"), recall("and that?")]},
                     {"content": [recall("once more?")]},
                     {"content": [run("echo more > more.txt")]},
                     {"text": "It is teal."},

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.replay.message_streams import dumps
-from tests.replay.session_tapes import MARKER, requests
+from tests.replay.message_streams import MARKER, dumps
+from tests.replay.session_tapes import requests
 
 __all__ = ["DATA", "MARKER", "captures", "dumps", "folder", "requests", "sessions"]
 

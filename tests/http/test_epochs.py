@@ -30,6 +30,7 @@ from tests.http.managing import (
     model_says,
     open_stage,
     recall,
+    restore,
     script,
     text,
     think,
@@ -69,10 +70,6 @@ WRITTEN = {"type": "tool_use", "name": "Write", "input": {"file_path": "/src/not
 
 def run(command: str) -> Json:
     return {"type": "tool_use", "name": "Bash", "input": {"command": command}}
-
-
-def restore(object_id: str) -> Json:
-    return {"type": "tool_use", "name": "memory_restore", "input": {"object_id": object_id, "reason": "needed"}}
 
 
 def results_of(message: Json, size: int = 300) -> list[Json]:

@@ -33,12 +33,13 @@ from tests.http.managing import (
     open_talk,
     prompt_blocks,
     recall,
+    restore,
     results,
     script,
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, restore, results_of
+from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, results_of
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
 from tests.plain.directory import PlainDirectory

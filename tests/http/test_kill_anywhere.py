@@ -22,8 +22,8 @@ from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, Rou
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.errors import ActorStopped
 from tests.actors.support import IDENTITY
-from tests.http.managing import Client, Json, Stage, open_stage, recall, text, think
-from tests.http.test_epochs import SMALL, Clock, answer, edit, read, restore, results_of, run
+from tests.http.managing import Client, Json, Stage, open_stage, recall, restore, text, think
+from tests.http.test_epochs import SMALL, Clock, answer, edit, read, results_of, run
 from tests.profiles import examples
 
 EVERY = 4

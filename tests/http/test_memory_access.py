@@ -13,10 +13,10 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog, events_of
-from tests.http.managing import Client, Json, Stage, open_stage, recall, results, text
+from tests.http.managing import Client, Json, Stage, open_stage, recall, restore, results, text
 from tests.http.managing import look_for as search
 from tests.http.test_epochs import SMALL as WINDOW
-from tests.http.test_epochs import TOOLS, answer, read, reads, restore
+from tests.http.test_epochs import TOOLS, answer, read, reads
 
 SECRET, SOURCE = "heliotrope", "/src/vault.py"
 """What was read, and where: a search tells only of the latter."""

@@ -45,6 +45,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
+from tests.http.test_forks import calls_of
 from tests.plain.directory import PlainDirectory
 
 STUBS = [each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT]
@@ -58,10 +59,6 @@ ROOMY = 20_000
 
 def as_result(call: Json, content: object) -> Json:
     return {"type": "tool_result", "tool_use_id": call["id"], "content": content}
-
-
-def calls_of(message: Json) -> list[Json]:
-    return [block for block in message["content"] if block["type"] == "tool_use"]
 
 
 async def ask(client: Client, stage: Stage, message: Json, calls: Sequence[Json]) -> Json:

@@ -37,6 +37,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_epochs import SMALL, TOOLS, WRITTEN, answer, client_of, epochs_of, read, reads, results_of
+from tests.http.test_forks import refused
 from tests.http.test_managed_openai import ChatTalk
 from tests.http.test_managed_openai import assert_nothing_of_ours as assert_nothing_in_chat
 from tests.http.test_switching import MODE, broken_rules
@@ -258,10 +259,6 @@ async def off(stage: Stage) -> Client:
     answer(stage, [text("Yes.")])
     await client.turn(text("And now?"))
     return client
-
-
-def refused(stage: Stage) -> list[int | None]:
-    return [each.status for each in stage.standin.messages if each.status != 200]
 
 
 async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:

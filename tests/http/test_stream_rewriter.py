@@ -19,6 +19,7 @@ from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, 
 from mnemosyne.http.stream_rewriter import StreamRewriter
 from tests.http.rounds import HIDDEN, READ, RECALL, RESTORE, Round, call, events_of, play, text
 from tests.http.streams import TEXT, THINKING, TOOL, cut, frame, message, stream
+from tests.http.test_rewriters import joined
 from tests.profiles import examples
 
 WIRE = stream(message(THINKING, TEXT, TOOL, stop_reason="tool_use"))
@@ -30,10 +31,6 @@ def rewritten(pieces: list[bytes], hidden: frozenset[str] = frozenset()) -> tupl
     rewriter = StreamRewriter(hidden) if hidden else PassedStream(MESSAGES)
     outputs = [output for piece in pieces for output in rewriter.feed(piece)]
     return outputs + rewriter.close(), rewriter.reply.result()
-
-
-def joined(outputs: list[Output]) -> bytes:
-    return b"".join(output.raw for output in outputs)
 
 
 ODD: list[dict[str, Any]] = [

@@ -30,7 +30,7 @@ from mnemosyne_lab.demo.story import load_story
 from mnemosyne_lab.demo.tools import UNCHANGED, Workshop
 from mnemosyne_lab.demo.witness import Witness
 from tests.actors.support import StoppableLog
-from tests.cli.support import MNEMOSYNE, environ_for, started
+from tests.cli.support import environ_for, mnemosyne, started
 from tests.http.evicting import Index
 from tests.http.managing import open_stage
 from tests.waiting import DEADLINE
@@ -57,18 +57,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def played(environ: dict[str, str], kept: Path) -> "subprocess.CompletedProcess[str]":
-    return _demo("--fast", "--keep", str(kept), environ=environ)
-
-
-def _demo(*options: str, environ: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*MNEMOSYNE, "demo", *options],
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-    )
+    return mnemosyne("demo", "--fast", "--keep", str(kept), environ=environ)
 
 
 def _processes_of(place: Path) -> list[str]:
@@ -188,13 +177,7 @@ def test_kept_record_is_verified(
 ) -> None:
     assert played.returncode == 0, played.stderr
     own = {name: value for name, value in environ.items() if name != "MNEMOSYNE_DSN"}
-    verified = subprocess.run(
-        [*MNEMOSYNE, "verify", "demo", "--data-dir", str(kept)],
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-    )
+    verified = mnemosyne("verify", "demo", "--data-dir", str(kept), environ=own)
     assert verified.stdout.startswith("ok 28 turns")
     _assert_nothing_remains(place)
 
@@ -202,7 +185,7 @@ def test_kept_record_is_verified(
 @pytest.mark.release
 def test_directory_in_use_is_not_written_to(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    refused = _demo("--keep", str(tmp_path), environ=environ)
+    refused = mnemosyne("demo", "--keep", str(tmp_path), environ=environ)
     assert refused.returncode == 1
     assert "is not empty" in refused.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["precious"]

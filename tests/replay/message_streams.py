@@ -8,12 +8,35 @@ from mnemosyne.domain.wire.exchange import ReplyHead
 
 Json = dict[str, Any]
 
+MARKER = {"type": "ephemeral"}
+
 STREAM = ReplyHead(200, ((b"content-type", b"text/event-stream"),))
 
 
 def dumps(value: object) -> bytes:
     """JSON as JavaScript writes it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def blocks_of(message: Json) -> list[Json]:
+    """The blocks of a message, also of one that is a text."""
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def as_string(message: Json) -> Json:
+    """A message of one text as clients send it once it is not the last."""
+    match message:
+        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
+            return {**message, "content": text}
+        case _:
+            return message
+
+
+def mark(message: Json) -> Json:
+    """A message with a cache marker at its end."""
+    blocks = blocks_of(message)
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message
 
 
 def stream_of_message(message: Json) -> bytes:

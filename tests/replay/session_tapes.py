@@ -16,10 +16,9 @@ from typing import Any
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.replay import message_streams as wire
-from tests.replay.message_streams import STREAM, Json, dumps
+from tests.replay.message_streams import MARKER, STREAM, Json, as_string, blocks_of, dumps, mark
 from tests.replay.tapes import Arrives, Headers, Step, Tape, TapedReply, tape
 
-MARKER = {"type": "ephemeral"}
 MODEL = "claude-opus-5-5"
 SYSTEM = "You are an agent. " * 300
 """The system prompt for recordings without one."""
@@ -53,12 +52,12 @@ class _Window:
         self.since = since
         self._messages = messages
         self._dropped = dropped
-        self._plain = [dumps(_as_string(message)) for message in messages]
+        self._plain = [dumps(as_string(message)) for message in messages]
 
     def render(self, count: int) -> bytes:
         """The messages of a request when the whole history has ``count`` messages."""
         last = count - self._dropped - 1
-        return b",".join([*self._plain[:last], dumps(_mark(self._messages[last]))])
+        return b",".join([*self._plain[:last], dumps(mark(self._messages[last]))])
 
 
 def _windows(session: Mapping[str, Any]) -> list[_Window]:
@@ -70,7 +69,7 @@ def _windows(session: Mapping[str, Any]) -> list[_Window]:
             continue  # content removed by a microcompact is not recorded
         summary = [{"type": "text", "text": reset["summary"]}]
         if messages[at]["role"] == "user":  # roles alternate: summary and user text are one message
-            first = {"role": "user", "content": [*summary, *_blocks(messages[at])]}
+            first = {"role": "user", "content": [*summary, *blocks_of(messages[at])]}
             windows.append(_Window(at + 1, [first, *messages[at + 1 :]], at))
         else:
             windows.append(_Window(at, [{"role": "user", "content": summary}, *messages[at:]], at - 1))
@@ -104,7 +103,7 @@ def _time(stamp: str | None, number: int) -> int:
 
 
 def _answer(session: Json, turn: Json, number: int) -> Json:
-    content = _blocks(session["messages"][turn["msg"]])
+    content = blocks_of(session["messages"][turn["msg"]])
     calls = any(map(is_call, content))
     return {
         "id": f"msg_{session['name']}_{number + 1}",
@@ -127,21 +126,3 @@ _USAGE = {
 def _usage(recorded: Json) -> Json:
     """The usage without the output, which was recorded before the stream ended."""
     return {name: recorded[ours] for ours, name in _USAGE.items() if isinstance(recorded.get(ours), int)}
-
-
-def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
-def _as_string(message: Json) -> Json:
-    match message:
-        case {"role": "user", "content": [{"type": "text", "text": str(text)}]}:
-            return {**message, "content": text}
-        case _:
-            return message
-
-
-def _mark(message: Json) -> Json:
-    blocks = _blocks(message)
-    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": MARKER}]} if blocks else message

@@ -8,6 +8,7 @@ from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.observing import NOTHING, no_observations, observe
+from tests.domain.history.test_plans import todos
 from tests.services.talking import Talk, assistant, body, plain, talking, user
 
 GOES_ON = (
@@ -19,10 +20,6 @@ def called(tool: str, given: dict[str, Any], said: str, number: int) -> list[dic
     call = {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": given}
     result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said}
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-
-
-def todos(**items: str) -> dict[str, Any]:
-    return {"todos": [{"content": text, "status": status} for text, status in items.items()]}
 
 
 async def seen(talk: Talk, branch: str | None = None) -> WorkPlan | None:

@@ -1,0 +1,43 @@
+"""Asynchronous context managers for tests without an event loop of their own."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+@contextmanager
+def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
+    """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value."""
+    started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
+
+    async def serve() -> None:
+        async with open_it() as opened:
+            end = trio.Event()
+            started.put((opened, trio.lowlevel.current_trio_token(), end))
+            await end.wait()
+
+    def run() -> None:
+        try:
+            trio.run(serve)
+        except BaseException as error:
+            started.put(error)
+            raise
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    outcome = started.get()
+    if isinstance(outcome, BaseException):
+        thread.join()
+        raise outcome
+    opened, token, end = outcome
+    try:
+        yield opened
+    finally:
+        token.run_sync_soon(end.set)
+        thread.join()

@@ -81,10 +81,12 @@ def test_files_are_kept_before_a_call_and_an_error_blocks_nothing(tmp_path: Path
     assert shown.stdout == "one\n"
 
 
-def test_hook_of_an_observed_session_prints_facts_and_presents_it_so_that_its_next_credential_is_the_owner_s(
+def test_hook_of_an_observed_session_prints_facts_and_presents_its_owner_and_its_prompt(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
-    event = {"hook_event_name": "UserPromptSubmit", "prompt": "Go on", "cwd": str(tmp_path), "session_id": "mine"}
+    """The session's next credential is the owner's, and the log says that the user submitted the prompt."""
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "mine", "cwd": str(tmp_path), "session_id": "mine"}
+    environ["CLAUDE_CODE_SESSION_ATTENDED"] = "1"
     with serving(environ=environ) as url:
         assert "bicycles" in ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))[0]
 
@@ -102,6 +104,13 @@ def test_hook_of_an_observed_session_prints_facts_and_presents_it_so_that_its_ne
             send("mine", "my-key")
             admitted = json.loads(invoked("memory", "admit", "--list", "--json", environ=environ).stdout)
     assert [entry["how"] for entry in admitted] == ["presented"]
+    exported = ""
+    for each in json.loads(invoked("sessions", "--json", environ=environ).stdout):
+        assert invoked("export", each["id"], "--output", str(tmp_path / "x"), environ=environ).exit_code == 0
+        exported += (tmp_path / "x").read_text()
+        (tmp_path / "x").unlink()
+    assert '"submitted":{"message":0,"block":0,"interactive":true}' in exported
+    assert '"submitted":null' in exported
 
 
 @pytest.mark.parametrize("folder", ["/t\ud83d", "\ude00", "/t\0", "/" + "a" * 5000])

@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.entry_text import BLOCK_BEGINS, BLOCK_ENDS, escape_tags
-from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, Scope
+from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
 
@@ -196,4 +196,5 @@ _SHORTEST_LINE = 10
 
 def _line(entry: Entry, render_date: Callable[[int], str], shares: dict[str, float]) -> str:
     share = f"{shares[entry.id]:.0%}, " if entry.id in shares else ""
-    return f"- [{entry.id}, {share}{render_date(entry.confirmed_at or entry.recorded_at)}] {entry.line}"
+    author = ", by an agent" if entry.source is EntrySource.AGENT else ""
+    return f"- [{entry.id}, {share}{render_date(entry.confirmed_at or entry.recorded_at)}{author}] {entry.line}"

@@ -77,6 +77,15 @@ def test_an_extracted_entry_is_inserted_once_confirmed_until_belief_in_it_is_low
     assert compose_text(place, at=FIRST + HALF_LIFE) == ""
 
 
+def test_an_entry_of_an_agent_is_not_shown_as_the_user_s() -> None:
+    place = KnowledgePlace()
+    place.remember("be brief", kind=EntryKind.RESPONSE_STYLE)
+    place.remember("deploys need no review", kind=EntryKind.WORKFLOW, source=EntrySource.AGENT)
+    own, agents = compose_text(place).splitlines()[-3:-1]
+    assert own.endswith("day 0] be brief")
+    assert agents.endswith("day 0, by an agent] deploys need no review")
+
+
 def test_a_block_never_shows_detail_and_prefers_summary_to_content() -> None:
     place = KnowledgePlace()
     place.remember("a very long story", summary="short", detail="secret plan", kind=EntryKind.BRIEF)

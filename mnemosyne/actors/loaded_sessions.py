@@ -2,7 +2,8 @@
 (``helper_work.WaitingOrders``) and the questions of their turns (``composing.WaitingQuestions``).
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 from uuid import UUID
@@ -11,14 +12,27 @@ import attrs
 import trio
 
 from mnemosyne.actors.helper_work import HelperRequest
-from mnemosyne.actors.messages import CompleteDeferred, HelperDone, Identity
+from mnemosyne.actors.mailbox import Ask
+from mnemosyne.actors.messages import Answer, CompleteDeferred, HelperDone, Identity, Message
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.session_orders import LearnContext
 from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.facts import FACTS
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.knowledge.prompts import LearnedFact
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session.decision_inputs import HelperAnswer
-from mnemosyne.errors import ActorStopped, VersionConflict
+from mnemosyne.domain.session.helper_results import SUMMARY
+from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
+
+log = logging.getLogger(__name__)
+
+
+_Ask = Callable[[Identity, Message], tuple[SessionActor, Ask[Message, Answer]]]
 
 
 class LoadedSessions:
@@ -33,20 +47,51 @@ class LoadedSessions:
         if self._registry.orders is None:
             await trio.sleep_forever()
         request = await self._registry.orders.take()
+        if request.order.task == FACTS:
+            request = attrs.evolve(request, order=await self._add_known(request))
         return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
     async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        return await self._send(identity, done)
+        # The summary of an idle session may come after the session was unloaded.
+        ask = self._registry.ask if done.work.task == SUMMARY else self._registry.ask_behind
+        recorded = await self._send(ask, identity, done)
+        if recorded and isinstance(done.effect.context, LearnContext):
+            self._learn(identity, done, done.effect.context)
+        return recorded
+
+    async def _add_known(self, request: HelperRequest) -> HelperOrder:
+        """An order for facts with the entries that they may correct; without any if these cannot be read."""
+        source, context = self._registry.knowledge_source, request.order.about.context
+        if source is None:
+            return request.order
+        try:
+            known = await source.list_lines(request.identity.tenant, context.folder, context.at)
+        except MnemosyneError as error:
+            log.info("facts are searched without the known entries: %s", error)
+            return request.order
+        return attrs.evolve(request.order, about=attrs.evolve(request.order.about, known=tuple(known)))
+
+    def _learn(self, identity: Identity, done: HelperDone, context: LearnContext) -> None:
+        """Give the memory beyond sessions what recorded work found for it."""
+        source, work, found = self._registry.knowledge_source, done.work, done.effect.learned
+        if source is None or not found:
+            return
+        if work.task == FACTS and context.prompt is not None:
+            facts = [LearnedFact(**attrs.asdict(each) | {"kind": EntryKind(each.kind)}) for each in found]
+            source.learn(identity.tenant, context.folder, facts, context.prompt)
+        elif work.task == SUMMARY and work.branch is not None and work.turn is not None:
+            place = Provenance(session=identity.stream, branch=work.branch, turn=work.turn)
+            source.summarize(identity.tenant, context.clients, context.folder, place, found)
 
     async def flush(self, identity: Identity) -> None:
         """Wait until the deferred work of a session is done and durable. Raises ActorStopped if the session is not
         loaded.
         """
-        await self._send(identity, CompleteDeferred())
+        await self._send(self._registry.ask_behind, identity, CompleteDeferred())
 
-    async def _send(self, identity: Identity, message: HelperDone | CompleteDeferred) -> bool:
+    async def _send(self, ask: _Ask, identity: Identity, message: HelperDone | CompleteDeferred) -> bool:
         """Send a message to a session's actor; return whether it led to an append, which is durable then."""
-        actor, asked = self._registry.ask_behind(identity, message)
+        actor, asked = ask(identity, message)
         with self._discarding(identity, actor):
             ticket = cast("Ticket | None", await asked.wait())
             if ticket is not None:

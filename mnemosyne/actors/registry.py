@@ -30,6 +30,9 @@ from mnemosyne.errors import ActorStopped, LogUnavailable
 IDLE_SECONDS = 15 * 60
 """Idle time after which a session is unloaded."""
 
+QUIET_SECONDS = 5 * 60
+"""Idle time after which a helper model may summarize a session."""
+
 BYTES_HELD = 16 * 1024 * 1024
 """Size in bytes of all cached bodies above which paused sessions are unloaded sooner."""
 
@@ -80,7 +83,8 @@ class SessionRegistry:
         self._journal = journal
         self._new_salt = new_salt
         self._index = index
-        self._knowledge_source = knowledge_source
+        self.knowledge_source = knowledge_source
+        """The memory beyond sessions; None if sessions do without it."""
         self.settings = settings
         self.patience = patience
         self.questions = questions
@@ -229,9 +233,18 @@ class SessionRegistry:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
 
+            self._pause_idle(trio.current_time())
+
+    def _pause_idle(self, now: float) -> None:
+        for awake in self._awake.values():
+            if awake.actor.loaded and now - awake.last_used > QUIET_SECONDS:
+                awake.actor.pause()
+
     def _retire_idle(self, now: float) -> None:
         # In a function of its own: the loop above would hold a reference to the last one while it sleeps.
         for stream, awake in self._find_idle(now):
+            if awake.actor.loaded:
+                awake.actor.pause()
             self.discard(stream, awake.actor)
 
     def _find_idle(self, now: float) -> Iterator[tuple[UUID, _LoadedActor]]:
@@ -261,7 +274,7 @@ class SessionRegistry:
             outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
             known_credentials=self.known_credentials,
             client_keys=self.client_keys,
-            knowledge_source=self._knowledge_source,
+            knowledge_source=self.knowledge_source,
         )
         awake = self._awake[identity.stream] = _LoadedActor(actor, trio.current_time())
         self._nursery.start_soon(self._live, identity.stream, actor)
@@ -269,8 +282,8 @@ class SessionRegistry:
 
     def _select_knowledge(self, identity: Identity) -> SelectKnowledge | None:
         return (
-            partial(self._knowledge_source.select_knowledge, identity.tenant)
-            if self._knowledge_source is not None
+            partial(self.knowledge_source.select_knowledge, identity.tenant)
+            if self.knowledge_source is not None
             else None
         )
 

@@ -176,6 +176,11 @@ class SessionActor:
             return None
         return Proposal(version=version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
 
+    def pause(self) -> None:
+        """Order what is due when no request has arrived for a while."""
+        if self._orders is not None and self._last is not None:
+            self._orders.pause(self._last)
+
     def stop(self) -> None:
         """Stop. Waiting callers get ActorStopped and may ask the next actor."""
         self._scope.cancel()
@@ -476,7 +481,7 @@ class SessionActor:
             self._report_prompt(self._knowledge_source, began, read, request)
         self._deferred.keep_sent(version, read)
         if self._orders is not None and self._last is not None:
-            self._orders.note_request(began, read, self._last)
+            self._orders.note_request(began, read, request.client, self._last)
 
     def _report_prompt(
         self, source: KnowledgeSource, began: TurnBegan, read: Transcript, request: ArrivedRequest

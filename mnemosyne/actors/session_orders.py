@@ -3,20 +3,41 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+import attrs
+
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.domain.helper import ordering
 from mnemosyne.domain.helper.background import HelperOrder
+from mnemosyne.domain.helper.facts import order_facts
 from mnemosyne.domain.helper.goal import order_goal
+from mnemosyne.domain.helper.session_summary import order_summary
+from mnemosyne.domain.knowledge.events import Provenance
+from mnemosyne.domain.knowledge.prompts import SubmittedPrompt, read_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.segmentation.authors import find_prompt
+from mnemosyne.domain.segmentation.authors import find_prompt, read_typed
 from mnemosyne.domain.session.events import BranchKind, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.text.parts import PartRole
+from mnemosyne.domain.wire.blocks import text_of, type_of
+from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
 
-_TALKED_TO = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK})
+
+@attrs.frozen(kw_only=True)
+class LearnContext:
+    """The owner and the place of what is learned: the ``clients`` of a session so far and its folder. ``at`` is the
+    time of the order, in µs of UTC; ``prompt`` is the source of facts.
+    """
+
+    at: int
+    clients: frozenset[MemoryClient]
+    folder: str | None
+    prompt: SubmittedPrompt | None = None
 
 
 class SessionOrders:
@@ -27,17 +48,65 @@ class SessionOrders:
         self._queue = queue
         self._ordered: set[tuple[str, str]] = set()
         """Task and subject of the orders about objects."""
+        self._summarized: tuple[str, int] | None = None
+        self._context = LearnContext(at=0, clients=frozenset(), folder=None)
 
-    def note_request(self, began: TurnBegan, read: Transcript, ticket: Ticket) -> None:
-        """Order what a recorded request calls for: the goal of a managed branch, if it brings a prompt of the user."""
-        branch = self._loaded.state.branches[began.branch]
-        if branch.kind not in _TALKED_TO or began.attempt > 1 or began.turn < branch.turns or began.opaque is not None:
+    @property
+    def _state(self) -> Session:
+        return self._loaded.state
+
+    def note_request(self, began: TurnBegan, read: Transcript, client: MemoryClient, ticket: Ticket) -> None:
+        """Order what a recorded request calls for: the facts of a prompt that the user submitted, the goal of a managed
+        branch, and the summary of a window that its client has compacted.
+        """
+        branch = self._state.branches[began.branch]
+        is_new = began.attempt == 1 and began.turn == branch.turns and began.opaque is None
+        if not is_new or not _is_talked_to(branch):
             return
+        folder = project_of_transcript(read) or self._context.folder
+        self._context = LearnContext(at=began.at, clients=self._context.clients | {client}, folder=folder)
+        if began.submitted is not None:
+            source = Provenance(session=self._loaded.identity.stream, branch=branch.name, turn=began.turn)
+            prompt = read_prompt(read, began.submitted, source)
+            context = attrs.evolve(self._context, prompt=prompt)
+            for order in order_facts(prompt.text if prompt else "", branch.name, began.turn, context):
+                self._put(order, ticket)
         if branch.mode is Mode.MANAGE and not read.fields.has_output_format:
-            prompt = find_prompt(read)
-            if prompt is not None and prompt[0] >= began.kept:
-                memory = self._loaded.state.memory
-                self._put(order_goal(memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect), ticket)
+            self._order_goal(branch, began, read, ticket)
+        if branch.kind is BranchKind.SUCCESSOR and began.turn == 1 and branch.parent is not None:
+            self._summarize(self._state.branches[branch.parent], ticket)
+
+    def _order_goal(self, branch: Branch, began: TurnBegan, read: Transcript, ticket: Ticket) -> None:
+        prompt = find_prompt(read)
+        if prompt is not None and prompt[0] >= began.kept:
+            memory = self._state.memory
+            self._put(order_goal(memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect), ticket)
+
+    def pause(self, ticket: Ticket) -> None:
+        """Order the summary of a session that is idle, if it has changed since the last one."""
+        branches = [each for each in self._state.branches.values() if _is_talked_to(each) and each.turns]
+        if branches and not self._state.running:
+            self._summarize(max(branches, key=lambda each: each.body_version), ticket)
+
+    def _summarize(self, branch: Branch, ticket: Ticket) -> None:
+        known, now = self._state.summary, (branch.name, branch.turns)
+        if self._summarized != now and (known is None or (known.branch, known.turn) != now):
+            self._summarized = now
+            self._put(order_summary(self._state, branch, self._list_last(branch), self._context), ticket)
+
+    def _list_last(self, branch: Branch) -> list[tuple[PartRole, str]]:
+        """What user and agent said behind the last object of a branch, if its request is in memory."""
+        read = self._loaded.bodies.find_held(branch)
+        first = self._state.memory.view_of(branch.name).known.open
+        texts = list[tuple[PartRole, str]]()
+        for number in range(first, len(read.messages) if read is not None else 0):
+            assert read is not None
+            role, content = read.messages[number].role, read.blocks(number)
+            if role == "assistant":
+                texts += [(PartRole.ASSISTANT, text_of(block)) for block in content if type_of(block) == "text"]
+            elif typed := read_typed(role, content):
+                texts.append((PartRole.USER, typed))
+        return texts
 
     def note_leaving(self, leaving: Sequence[tuple[MemoryObject, Fidelity]], ticket: Ticket) -> None:
         """Order the short forms of objects that will soon be shown in such a form."""
@@ -55,3 +124,8 @@ class SessionOrders:
 
     def _put(self, order: HelperOrder, ticket: Ticket) -> None:
         self._queue.put(HelperRequest(self._loaded.identity, order), ticket)
+
+
+def _is_talked_to(branch: Branch) -> bool:
+    """Whether the user's conversation may continue in a branch."""
+    return branch.kind.is_talked_to and branch.agent_id is None

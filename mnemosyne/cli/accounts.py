@@ -81,6 +81,8 @@ def _print_usage(found: Usage) -> None:
         say(price_sentence(found.total.unknown, replies), fg="yellow")
     if found.helpers:
         say(f"The helper model cost {dollars_text(found.helpers)}, which no row includes.")
+    if found.help is not None:
+        say(found.help)
     for line in quota_lines(found.quota, found.names):
         say(line)
 

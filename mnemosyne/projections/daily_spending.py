@@ -108,6 +108,14 @@ group by 1, 2, 3, 4
 order by 1, 2 desc, 3, 5 desc, 4""",
 )
 
+LATEST_WORK = Query(
+    "latest_work",
+    """select stream, task, max(version) as version
+from mnemosyne.budget_work
+where accepted and task = any(%(tasks)s) and stream = any(%(streams)s)
+group by 1, 2""",
+)
+
 HELPERS = Query(
     "helpers",
     """select stream, sum(helpers)::bigint as helpers
@@ -121,5 +129,5 @@ BUDGET = Projection(
     version=5,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
-    queries=(ON_DAY, HELPER_WORK, CACHED, HELPERS),
+    queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS),
 )

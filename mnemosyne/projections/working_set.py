@@ -26,7 +26,7 @@ from mnemosyne.domain.objects.events import (
     ObjectUnpinned,
     TurnAssessed,
 )
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
@@ -110,6 +110,13 @@ CHANGES = Table(
     },
 )
 
+# Objects that were restored because a helper model expected that they would be needed.
+PREDICTIONS = Table(
+    "predictions",
+    key={"stream": Type.UUID, "version": Type.INTEGER},
+    columns={"object": Type.TEXT, "turn": Type.INTEGER},
+)
+
 _RENDITIONS = {Fidelity.DETAILED: "detailed", Fidelity.COMPACT: "compact"}
 
 
@@ -134,7 +141,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case ObjectDegraded() | ObjectRestored():
             change = row_of(event, "branch", "object", "turn")
             change |= {"fidelity": event.after.value, "restored": isinstance(event, ObjectRestored)}
-            return (Merge("changes", (stream, version), change),)
+            merge = Merge("changes", (stream, version), change)
+            if isinstance(event, ObjectRestored) and event.cause is Cause.GOAL:
+                return merge, Merge("predictions", (stream, version), row_of(event, "object", "turn"))
+            return (merge,)
         case ObjectFaulted():
             use = row_of(event, "object", "turn") | {"how": event.kind.value}
             return (Merge("uses", (stream, version, 0), use),)
@@ -231,6 +241,18 @@ where s.stream = %(stream)s
 order by s.version""",
 )
 
+# Used: linked to or asked about later.
+PREDICTED = Query(
+    "predicted",
+    """select count(*) as placed, count(*) filter (where exists (
+    select from mnemosyne.working_set_uses u where u.stream = p.stream and u.object = p.object
+        and (u.turn > p.turn or (u.version > p.version and u.how in ('explicit', 'micro')))
+)) as used
+from mnemosyne.working_set_predictions p
+where %(stream)s::uuid is null or stream = %(stream)s
+having count(*) > 0""",
+)
+
 FAULTS_OF = Query(
     "faults_of",
     """select version, object, turn, how from mnemosyne.working_set_uses
@@ -250,8 +272,8 @@ where stream = %(stream)s and object = %(object)s""",
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=7,
-    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, USES, CHANGES),
+    version=8,
+    tables=(WINDOWS, BRANCHES, SENT, OBJECTS, USES, CHANGES, PREDICTIONS),
     changes=changes,
     queries=(
         WINDOWS_OF,
@@ -260,6 +282,7 @@ WORKING_SETS = Projection(
         CHANGES_ON,
         SENT_ON,
         FAULTS_OF,
+        PREDICTED,
         BIRTH,
         BRANCH_OF_OBJECTS,
     ),

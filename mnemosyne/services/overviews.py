@@ -1,6 +1,6 @@
 """Overviews of sessions: opening prompt, folder, cost and savings."""
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Literal
 from uuid import UUID
 
@@ -8,6 +8,8 @@ import attrs
 
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.segmentation.titles import title_of
+from mnemosyne.domain.session.helper_results import GOAL, SUMMARY, goal_after, summary_after
+from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.project import find_project, is_within
 from mnemosyne.domain.wire.reply import json_object
@@ -30,6 +32,15 @@ class SessionOpening:
     damage: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class HelperTexts:
+    """A helper model's latest texts about a session: its title, the lines of its summary, and its user's goal."""
+
+    title: str = ""
+    lines: Sequence[str] = ()
+    goal: str = ""
+
+
 Order = Literal["active", "cost", "saved", "turns", "context"]
 """The order of a list: the last active session first, or the one with the most."""
 
@@ -39,15 +50,16 @@ Openings = MutableMapping[UUID, SessionOpening]
 
 @attrs.frozen(kw_only=True)
 class SessionOverview:
-    """A session in an overview. ``turns`` counts all branches; ``mode`` is the main branch's. ``context`` is the
-    provider's token count of its last prompt, None if it reported none. ``cost`` and ``saved`` are in nanodollars, None
-    if no turn has a known price; ``unknown`` names the models (and terms) without one. ``damage`` says which part
-    cannot be read, None if there is no known damage.
+    """A session in an overview. ``texts`` are a helper model's. ``turns`` counts all branches; ``mode`` is the main
+    branch's. ``context`` is the provider's token count of its last prompt, None if it reported none. ``cost`` and
+    ``saved`` are in nanodollars, None if no turn has a known price; ``unknown`` names the models (and terms) without
+    one. ``damage`` says which part cannot be read, None if there is no known damage.
     """
 
     stream: UUID
     name: str
     title: str | None
+    texts: HelperTexts
     project: str | None
     client: str
     model: str | None
@@ -98,11 +110,15 @@ async def make_overviews(
     """The overviews of listed sessions; the options as in ``list_overviews``. Raises LogFailed."""
     streams = [each.stream for each in listed.sessions]
     about = {"streams": streams}
-    costs, helpers, sizes = await models.answers(
+    costs, helpers, sizes, worked = await models.answers(
         Question("savings", "saved_of", about),
         helpers_since(streams=streams),
         Question("timeline", "last_prompts", about),
+        Question("budget", "latest_work", {**about, "tasks": [GOAL, SUMMARY]}),
     )
+    latest: dict[UUID, list[int]] = {}
+    for row in worked:
+        latest.setdefault(row["stream"], []).append(row["version"])
     balances = savings.add_up(costs, helpers)
     prompts = {row["stream"]: row["tokens"] for row in sizes}
     known = [_overview(each, balances.get(each.stream), prompts.get(each.stream)) for each in listed.sessions]
@@ -115,6 +131,9 @@ async def make_overviews(
             break
         opening = await _opening(archive, each, openings)
         overview = attrs.evolve(blank, title=opening.title, project=opening.project, damage=opening.damage)
+        if each.stream in latest and not each.forgotten:
+            texts = await _read_texts(archive, each.stream, latest[each.stream])
+            overview = attrs.evolve(overview, texts=texts, title=texts.title or opening.title)
         if each.stream in listed.damaged:
             overview = attrs.evolve(overview, damage=listed.damaged[each.stream].sentence)
         if matching is None or _matches(overview, matching):
@@ -152,6 +171,7 @@ def _overview(each: ListedSession, balance: savings.Balance | None, context: int
         stream=each.stream,
         name=each.external_id,
         title=None,
+        texts=HelperTexts(),
         project=None,
         client=" ".join(filter(None, (each.client, each.client_version))),
         model=each.model,
@@ -183,6 +203,23 @@ async def _opening(archive: Archive, each: ListedSession, openings: Openings) ->
             return opening  # the session may be restored
         openings[each.stream] = opening
     return openings[each.stream]
+
+
+async def _read_texts(archive: Archive, stream: UUID, versions: Sequence[int]) -> HelperTexts:
+    """The texts in these events; none if they cannot be read."""
+    texts = HelperTexts()
+    try:
+        found = await archive.events.pick(stream, versions)
+    except (UnknownEvent, LogDamaged):
+        return texts
+    for event in (each.envelope.event for each in found):
+        if not isinstance(event, HelperWorked):
+            continue
+        if event.task == GOAL and (goal := goal_after(None, event)) is not None:
+            texts = attrs.evolve(texts, goal=goal.text)
+        elif event.task == SUMMARY and (summary := summary_after(None, event)) is not None:
+            texts = attrs.evolve(texts, title=summary.title, lines=summary.lines)
+    return texts
 
 
 async def sessions_in(archive: Archive, folder: str) -> list[UUID]:

@@ -16,7 +16,7 @@ from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
-from mnemosyne.services.usage import helpers_since
+from mnemosyne.services.usage import ask_for_help, describe_help, helpers_since
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +80,8 @@ class Miss:
 class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
     that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
-    ``counted`` the cost of all replies, including side calls, by the provider's count (nanodollars).
+    ``counted`` the cost of all replies, including side calls, by the provider's count (nanodollars). ``help`` describes
+    the work of helper models.
     """
 
     stream: UUID
@@ -103,6 +104,7 @@ class SessionView:
     misses: Sequence[Miss]
     passed: savings.PassedBudget | None
     unrecorded: int
+    help: str | None
 
     @property
     def is_managed(self) -> bool:
@@ -154,12 +156,13 @@ async def read_session_view(
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, helpers, epochs, faults, objects = await models.answers(
+    used, helpers, epochs, faults, objects, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
         helpers_since(streams=[stream]),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "branch_of_objects", about),
+        *ask_for_help(stream),
     )
     branches = _branches(whole)
     chosen = _choose(whole, branch)
@@ -189,6 +192,7 @@ async def read_session_view(
         misses=misses,
         passed=savings.find_passed(used, budget),
         unrecorded=sum(row["turns"] for row in whole.gaps),
+        help=describe_help(*help_),
     )
 
 

@@ -12,7 +12,8 @@ from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire.limits import PARTS
-from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
+from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
 from mnemosyne.times import utc
 
 Group = TypeVar("Group", bound=Hashable)
@@ -27,6 +28,30 @@ def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Ques
     ``streams``.
     """
     return Question("budget", "helpers", {"day": since // DAY, "streams": streams})
+
+
+def ask_for_help(stream: UUID | None = None) -> tuple[Question, Question]:
+    """The questions for the work of helpers and the use of their predictions, in one session or in all."""
+    about = {"stream": stream}
+    return Question("budget", "helper_work", {**about, "since": 0}), Question("working_set", "predicted", about)
+
+
+def describe_help(work: Sequence[Row], predicted: Sequence[Row]) -> str | None:
+    """A sentence about the work of helpers, given the answers to ``ask_for_help``; None if there was no work."""
+    if not work:
+        return None
+    times: dict[str, int] = {}
+    for row in work:
+        times[row["task"]] = times.get(row["task"], 0) + row["times"] * row["accepted"]
+    done = ", ".join(f"{count} {task.replace('_', ' ')}" for task, count in times.items() if count)
+    rejected = [row for row in work if not row["accepted"]]
+    reasons = "; ".join(dict.fromkeys(printable(row["reason"] or "") for row in rejected))
+    said = [f"Helper: {done or 'no accepted work'}, {dollars_text(sum(row['nanodollars'] for row in work))}"]
+    if rejected:
+        said.append(f"{sum(row['times'] for row in rejected)} rejected because {reasons}")
+    if placed := sum(row["placed"] for row in predicted):
+        said.append(f"{sum(row['used'] for row in predicted)} of {plural(placed, 'predicted object')} used")
+    return ", ".join(said) + "."
 
 
 @attrs.frozen(kw_only=True)
@@ -101,7 +126,7 @@ class Consumption:
 class Usage:
     """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
     clients' for sessions, ``quota`` the windows of a subscription. ``helpers`` is the cost of helper models for these
-    sessions in nanodollars, which no group includes.
+    sessions in nanodollars, which no group includes; ``help`` describes the work of helpers for all sessions.
     """
 
     by: Grouping
@@ -109,6 +134,7 @@ class Usage:
     names: Mapping[Hashable, str]
     quota: Sequence[QuotaWindow] = ()
     helpers: int = 0
+    help: str | None = None
 
     @property
     def total(self) -> Consumption:
@@ -128,7 +154,9 @@ async def read_usage(
     are the folders of sessions, to group by them; ``only`` these sessions count.
     """
     used = Question("usage", "used")
-    rows, helpers, sessions, seen = await models.answers(used, helpers_since(), EVERY_SESSION, LIMITS_SEEN)
+    rows, helpers, sessions, seen, *help_ = await models.answers(
+        used, helpers_since(), EVERY_SESSION, LIMITS_SEEN, *ask_for_help()
+    )
     counted = [row for row in rows if only is None or row["stream"] in only]
     agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
     names: Mapping[Any, str] = names_in(sessions)
@@ -146,7 +174,7 @@ async def read_usage(
         "agent": lambda row: agents.get((row["stream"], row["branch"])),
     }
     spent = sum(row["helpers"] for row in helpers if only is None or row["stream"] in only)
-    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), spent)
+    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), spent, describe_help(*help_))
 
 
 async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, read_usage, windows_of
+from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, describe_help, read_usage, windows_of
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -69,6 +69,28 @@ async def test_days_are_the_zone_s_and_a_group_without_a_price_has_no_cost() -> 
     groups = (await read_usage(MODELS, "model", UTC)).groups
     prices = {group: use.price for group, use in groups.items()}
     assert prices == {"claude-opus-5-5": 44_000, "nobody's": None, None: None}
+
+
+def work(task: str, times: int, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "task": task,
+        "times": times,
+        "accepted": reason is None,
+        "reason": reason,
+        "nanodollars": 1_000_000 * times,
+    }
+
+
+def test_the_work_of_helpers_is_one_sentence() -> None:
+    done = [work("session_summary", 12), work("answer", 3), work("answer", 2, "no JSON")]
+    found = describe_help(done, [{"placed": 4, "used": 3}])
+    assert found == (
+        "Helper: 12 session summary, 3 answer, $0.017, 2 rejected because no JSON, 3 of 4 predicted objects used."
+    )
+    assert describe_help([work("goal", 1, "late")], [{"placed": 0, "used": 0}]) == (
+        "Helper: no accepted work, $0.0010, 1 rejected because late."
+    )
+    assert describe_help([], []) is None
 
 
 # The windows of a subscription

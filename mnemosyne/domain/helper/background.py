@@ -1,6 +1,6 @@
 """Tasks that no turn waits for: an order from a session, and the effect of a result on it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
 import attrs
@@ -27,10 +27,14 @@ class HelperOrder:
 
 @attrs.frozen(kw_only=True)
 class Effect:
-    """The commands to a session's objects that follow from a result, and the contents that they name, by digest."""
+    """The commands to a session's objects that follow from a result, and the contents that they name, by digest.
+    ``learned`` is for the memory across sessions, with the ``context`` of its order.
+    """
 
     commands: tuple[objects.Command, ...] = ()
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
+    learned: Sequence[Any] = ()
+    context: Any = None
 
 
 NO_EFFECT = Effect()

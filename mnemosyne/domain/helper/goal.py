@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
@@ -35,7 +36,7 @@ MOST_LISTED = 60
 MOST_PREDICTED = 8
 """Maximum number of objects in each list of an answer."""
 
-_LONGEST_LINE, _LONGEST_ID = 160, 20
+_LONGEST_LINE, _LONGEST_ID, _LONGEST_READ = 160, 20, 1 << 20
 
 _IDS = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: Mapping[str, Any] = {"goal": {"type": "string"}, "needed": _IDS, "unneeded": _IDS}
@@ -69,18 +70,20 @@ def order_goal(
     """
     predicts = dialect is MESSAGES and not (before is not None and before.is_paused)
     inputs = GoalInputs(
-        prompt=_shorten(prompt),
+        prompt=prompt,
         before="" if before is None else before.text,
         evicted=tuple(_list_evicted(memory, branch)) if predicts else (),
     )
     return HelperOrder(task=GOAL, subject=branch, branch=branch, turn=turn, about=inputs)
 
 
-def _shorten(prompt: str) -> str:
-    if len(prompt) <= LONGEST_PROMPT:
-        return prompt
-    last = LONGEST_PROMPT // 4
-    return f"{prompt[: LONGEST_PROMPT - last]}\n[…]\n{prompt[-last:]}"
+def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> GoalInputs:
+    inputs: GoalInputs = order.about
+    prompt = credentials.mask(inputs.prompt[:_LONGEST_READ])  # before it is cut, so that no half of one remains
+    if len(prompt) > LONGEST_PROMPT:
+        last = LONGEST_PROMPT // 4
+        prompt = f"{prompt[: LONGEST_PROMPT - last]}\n[…]\n{prompt[-last:]}"
+    return attrs.evolve(inputs, prompt=prompt)
 
 
 def _list_evicted(memory: Memory, branch: str) -> Iterator[tuple[str, str]]:
@@ -132,5 +135,5 @@ def _verify(inputs: GoalInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[s
 
 FIND_GOAL = BackgroundTask(
     task=HelperTask(name=GOAL, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=lambda order, _: order.about,
+    gather=_gather,
 )

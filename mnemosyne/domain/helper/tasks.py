@@ -6,9 +6,11 @@ from typing import Any
 from mnemosyne.domain.helper.background import BackgroundTask
 from mnemosyne.domain.helper.caption import CAPTION
 from mnemosyne.domain.helper.compress import COMPRESS
+from mnemosyne.domain.helper.facts import FIND_FACTS
 from mnemosyne.domain.helper.goal import FIND_GOAL
+from mnemosyne.domain.helper.session_summary import SUMMARIZE_SESSION
 from mnemosyne.domain.helper.summarize import SUMMARIZE
 
 BACKGROUND_TASKS: Mapping[str, BackgroundTask[Any, Any]] = {
-    each.task.name: each for each in (SUMMARIZE, COMPRESS, CAPTION, FIND_GOAL)
+    each.task.name: each for each in (SUMMARIZE, COMPRESS, CAPTION, FIND_GOAL, FIND_FACTS, SUMMARIZE_SESSION)
 }

@@ -17,6 +17,9 @@ from mnemosyne.domain.session.input_events import HelperWorked
 GOAL, SUMMARY = "goal", "session_summary"
 """The names of the tasks."""
 
+SUMMARY_LISTS = ("done", "decided", "open")
+"""The lists of lines in a summary."""
+
 MOST_MISSED = 2
 """Number of consecutive exchanges with unused predictions after which no more objects are placed."""
 
@@ -59,12 +62,14 @@ class Goal:
 
 @attrs.frozen(kw_only=True)
 class SessionSummary:
-    """A session's ``title``, and ``lines`` about its work, decisions and open points, as of a ``turn`` of a branch."""
+    """A session's ``title``, and ``lines`` about its work, decisions and open points; empty if none was accepted. The
+    last work was asked for after a ``turn`` of a ``branch``.
+    """
 
     branch: str
     turn: int
-    title: str
-    lines: tuple[str, ...]
+    title: str = ""
+    lines: tuple[str, ...] = ()
 
 
 def goal_after(before: Goal | None, event: HelperWorked) -> Goal | None:
@@ -91,13 +96,20 @@ def find_goal(events: Iterable[object], branch: str, turn: int) -> str | None:
     return goal.text or None if goal is not None else None
 
 
-def summary_of(event: HelperWorked) -> SessionSummary | None:
-    """The summary in accepted work on the task; None if it was rejected."""
+def summary_after(before: SessionSummary | None, event: HelperWorked) -> SessionSummary | None:
+    """A session's summary after work on the task."""
+    if event.branch is None or event.turn is None:
+        return before
+    known = before or SessionSummary(branch=event.branch, turn=event.turn)
     found = _read(event.record)
-    if not found or event.branch is None or event.turn is None:
-        return None
-    lines = (f"{name.capitalize()}: {line}" for name in ("done", "decided", "open") for line in found[name])
-    return SessionSummary(branch=event.branch, turn=event.turn, title=found["title"], lines=tuple(lines))
+    if not found:
+        return attrs.evolve(known, branch=event.branch, turn=event.turn)
+    return SessionSummary(branch=event.branch, turn=event.turn, title=found["title"], lines=list_lines(found))
+
+
+def list_lines(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The lines of an accepted summary."""
+    return tuple(f"{name.capitalize()}: {line}" for name in SUMMARY_LISTS for line in record[name])
 
 
 def _read(record: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from mnemosyne.domain.session.helper_results import (
     Goal,
     SessionSummary,
     goal_after,
-    summary_of,
+    summary_after,
 )
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
 from mnemosyne.domain.session.ledger import Ledger
@@ -470,7 +470,7 @@ def _use_help(session: Session, event: HelperWorked) -> Session:
     if event.task == GOAL and branch is not None:
         return _with_branch(session, attrs.evolve(branch, goal=goal_after(branch.goal, event)))
     if event.task == SUMMARY:
-        return attrs.evolve(session, summary=summary_of(event) or session.summary)
+        return attrs.evolve(session, summary=summary_after(session.summary, event))
     return session
 
 

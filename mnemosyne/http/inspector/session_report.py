@@ -20,7 +20,7 @@ from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import KEY, MapLinks, map_chart
 from mnemosyne.services.money_curve import money_chart
 from mnemosyne.services.observing import NOTHING, Observations, observe, plan_as_json
-from mnemosyne.services.overviews import SessionOverview
+from mnemosyne.services.overviews import HelperTexts, SessionOverview
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.session_view import SessionView, read_session_view
 from mnemosyne.services.sessions import Archive
@@ -151,7 +151,10 @@ def read_styles() -> str:
 
 
 def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
-    overview, view = attrs.evolve(shown["overview"], title=_WORDLESS, project=None, name=""), shown["view"]
+    overview, view = (
+        attrs.evolve(shown["overview"], title=_WORDLESS, texts=HelperTexts(), project=None, name=""),
+        shown["view"],
+    )
     objects = {
         name: attrs.evolve(made, source_key=made.source_key and _NAMELESS, stub=_NAMELESS)
         for name, made in shown["objects"].items()

@@ -64,6 +64,8 @@ def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions
     assert order_goal(memory, BRANCH, 9, "Go on.", paused, MESSAGES).about.evicted == ()
     assert order_goal(memory, BRANCH, 9, "Go on.", None, CHAT).about.evicted == (), "nothing can be placed there"
     order = order_goal(memory, BRANCH, 9, "begin" + "x" * 99_999 + "end", paused, MESSAGES)
-    prompt = FIND_GOAL.task.write(order.about).user
+    inputs = FIND_GOAL.gather(order, {})
+    assert inputs is not None
+    prompt = FIND_GOAL.task.write(inputs).user
     assert re.search("begin.*end.*the goal", prompt, re.DOTALL)
     assert len(prompt) < 9_999

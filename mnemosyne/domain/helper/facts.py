@@ -1,0 +1,143 @@
+"""The task that finds standing facts, decisions and preferences in a prompt that the user submitted.
+
+Each is a quotation: the memory across sessions keeps the user's own words. Without a helper model, a person uses the
+commands of that memory.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne import credentials
+from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
+from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
+
+FACTS = "facts"
+
+LONGEST_PART, OVERLAP = 24_000, 600
+"""Maximum number of characters that are sent at once, about 8,000 tokens; and the number that two parts share, so that
+no fact is cut in both.
+"""
+
+MOST_PARTS = 12
+"""Maximum number of parts that are sent; the rest of a longer prompt is pasted material."""
+
+MOST_FACTS, LONGEST_FACT = 8, 600
+"""Maximum number of facts of one part, and characters of one."""
+
+KINDS = ("fact", "decision", "constraint", "workflow", "tooling", "code-style", "response-style", "profile")
+"""The kinds of entries that a prompt can add."""
+
+_FACT = {
+    "type": "object",
+    "properties": {"kind": {"enum": [*KINDS]}, "quote": {"type": "string"}, "corrects": {"type": "string"}},
+    "required": ["kind", "quote", "corrects"],
+    "additionalProperties": False,
+}
+PROPERTIES: Mapping[str, Any] = {"facts": {"type": "array", "items": _FACT}}
+
+_INSTRUCTIONS = """\
+You read a message that the user of a coding agent has sent, in any language, and find in it what later sessions of \
+this project should know. You answer with one JSON object and nothing else: \
+{"facts": [{"kind": string, "quote": string, "corrects": string}]}.
+
+facts: what stays true after the present task, as a fact about the project, its people or tools, a decision of the \
+user, or how the user wants things done; at most 8. Not the task itself, not questions, not what the message only \
+quotes or pastes from others, not what anyone can read in the code. An empty list if there is none.
+kind: fact, decision, constraint (a rule to keep), workflow (a way to work), tooling (programs to use), code-style, \
+response-style (how to answer), or profile (about the user).
+quote: the sentence that states it, copied from the message exactly, in one piece, so that it can be understood alone.
+corrects: the id of the known entry that is no longer true because of it; otherwise empty."""
+
+
+@attrs.frozen(kw_only=True)
+class FactInputs:
+    """The ``text`` of a prompt, or of its part from the character ``start`` on. ``known`` are entries that a fact may
+    correct, each as id and line. ``context`` is for the caller that uses the facts.
+    """
+
+    text: str = attrs.field(repr=False)
+    start: int = 0
+    known: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+    context: Any = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Fact:
+    """A fact of a kind in ``KINDS``: the characters of the prompt from ``start`` up to ``end``, and as one line in
+    ``text``. ``corrects`` is the id of the entry that it replaces.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    corrects: str | None
+
+
+def order_facts(prompt: str, branch: str, turn: int, context: Any = None) -> Iterator[HelperOrder]:
+    """The orders for a prompt: one for each part."""
+    step = LONGEST_PART - OVERLAP
+    prompt = prompt[: MOST_PARTS * step + OVERLAP]
+    for start in range(0, max(1, len(prompt) - OVERLAP), step):
+        about = FactInputs(text=prompt, start=start, context=context)
+        yield HelperOrder(task=FACTS, subject=f"{branch} {turn} {start}", branch=branch, turn=turn, about=about)
+
+
+def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:
+    whole: FactInputs = order.about
+    # Masked before it is cut, so that no part holds half a credential.
+    text = credentials.mask(whole.text)[whole.start : whole.start + LONGEST_PART]
+    return attrs.evolve(whole, text=text) if text.strip() else None
+
+
+def _prompt(inputs: FactInputs) -> HelperPrompt:
+    known = "\n".join(f"{key} {line}" for key, line in inputs.known)
+    texts = [("message", inputs.text), ("known entries", known)]
+    return write_prompt(_INSTRUCTIONS, {}, texts, properties=PROPERTIES, most_tokens=1_500)
+
+
+def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fact, ...]] | Rejected:
+    if not isinstance(answer["facts"], list):
+        return Rejected(("its answer does not match the schema",))
+    dropped = ["there are more than 8"] if len(answer["facts"]) > MOST_FACTS else []
+    ids = {key for key, _ in inputs.known}
+    facts: dict[tuple[int, int], tuple[Fact, Mapping[str, Any]]] = {}
+    for each in answer["facts"][:MOST_FACTS]:
+        fact = _read_fact(inputs, each, ids) if isinstance(each, dict) else "an entry does not match the schema"
+        if isinstance(fact, str):
+            dropped.append(fact)
+        else:
+            written = {"kind": fact.kind, "quote": fact.text, "corrects": fact.corrects or ""}
+            facts.setdefault((fact.start, fact.end), (fact, written))
+    record = {"facts": [written for _, written in facts.values()]}
+    return Accepted(tuple(fact for fact, _ in facts.values()), record, tuple(dropped))
+
+
+def _read_fact(inputs: FactInputs, given: Mapping[str, Any], ids: set[str]) -> Fact | str:
+    """A fact of an answer, or the reason why it is not accepted."""
+    kind, quote, corrects = (given.get(name) for name in ("kind", "quote", "corrects"))
+    if kind not in KINDS or not isinstance(quote, str) or not isinstance(corrects, str):
+        return "an entry does not match the schema"
+    if len(quote) > LONGEST_FACT:
+        return "a quotation is too long"
+    span = find_span(inputs.text, quote)
+    if span is None:
+        return "a quotation is not in the prompt"
+    start, end = span
+    return Fact(
+        kind=kind,
+        text=" ".join(inputs.text[start:end].split()),
+        start=inputs.start + start,
+        end=inputs.start + end,
+        corrects=corrects if corrects in ids else None,
+    )
+
+
+FIND_FACTS = BackgroundTask(
+    task=HelperTask(name=FACTS, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    gather=_gather,
+    apply=lambda order, _inputs, signed: Effect(learned=signed.result, context=order.about.context),
+)

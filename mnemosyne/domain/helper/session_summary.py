@@ -1,0 +1,174 @@
+"""The task that gives a session a title, and up to five lines about its work, its decisions and its open points.
+
+Without a helper model, the title is the user's first words, and there are no lines.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from mnemosyne import credentials
+from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
+from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.task import (
+    LONGEST_RECORD,
+    Accepted,
+    HelperTask,
+    Rejected,
+    list_strings,
+    write_prompt,
+)
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.full_text import full_parts
+from mnemosyne.domain.objects.kinds import KINDS, is_inserted
+from mnemosyne.domain.session.helper_results import SUMMARY, SUMMARY_LISTS, list_lines
+from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
+from mnemosyne.domain.text.parts import PartRole, TextPart
+from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.wire.blocks import text_of, type_of
+from mnemosyne.domain.wire.dialects import dialect_of
+from mnemosyne.domain.wire.reply import json_object
+
+LONGEST_TITLE, LONGEST_LINE, MOST_LINES = 60, 300, 5
+"""Maximum number of characters of a title and of a line, and maximum number of lines."""
+
+MOST_SAID, MOST_LISTED, LONGEST_LISTED = 12, 60, 180
+"""Maximum number of conversations that are sent as text (the first and the last ones); and of other objects, as lines
+of at most so many characters.
+"""
+
+_REPLY = "reply"
+"""Name of the last reply among the contents of an order."""
+
+_LONGEST_SAID, _LONGEST_READ = 1_500, 1 << 18
+"""Characters of a text that are sent, and that are read."""
+
+_LINES = {"type": "array", "items": {"type": "string"}}
+PROPERTIES: Mapping[str, Any] = {"title": {"type": "string"}, **dict.fromkeys(SUMMARY_LISTS, _LINES)}
+
+_INSTRUCTIONS = """\
+You summarize a session of a coding agent for the person who comes back to it. You get what the user and the agent \
+said, and one line about each file and command. You answer with one JSON object and nothing else: \
+{"title": string, "done": [string], "decided": [string], "open": [string]}.
+
+title: the subject of the session, at most 60 characters, in the user's language, without a full stop.
+done, decided, open: what was done, what was decided with its reason, and what is still to do, in the user's language, \
+one short sentence each, at most five in all; empty lists if there is nothing. Write paths, names, numbers and errors \
+as they stand in the texts, and nothing that is not there."""
+
+
+@attrs.frozen(kw_only=True)
+class _Ordered:
+    """The objects whose text is sent, with their ``by_user``; lines about others; the texts behind the last object, by
+    speaker; the conversation of the branch; and the ``context`` for the caller that uses the summary.
+    """
+
+    said: tuple[tuple[str, tuple[int, ...]], ...]
+    listed: tuple[str, ...]
+    last: Sequence[tuple[PartRole, str]]
+    conversation: str
+    context: Any
+
+
+@attrs.frozen(kw_only=True)
+class SessionInputs:
+    """The texts of a session's conversations, in order, and lines about its other objects."""
+
+    said: tuple[str, ...] = attrs.field(repr=False)
+    listed: tuple[str, ...] = attrs.field(default=(), repr=False)
+
+    @property
+    def source(self) -> str:
+        """Everything that a summary can rest on."""
+        return "\n".join((*self.said, *self.listed))
+
+
+def order_summary(
+    session: Session, branch: Branch, last: Sequence[tuple[PartRole, str]] = (), context: Any = None
+) -> HelperOrder:
+    """The order for the summary of a session, as of the last turn of a branch. ``last`` are texts that no object holds
+    yet.
+    """
+    objects = [each for each, _ in session.memory.within_reach(branch.name) if not each.forgotten]
+    objects.sort(key=lambda each: each.last_turn)
+    spoken = [each for each in objects if _is_spoken(each)]
+    said = spoken if len(spoken) <= MOST_SAID else [*spoken[:2], *spoken[2 - MOST_SAID :]]
+    lines = [plain(each.line or each.stub, LONGEST_LISTED) for each in objects if each.places and not _is_spoken(each)]
+    replies = [reply for _, reply in sorted(branch.replies.items())][-1:]
+    return HelperOrder(
+        task=SUMMARY,
+        subject=branch.name,
+        branch=branch.name,
+        turn=branch.turns,
+        about=_Ordered(
+            said=tuple((each.id, each.by_user) for each in said),
+            listed=tuple(lines[-MOST_LISTED:]),
+            last=last,
+            conversation=branch.conversation,
+            context=context,
+        ),
+        contents={each.id: each.content for each in said} | dict(zip((_REPLY,), replies, strict=False)),
+    )
+
+
+def _is_spoken(each: MemoryObject) -> bool:
+    return KINDS[each.kind].is_conversation and bool(each.places) and not is_inserted(each.tags)
+
+
+def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SessionInputs | None:
+    ordered: _Ordered = order.about
+    parts = [part for key, by_user in ordered.said for part in full_parts(found[key], by_user)]
+    parts += [TextPart(role, text) for role, text in ordered.last]
+    if _REPLY in found:
+        content = dialect_of(ordered.conversation).reply_content(json_object(found[_REPLY]))
+        parts += [TextPart(PartRole.ASSISTANT, text_of(block)) for block in content if type_of(block) == "text"]
+    texts = [f"{_SPEAKERS[part.role]}: {_shorten(part.text)}" for part in parts if part.text.strip()]
+    return SessionInputs(said=tuple(texts), listed=ordered.listed) if texts else None
+
+
+_SPEAKERS = {PartRole.USER: "user", PartRole.ASSISTANT: "agent", PartRole.CALL: "call", PartRole.RESULT: "result"}
+
+
+def _shorten(text: str) -> str:
+    text = credentials.mask(text[:_LONGEST_READ])  # before it is cut, so that no half of one remains
+    return text if len(text) <= _LONGEST_SAID else f"{text[: _LONGEST_SAID - 400]} […] {text[-400:]}"
+
+
+def _prompt(inputs: SessionInputs) -> HelperPrompt:
+    texts = [("conversation", "\n\n".join(inputs.said)), ("files and commands", "\n".join(inputs.listed))]
+    return write_prompt(_INSTRUCTIONS, {}, texts, properties=PROPERTIES, most_tokens=700)
+
+
+def _verify(inputs: SessionInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[str, Any]] | Rejected:
+    title = answer["title"]
+    lists = {name: list_strings(answer[name], 4 * MOST_LINES, LONGEST_RECORD) for name in SUMMARY_LISTS}
+    if not isinstance(title, str) or None in lists.values():
+        return Rejected(("its answer does not match the schema",))
+    source, dropped, room = inputs.source, list[str](), MOST_LINES
+    title = " ".join(title.split())
+    if not 0 < len(title) <= LONGEST_TITLE or find_invented(source, title):
+        title = ""
+        dropped.append("the title is empty, too long, or contains what the session lacks")
+    record: dict[str, Any] = {"title": title}
+    for name, lines in lists.items():
+        given = [" ".join(line.split()) for line in lines or ()]
+        record[name] = [line for line in given if _is_grounded(source, line)][:room]
+        room -= len(record[name])
+        if len(record[name]) < len(given):
+            dropped.append("a line contains what the session lacks, or is one too many")
+    return Accepted(record, record, tuple(dropped)) if title or room < MOST_LINES else Rejected(tuple(dropped))
+
+
+def _is_grounded(source: str, line: str) -> bool:
+    if not 0 < len(line) <= LONGEST_LINE or find_invented(source, line):
+        return False
+    return measure_grounding(source, line) >= LEAST_GROUNDED
+
+
+SUMMARIZE_SESSION = BackgroundTask(
+    task=HelperTask(name=SUMMARY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    gather=_gather,
+    apply=lambda order, _inputs, signed: Effect(learned=list_lines(signed.result), context=order.about.context),
+)

@@ -1,0 +1,151 @@
+"""The memory beyond sessions learns what a helper model finds in submitted prompts and in idle sessions."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
+from mnemosyne.actors.helper_work import HelperWorker
+from mnemosyne.actors.loaded_sessions import LoadedSessions
+from mnemosyne.actors.owners import MemoryOwners
+from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.actors.registry import QUIET_SECONDS
+from mnemosyne.domain.cost.prices import Price, Tokens
+from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt, OneModel
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
+from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.session.input_events import HelperWorked
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.submitted import hash_prompt
+from mnemosyne.replay.deciding import review
+from mnemosyne.services import overviews
+from tests.actors.spending import EnoughTurns
+from tests.actors.summaries import ENOUGH_MONEY
+from tests.actors.support import StoppableLog
+from tests.actors.test_helper_work import Cache
+from tests.http.managing import Client, Stage, model_says, open_stage, text
+from tests.http.test_session_knowledge import KEY, client, until_written
+from tests.plain.archive import MemoryArchive
+from tests.services.answers import Answers
+from tests.waiting import DEADLINE
+
+FACT = "The billing service runs on PostgreSQL 16."
+PROMPT = f"Fix the login page. {FACT}"
+
+
+@attrs.define(eq=False)
+class Reader:
+    """A helper that finds the fact wherever it is in what it was sent, and summarizes sessions with it."""
+
+    name: str = "reader"
+    price: Price = FREE
+    prompts: list[HelperPrompt] = attrs.field(factory=list)
+    was_asked_for_facts: trio.Event = attrs.field(factory=trio.Event)
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        self.prompts.append(prompt)
+        if self.asked("facts"):
+            self.was_asked_for_facts.set()
+        quotes = [FACT] if FACT in prompt.user else []
+        answers: dict[str, Any] = {
+            "facts": {"facts": [{"kind": "fact", "quote": each, "corrects": ""} for each in quotes]},
+            "session_summary": {"title": "Login page", "done": quotes, "decided": [], "open": []},
+            "goal": {"goal": "", "needed": [], "unneeded": []},
+        }
+        task = prompt.system.removeprefix("Task: ").partition("/")[0]
+        return Completion(json.dumps(answers[task]), Tokens(input=9, output=9))
+
+    async def check(self) -> None:
+        return
+
+    def asked(self, task: str) -> list[str]:
+        """What it was sent for a task."""
+        return [each.user for each in self.prompts if each.system.startswith(f"Task: {task}/")]
+
+
+@asynccontextmanager
+async def reading(reader: Reader, mode: Mode = Mode.OBSERVE) -> AsyncIterator[Stage]:
+    log, rules = StoppableLog(), {"reply": model_says(text("The login page works again."))}
+    budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
+    worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
+    async with open_stage(rules, log=log, mode=mode, **options) as stage, trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))
+        yield stage
+        nursery.cancel_scope.cancel()
+
+
+def submit(stage: Stage, session: str, prompt: str) -> Client:
+    owners = stage.process.opener.owners
+    assert owners is not None
+    owners.present(session, hash_prompt(prompt), interactive=True)
+    return client(stage, session)
+
+
+async def worked_in(stage: Stage, task: str) -> list[HelperWorked]:
+    """The recorded work on a task, once there is some."""
+    with trio.fail_after(DEADLINE):
+        position = 0
+        while True:
+            found = [each for each in await stage.events_until(HelperWorked) if each.task == task]
+            if found:
+                return found
+            position = await stage.process.journal.committed.beyond(position)
+
+
+async def listing(stage: Stage) -> Answers:
+    """Read models that list the session and its summary."""
+    stream = await stage.stream()
+    recorded = await stage.log.read(stream)
+    (work,) = await worked_in(stage, "session_summary")
+    version = next(each.version for each in recorded if each.envelope.event == work)
+    row = dict.fromkeys(("client", "client_version", "imported_at", "before", "behind", "forgotten_at"))
+    listed = {**row, "stream": stream, "external_id": "s", "sessions": 1, "started_at": 1, "last_active_at": 2}
+    latest = {"stream": stream, "task": "session_summary", "version": version}
+    return Answers({("timeline", "listed"): [listed], ("budget", "latest_work"): [latest]})
+
+
+async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> None:
+    reader = Reader()
+    async with reading(reader) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        (entry,) = await until_written(stage, 1)
+        assert (entry.content, entry.is_confirmed) == (FACT, False)
+        assert entry.provenance is not None
+        assert entry.provenance.span == (PROMPT.index(FACT), len(PROMPT))
+        assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
+
+
+async def test_what_no_hook_vouched_for_is_never_sent_as_a_prompt() -> None:
+    reader = Reader()
+    async with reading(reader, Mode.MANAGE) as stage:
+        await client(stage, "typed").work(PROMPT)
+        await submit(stage, "agent", PROMPT).turn(text("Look."))
+        one = submit(stage, "s", "Read the mail.")
+        await one.work("Read the mail.")
+        call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
+        one.history.append({"role": "assistant", "content": [call]})
+        await one.turn({"type": "tool_result", "tool_use_id": "toolu_1", "content": FACT})
+        with trio.fail_after(DEADLINE):
+            await reader.was_asked_for_facts.wait()
+        assert [FACT in each for each in reader.asked("facts")] == [False]
+
+
+async def test_an_idle_session_is_summarized_once_for_the_next_one() -> None:
+    reader = Reader()
+    async with reading(reader) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        for _ in range(2):
+            stage.process.registry._pause_idle(trio.current_time() + QUIET_SECONDS + 1)
+            (work,) = await worked_in(stage, "session_summary")
+        assert (work.branch, work.turn) == ("main", 1)
+        (sent,) = reader.asked("session_summary")
+        assert "agent: The login page works again." in sent
+        (found,) = await overviews.list_overviews(MemoryArchive(stage.log), await listing(stage), openings={})
+        assert (found.title, found.texts.lines) == ("Login page", (f"Done: {FACT}",))
+        entries = await until_written(stage, 2)
+        assert [each.content for each in entries if each.kind is EntryKind.SESSION_SUMMARY] == [f"Done: {FACT}"]

@@ -174,8 +174,11 @@ def add_model(config: Config) -> None:
 
 async def print_progress(models: OpenReadModels) -> None:
     """Print how many objects have vectors, unless all have."""
-    if why_words_only(models.config) is None and (standing := await read_standing(models.database)).unembedded:
-        say(f"By meaning, the index is behind: {standing.sentence}.", err=True)
+    config = models.config
+    if config.semantic_search and model_files.find_time(config.data_dir) is not None:
+        standing = await read_standing(models.database)
+        if standing.unembedded:
+            say(f"By meaning, the index is behind: {standing.sentence}.", err=True)
 
 
 def print_notes(findings: Findings | MemoryAnswer, config: Config) -> None:
@@ -242,8 +245,7 @@ def search_file(file: Path, queries: Path, limit: int, as_json: bool, config: Co
 
     async def search() -> list[list[Hit[Hashable]]]:
         model = await model_of(config, threads=min(os.cpu_count() or 1, MOST_THREADS)).get()
-        why = why_words_only(config)
-        say(f"Searching with words and {model.name}." if model else f"Searching with words only. {why}", err=True)
+        say(f"Searching with words {f'and {model.name}' if model else f'only. {why_words_only(config)}'}", err=True)
         with progress_bar("reading") as progress:
             index = await index_conversation(lines, model, progress)
         with progress_bar("searching") as progress:

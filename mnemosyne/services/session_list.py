@@ -8,13 +8,14 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history.excess import Excess, excesses
-from mnemosyne.domain.session.directory import display_steps, last_decisions
+from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.figures import plural
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.sessions import Archive, read_stream
+from mnemosyne.services.timeline import Decided, list_decisions
 
 
 @attrs.frozen
@@ -135,12 +136,7 @@ def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:
 
 
 def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) -> ListedSession:
-    steps = [
-        *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"] and row["parent"]),
-        *((row["version"], row["branch"], ListedDecision(Mode(row["mode"]), row["why"])) for row in modes),
-    ]
-    ordered = ((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
-    decisions = last_decisions(display_steps(ordered))
+    decisions = last_decisions(list_decisions(branches, modes))
     return ListedSession(
         stream=session["stream"],
         external_id=session["external_id"],
@@ -162,9 +158,10 @@ def _model(branches: Sequence[Row]) -> str | None:
     return next((row["model"] for row in sorted(known, key=lambda row: row["kind"] != BranchKind.MAIN.value)), None)
 
 
-def _branch(row: Row, decisions: Mapping[str, ListedDecision]) -> ListedBranch:
+def _branch(row: Row, decisions: Mapping[str, Decided]) -> ListedBranch:
     inherited = row["forked_at"] if row["inherits"] else 0
     last = inherited if row["last"] is None else row["last"]
+    decided = decisions.get(row["branch"])
     return ListedBranch(
         row["branch"],
         BranchKind(row["kind"]),
@@ -172,5 +169,5 @@ def _branch(row: Row, decisions: Mapping[str, ListedDecision]) -> ListedBranch:
         row["forked_at"],
         last,
         row["turns"],
-        decisions.get(row["branch"]),
+        None if decided is None else ListedDecision(decided.mode, decided.row["why"]),
     )

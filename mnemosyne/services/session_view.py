@@ -1,7 +1,6 @@
 """The view of one session: its window, evictions, faults and cost."""
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from uuid import UUID
 
 import attrs
@@ -214,11 +213,7 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
     taken: dict[str, set[int]] = {}
     for row in whole.turns:
         taken.setdefault(row["branch"], set()).add(row["turn"])
-    steps: list[tuple[int, str, str | Row]] = [
-        *((row["version"], row["branch"], row["parent"]) for row in whole.branches if row["inherits"]),
-        *((row["version"], row["branch"], row) for row in whole.modes),
-    ]
-    decided = last_decisions((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
+    decided = last_decisions(timeline.list_decisions(whole.branches, whole.modes))
     return [
         SessionBranch(
             name=row["branch"],
@@ -226,8 +221,8 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
             parent=row["parent"],
             forked_at=row["forked_at"],
             turns=len(taken.get(row["branch"], ())),
-            mode=decided[row["branch"]]["mode"] if row["branch"] in decided else None,
-            why=decided[row["branch"]]["why"] if row["branch"] in decided else None,
+            mode=decided[row["branch"]].row["mode"] if row["branch"] in decided else None,
+            why=decided[row["branch"]].row["why"] if row["branch"] in decided else None,
         )
         for row in whole.branches
     ]

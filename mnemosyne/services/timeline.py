@@ -1,6 +1,6 @@
 """The events of a session turn by turn, with each turn's usage."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -52,26 +52,28 @@ async def read_timeline(models: ReadModels, session: str, branch: str | None = N
     uses = usage.add_up(used, itemgetter("branch", "turn", "attempt"))
     for row in turns:
         row |= _costs(row, uses.get((row["branch"], row["turn"], row["attempt"])))
-    whole = Timeline(found, branches, turns, gaps, list(_list_shown(branches, modes)))
+    decided = (step for _, step in list_decisions(branches, modes) if isinstance(step, Decided))
+    whole = Timeline(found, branches, turns, gaps, [{**each.row, "mode": each.mode.value} for each in decided])
     return whole if branch is None else _only(whole, branch)
 
 
 @attrs.frozen
-class _Decided:
+class Decided:
+    """A decision about a branch: its ``mode`` as people see it, and its row."""
+
     mode: Mode
     row: Row
 
 
-def _list_shown(branches: Sequence[Row], modes: Sequence[Row]) -> Iterator[Row]:
-    """The decisions to display (``display_steps``)."""
-    steps: list[tuple[int, str, str | _Decided]] = [
-        *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"]),
-        *((row["version"], row["branch"], _Decided(Mode(row["mode"]), row)) for row in modes),
+def list_decisions(branches: Sequence[Row], modes: Sequence[Row]) -> list[tuple[str, str | Decided]]:
+    """The decisions to display (``display_steps``), each with its branch, in order; a parent's name stands for the
+    decision that a branch inherits.
+    """
+    steps: list[tuple[int, str, str | Decided]] = [
+        *((row["version"], row["branch"], row["parent"]) for row in branches if row["inherits"] and row["parent"]),
+        *((row["version"], row["branch"], Decided(Mode(row["mode"]), row)) for row in modes),
     ]
-    ordered = ((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0)))
-    for _, step in display_steps(ordered):
-        if isinstance(step, _Decided):
-            yield {**step.row, "mode": step.mode.value}
+    return list(display_steps((branch, step) for _, branch, step in sorted(steps, key=itemgetter(0))))
 
 
 def _costs(row: Row, used: Consumption | None) -> dict[str, Any]:

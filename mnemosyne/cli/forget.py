@@ -1,27 +1,23 @@
 """``mnemosyne forget`` and ``mnemosyne retain``: erase stored content."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-import attrs
 import click
-import trio
 
-from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
-from mnemosyne.app.retaining import Limit, limits_of
+from mnemosyne.app.retaining import Retained, Rewrite, erase, limits_of
+from mnemosyne.app.retaining import retain as retain_now
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import Result, has_log, json_option, log_of, render_emptiness, with_log
+from mnemosyne.cli.log_access import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
-from mnemosyne.domain.session.retention import Victim
 from mnemosyne.errors import BadOption
 from mnemosyne.figures import bytes_text, local_time, plural
-from mnemosyne.services.archiving import find_archives
-from mnemosyne.services.forgetting import Forgotten, choose_old, clean, describe, forget_all
+from mnemosyne.services.forgetting import Forgotten, clean, describe
 from mnemosyne.services.knowledge import WriteStamp, erase_all, list_learned
 from mnemosyne.services.unstructuring import members
 
@@ -74,17 +70,16 @@ def _forget_session(config: Config, session: str, *, yes: bool, quick: bool, as_
         learned = [entry.id for entry in await list_learned(storage, config.tenant, stream)]
         return learned, await _forget(storage, [stream], quick=quick)
 
-    learned, erased = with_log(config, forget_session)
-    (done,) = erased.sessions
+    learned, ((done,), files, left) = with_log(config, forget_session)
     if as_json:
-        counts = {"erased": done.erased, "recorded": done.recorded, "files": erased.files, "entries": learned}
-        print_json({"id": str(stream), **counts, "archives_left": erased.archives_left})
+        counts = {"erased": done.erased, "recorded": done.recorded, "files": files, "entries": learned}
+        print_json({"id": str(stream), **counts, "archives_left": left})
         return
     say(f"session {stream}: {plural(done.erased, 'piece')} of content erased")
     say(_NAMES_STAY)
     if learned:
         say(f"Facts learned from it stay: {', '.join(learned)}. `mnemosyne memory forget ENTRY --erase` erases one.")
-    _print_outcome(erased.files, erased.archives_left)
+    _print_outcome(files, left)
 
 
 def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> None:
@@ -97,38 +92,29 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         entries = await erase_all(storage, config.tenant, WriteStamp(now_us(), secrets.token_hex(4)))
         return entries, await _forget(storage, streams, quick=quick)
 
-    entries, erased = with_log(config, forget_tenant)
-    pieces = sum(session.erased for session in erased.sessions)
-    count = len(erased.sessions)
+    entries, (done, files, left) = with_log(config, forget_tenant)
+    pieces = sum(session.erased for session in done)
     if as_json:
-        counts = {"tenant": config.tenant, "sessions": count, "erased": pieces, "entries": entries}
-        print_json({**counts, "files": erased.files, "archives_left": erased.archives_left})
+        counts = {"tenant": config.tenant, "sessions": len(done), "erased": pieces, "entries": entries}
+        print_json({**counts, "files": files, "archives_left": left})
         return
-    sessions, facts = plural(count, "session"), plural(entries, "fact")
+    sessions, facts = plural(len(done), "session"), plural(entries, "fact")
     say(f"tenant {config.tenant}: {plural(pieces, 'piece')} of content of {sessions} erased, and the text of {facts}")
     say(_NAMES_STAY)
-    _print_outcome(erased.files, erased.archives_left)
+    _print_outcome(files, left)
 
 
 _NAMES_STAY = "Names of sessions, models and client programs, times, sizes and hashes stay in the log."
 
-
-@attrs.frozen
-class _Erased:
-    """The erased sessions; the state of the database's files: ``rewritten``, ``kept``, or ``kept: `` and the reason;
-    and the archives that stay because another log wrote them.
-    """
-
-    sessions: list[Forgotten]
-    files: str
-    archives_left: list[str]
+_Erased = tuple[Sequence[Forgotten], str, Sequence[str]]
+"""The erased sessions; the state of the database's files: ``rewritten``, ``kept``, or ``kept: `` and the reason; and
+the archives that stay because another log wrote them.
+"""
 
 
 async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> _Erased:
-    archives = await find_archives(PostgresArchivedContents(storage.files.database), streams)
-    done = await forget_all(storage, streams, now_us, partial(secrets.token_hex, 8))
-    left = [archive for archive in archives if await trio.Path(archive).exists()]
-    return _Erased(done, "kept" if quick else await clean_files(storage), left)
+    done, left = await erase(storage, streams, now_us, partial(secrets.token_hex, 8))
+    return done, "kept" if quick else await clean_files(storage), left
 
 
 def _print_outcome(files: str, archives_left: Sequence[str]) -> None:
@@ -172,43 +158,28 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     forgotten.
     """
     config = configuration(options)
-    limits = limits_of(config)
-    chosen: dict[str, Sequence[Victim]] = {}
-
-    def with_tenant(tenant: str, work: Callable[[Storage], Awaitable[Result]]) -> Result:
-        return with_log(attrs.evolve(config, tenant=tenant), work)
-
-    if not limits:
+    retained = Retained(())
+    if not limits_of(config):
         say("Nothing to forget: neither retain_days, retain_bytes nor tenant_quotas is set.", err=True)
     elif not has_log(config):
         say(render_emptiness(config), err=True)
     else:
-        chosen = {
-            limit.tenant: victims for limit in limits if (victims := with_tenant(limit.tenant, partial(_choose, limit)))
-        }
-        if not chosen:
+        retained = with_log(config, partial(_retain, config, dry_run=dry_run, rewrite=None if quick else clean_files))
+        if not retained.victims:
             say("Nothing to forget: no session is too old, and the total size is within the limit.", err=True)
-    files, left = "kept", list[str]()
-    for number, (tenant, victims) in enumerate(chosen.items(), 1):
-        if not dry_run:
-            streams = [victim.candidate.session for victim in victims]
-            is_last = number == len(chosen)  # the files are rewritten once
-            erased = with_tenant(tenant, partial(_forget, streams=streams, quick=quick or not is_last))
-            files, left = erased.files, left + erased.archives_left
-    forgotten = [(tenant, victim) for tenant, victims in chosen.items() for victim in victims]
     if as_json:
         names = {"id": "candidate.session", "stored_bytes": "candidate.stored_bytes"}
-        rows = [{"tenant": tenant, **members(victim, "reason", **names)} for tenant, victim in forgotten]
-        print_json({"dry_run": dry_run, "files": files, "archives_left": left, "sessions": rows})
+        rows = [{"tenant": tenant, **members(victim, "reason", **names)} for tenant, victim in retained.victims]
+        print_json({"dry_run": dry_run, **members(retained, "files archives_left"), "sessions": rows})
         return
-    for tenant, victim in forgotten:
+    for tenant, victim in retained.victims:
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
         whose = f" of tenant {tenant}" if tenant != config.tenant else ""
         say(f"session {victim.candidate.session}{whose}, last active {last}: {verb}, {victim.reason}")
-    _print_outcome(files, left)
+    _print_outcome(retained.files, retained.archives_left)
 
 
-async def _choose(limit: Limit, storage: Storage) -> Sequence[Victim]:
-    """The sessions of a tenant that exceed its limit."""
-    return await choose_old(storage, now=now_us(), days=limit.days, stored_bytes=limit.stored_bytes)
+async def _retain(config: Config, storage: Storage, *, dry_run: bool, rewrite: Rewrite | None) -> Retained:
+    database, new_id = storage.files.database, partial(secrets.token_hex, 8)
+    return await retain_now(config, database, now_us, new_id, dry_run=dry_run, rewrite=rewrite)

@@ -22,7 +22,7 @@ from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import use_models
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec
+from mnemosyne.app.storage import event_codec, run_journal
 from mnemosyne.app.turns import open_registry
 from mnemosyne.config import Config, models_path
 from mnemosyne.http.client_reply import RelayProgress
@@ -58,34 +58,28 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
     use_models(models_path(config))
     event_codec().prepare()
     credentials.prepare()
-    async with open_read_models(config, log.warning) as models, trio.open_nursery() as storage:
-        archive = models.archive
-        await storage.start(archive.journal.run)
+    async with open_read_models(config, log.warning) as models, run_journal(models.archive) as archive:
         index = await open_index(config, models.database)
-        try:
-            async with trio.open_nursery() as sessions:
-                registry = open_registry(
-                    sessions,
-                    config,
-                    events=archive.events,
-                    contents=archive.contents,
-                    journal=archive.journal,
-                    index=index,
-                )
-                sessions.start_soon(_follow, models.database, index)
-                sessions.start_soon(help_sessions, config, models.database, LoadedSessions(registry), now, new_id)
-                async with trio.open_nursery() as turns:
-                    finder = SessionFinder(registry, archive.directory, config.tenant)
-                    opener = TurnOpener(registry, finder, turns, now, new_id)
-                    yield Runtime(models, index, registry, opener, turns, RelayProgress())
-                    turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
-                if turns.cancel_scope.cancelled_caught:
-                    log.error("The database did not answer in time; turns not yet recorded are lost.")
-                await models.refresh((DIRECTORY,))  # so that forks can be found by name
-                sessions.cancel_scope.cancel()
-        finally:
-            with trio.CancelScope(shield=True):
-                await archive.journal.close(LAST_COMMIT_SECONDS)
+        async with trio.open_nursery() as sessions:
+            registry = open_registry(
+                sessions,
+                config,
+                events=archive.events,
+                contents=archive.contents,
+                journal=archive.journal,
+                index=index,
+            )
+            sessions.start_soon(_follow, models.database, index)
+            sessions.start_soon(help_sessions, config, models.database, LoadedSessions(registry), now, new_id)
+            async with trio.open_nursery() as turns:
+                finder = SessionFinder(registry, archive.directory, config.tenant)
+                opener = TurnOpener(registry, finder, turns, now, new_id)
+                yield Runtime(models, index, registry, opener, turns, RelayProgress())
+                turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
+            if turns.cancel_scope.cancelled_caught:
+                log.error("The database did not answer in time; turns not yet recorded are lost.")
+            await models.refresh((DIRECTORY,))  # so that forks can be found by name
+            sessions.cancel_scope.cancel()
 
 
 async def _follow(database: Database, index: PostgresObjectIndex) -> None:

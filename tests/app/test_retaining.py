@@ -1,6 +1,6 @@
 """Retention: sessions beyond the limits are forgotten once a day, and not because of a changed clock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.app.retaining import LOOK_SECONDS, Limit, limits_of, retain, retain_daily
+from mnemosyne.app.retaining import LOOK_SECONDS, Limit, Retained, limits_of, retain, retain_daily
 from mnemosyne.app.storage import event_codec, open_database, storage_of
 from mnemosyne.config import Config, load
 from mnemosyne.domain.ports import Append, Content, Envelope
@@ -84,10 +84,13 @@ async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path
         sizes = await storage_of(database, "red").events.sizes()
         quota = TenantQuota("red", max(each.stored_bytes for each in sizes.values()))
         config = config_of(dsn, tmp_path, tenant_quotas=(quota, TenantQuota("nobody", 1)))
-        gone = await retain(config, database, 10**16, lambda: 10**16, lambda: "c")
-        assert [each.candidate.session for each in gone] == [stream_of("red", "old red")]
+        planned = await retain(config, database, lambda: 10**16, lambda: "c", dry_run=True)
+        assert query(dsn, FORGOTTEN) == [(0,)]
+        assert planned == await retain(config, database, lambda: 10**16, lambda: "c")
+        ((tenant, victim),) = planned.victims
+        assert (tenant, victim.candidate.session) == ("red", stream_of("red", "old red"))
         assert query(dsn, FORGOTTEN) == [(1,)]
-        assert await retain(config, database, 10**16, lambda: 10**16, lambda: "c") == []
+        assert (await retain(config, database, lambda: 10**16, lambda: "c")).victims == []
 
 
 def test_retention_limits_follow_the_settings() -> None:
@@ -100,10 +103,12 @@ def test_retention_limits_follow_the_settings() -> None:
 async def test_sessions_are_forgotten_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[int] = []
 
-    async def retain(config: Config, database: object, at: int, *_: object) -> Sequence[object]:
-        done.append(at)
+    async def retain(
+        config: Config, database: object, now: Callable[[], int], *_: object, **_named: object
+    ) -> Retained:
+        done.append(now())
         await trio.lowlevel.checkpoint()
-        return ()
+        return Retained(())
 
     monkeypatch.setattr("mnemosyne.app.retaining.retain", retain)
     await live(config_of(dsn, tmp_path), 0, [LOOK] * 200)

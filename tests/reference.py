@@ -1,13 +1,15 @@
-"""Documentation pages generated from the program (`docs/*.md`, by cog)."""
+"""Parts of `docs/*.md` that are generated from the program (by cog)."""
 
 from collections.abc import Iterator
 from copy import copy
 
 import click
 
+from mnemosyne.app.metrics import METRICS
 from mnemosyne.cli import main
 from mnemosyne.cli.settings import CONFIG_HELP, LOG
 from mnemosyne.config import SETTINGS
+from mnemosyne.projections.catalog import ALL
 
 WIDTH = 100
 
@@ -54,13 +56,23 @@ def settings_table() -> str:
 
 def metrics_table() -> str:
     """The metrics, as a Markdown table."""
-    from mnemosyne.app.metrics import METRICS
-
     rows = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     for metric in METRICS:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join(rows) + "\n"
+
+
+def read_model_tables() -> str:
+    """The tables of the read models, as Markdown tables, with the columns of the key in bold."""
+    lines = []
+    for projection in ALL:
+        lines += [f"### {projection.name}\n", "| table | columns (the key first) |\n|---|---|"]
+        for table in projection.tables:
+            names = (f"**`{name}`**" if name in table.key else f"`{name}`" for name in table.all_columns)
+            lines.append(f"| `{projection.table_of(table)}` | {', '.join(names)} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:

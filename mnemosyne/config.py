@@ -36,7 +36,7 @@ OPENAI = NamedUpstream(
 )
 """Only OpenAI's own models: a request for Anthropic's models in another dialect has a key that OpenAI must not see."""
 
-REMOVED_SETTINGS: Mapping[str, str | None] = {"memory_learning": None}
+REMOVED_SETTINGS: Mapping[str, str | None] = {"memory_learning": None, "allowed_origins": None}
 """Settings of earlier versions: each with its successor, or None if it is no longer needed. A file that names one gets
 a warning, and the value has no effect.
 """
@@ -211,12 +211,6 @@ class Config:
         values.HOSTS,
         "Additional host names of this server. Addresses, localhost, and the machine's name on a remote address "
         "are always allowed; other names could come from a web page.",
-        unset="none",
-    )
-    allowed_origins: tuple[str, ...] = setting(
-        (),
-        values.ORIGINS,
-        "Origins of web pages that may use the proxy; requests from others are refused.",
         unset="none",
     )
     max_body_bytes: int = setting(

@@ -183,13 +183,6 @@ def _parse_network(value: object) -> str:
     return str(network)
 
 
-def _parse_origin(value: object) -> str:
-    origin = _parse_text(value).rstrip("/")
-    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9.:\[\]_-]+", origin):
-        raise ValueError("an origin is needed: scheme, host and port, as in https://chat.example.com")
-    return origin
-
-
 def _parse_collector(value: object) -> str:
     """A URL of any host, also without TLS, because no credential is sent there."""
     url = _parse_text(value).rstrip("/")
@@ -290,7 +283,6 @@ def _parse_upstream(_number: int, name: str, value: object) -> NamedUpstream:
 HOST = Kind("HOST", _parse_host)
 HOSTS = _list_of("NAMES", _parse_host)
 NETWORKS = _list_of("NETWORKS", _parse_network)
-ORIGINS = _list_of("ORIGINS", _parse_origin)
 PORT = integer("PORT", 0, 65535, "a port is a number from 0 (pick a free one) to 65535")
 URL = Kind("URL", _parse_url)
 COLLECTOR = Kind("URL", _parse_collector)

@@ -79,7 +79,6 @@ def test_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("allow_remote", "maybe", "true or false"),
         ("allowed_hosts", "https://gate.example.com", "without scheme and port"),
         ("allowed_hosts", ["gate.example.com", 3], "text is needed"),
-        ("allowed_origins", "chat.example.com", "an origin is needed"),
         ("allow_remote", 1, "true or false"),
         ("log_level", "loud", "one of error, warning, info, debug"),
         ("otlp_endpoint", "127.0.0.1:4318", "a URL like"),

@@ -14,9 +14,6 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.http.browsers import (
     AllowedHosts,
     is_browser,
-    is_preflight,
-    preflight_reply,
-    readable_by,
     shows_a_document,
     wants_a_page,
     without_effect,
@@ -58,11 +55,6 @@ class Application:
         if refused := refusal_for(self.allowed_hosts, scope):
             await refuse(send, refused)
             return
-        if page := self.allowed_hosts.page(headers):
-            if is_preflight(scope["method"], headers):
-                await _send_empty(send, 204, preflight_reply(page, headers))
-                return
-            send = _readable_by(page, send)
         await self._answer(scope, headers, receive, send)
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
@@ -108,12 +100,12 @@ def create_app(
 
 
 def hosts_of(config: Config) -> AllowedHosts:
-    """Return the hosts and origins that a server with these settings accepts."""
+    """Return the hosts that a server with these settings accepts."""
     proxies = tuple(ipaddress.ip_network(network) for network in config.tenant_proxies)
     hosts = {config.host, *config.allowed_hosts}
     if not is_loopback(config.host):
         hosts.add(socket.gethostname().lower())  # the name of a container
-    return AllowedHosts(frozenset(hosts), frozenset(config.allowed_origins), proxies)
+    return AllowedHosts(frozenset(hosts), proxies)
 
 
 def refusal_for(allowed_hosts: AllowedHosts, scope: Scope) -> ErrorBody | None:
@@ -154,15 +146,6 @@ async def answer_lifespan(receive: Receive, send: Send) -> None:
 async def _send_empty(send: Send, status: int, headers: Headers) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _readable_by(page: str, send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *readable_by(page)]}
-        await send(message)
-
-    return sending
 
 
 def _without_effect(send: Send) -> Send:

@@ -24,12 +24,11 @@ _LOOPBACK = "localhost"
 
 @attrs.frozen
 class AllowedHosts:
-    """Allowed callers. ``hosts`` are this server's names, in addition to IP addresses and ``localhost``; ``origins``
-    are the web pages that may use it; ``proxies`` may name a tenant.
+    """Allowed callers. ``hosts`` are this server's names, in addition to IP addresses and ``localhost``; ``proxies``
+    may name a tenant.
     """
 
     hosts: frozenset[str] = frozenset()
-    origins: frozenset[str] = frozenset()
     proxies: tuple[IPNetwork, ...] = ()
 
     def refusal(self, headers: Headers) -> str | None:
@@ -39,7 +38,7 @@ class AllowedHosts:
             return f"the Host {named!r} is not a name of this server; use its address, or list it in `allowed_hosts`."
         origin = _value(headers, b"origin")
         if origin is not None:
-            return None if self._may_use(origin, named) else _foreign(origin)
+            return None if origin in (f"http://{named}", f"https://{named}") else _foreign(origin)
         if _value(headers, b"sec-fetch-site") in ("cross-site", "same-site"):
             return _foreign("another site")
         return None
@@ -67,14 +66,6 @@ class AllowedHosts:
         # A dual-stack socket reports IPv4 addresses in IPv6 form.
         caller = getattr(caller, "ipv4_mapped", None) or caller
         return any(caller in network for network in self.proxies)
-
-    def page(self, headers: Headers) -> str | None:
-        """Return the requesting page's origin if it is one of ``origins``."""
-        origin = _value(headers, b"origin")
-        return origin if origin in self.origins else None
-
-    def _may_use(self, origin: str, named: str | None) -> bool:
-        return origin in self.origins or origin in (f"http://{named}", f"https://{named}")
 
     def _is_ours(self, named: str) -> bool:
         try:
@@ -115,33 +106,8 @@ def wants_a_page(method: str, headers: Headers) -> bool:
     return method == "GET" and _value(headers, b"sec-fetch-mode") == "navigate"
 
 
-def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether the request is a CORS preflight (Fetch standard)."""
-    return method == "OPTIONS" and _value(headers, b"access-control-request-method") is not None
-
-
-def preflight_reply(origin: str, headers: Headers) -> Headers:
-    """Return the headers that allow the request a preflight announces."""
-    wanted = _value(headers, b"access-control-request-headers")
-    allowed = ((b"access-control-allow-headers", wanted.encode("latin-1")),) if wanted else ()
-    return (
-        *readable_by(origin),
-        (b"access-control-allow-methods", b"*"),
-        *allowed,
-        (b"access-control-max-age", b"600"),
-    )
-
-
-def readable_by(origin: str) -> Headers:
-    """Return the headers that let a page of ``origin`` read a reply."""
-    return ((b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"))
-
-
 def _foreign(who: str) -> str:
-    return (
-        f"a web page of {who} may not use this proxy or read its replies. "
-        "If that page is yours, add its origin to `allowed_origins`."
-    )
+    return f"a web page of {who} may not use this proxy or read its replies."
 
 
 def _value(headers: Headers, wanted: bytes) -> str | None:

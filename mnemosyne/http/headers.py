@@ -63,8 +63,8 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the provider's headers for the client, without CORS headers, which the proxy sets itself. A Content-Length
-    next to chunked encoding has no meaning (RFC 9112, 6.3) and would cut the reply short, so it is dropped.
+    """Return the provider's headers for the client, without CORS headers, because no web page may read it. A
+    Content-Length next to chunked encoding has no meaning (RFC 9112, 6.3) and would cut the reply, so it is dropped.
     """
     given = tuple(headers)
     is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in given)

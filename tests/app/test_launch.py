@@ -24,7 +24,7 @@ def test_options_are_passed_to_the_server_as_variables(tmp_path: Path) -> None:
 
 
 def test_every_type_of_setting_survives_the_environment(tmp_path: Path) -> None:
-    options = {"helper_price": "0.1/0.5", "allowed_origins": "https://a.example,https://b.example", "retain_days": "3"}
+    options = {"helper_price": "0.1/0.5", "allowed_hosts": "a.example,b.example", "retain_days": "3"}
     config = load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
     again = load({}, as_variables(config) | {"MNEMOSYNE_DATA_DIR": str(tmp_path)})
     assert again == config

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from campaigns.clients.test_knowledge_of_agents import command as memory
 from tests.clients import workspace as workspaces
 from tests.clients.agents import Agent, ClaudeCode, Opencode
 from tests.clients.test_managed_agents import MANAGE
-from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
+from tests.clients.workspace import Server, Workspace, finished
 
 pytestmark = pytest.mark.clients
 
@@ -53,12 +54,6 @@ def plugged(request: pytest.FixtureRequest, programs: Path, server: Server, tmp_
     (workspace.home / "config/opencode/opencode.json").write_text(settings)
     memory(workspace, "remember", KNOWN, "--kind", "project-brief")
     return workspace
-
-
-def memory(workspace: Workspace, *arguments: str) -> Any:
-    """A command's JSON output about the workspace's project."""
-    where = ("--data-dir", str(workspace.server.data_dir), "--project", str(workspace.project), "--json")
-    return json.loads(finished([*MNEMOSYNE, *arguments, *where], workspace.environment, workspace.project))
 
 
 def run(workspace: Workspace, prompt: str, *, goes_on: bool = False, options: tuple[str, ...] = ()) -> str:

@@ -15,13 +15,11 @@ from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
 from mnemosyne.domain.wire import identity
 from mnemosyne.http.headers import HOP_BY_HOP
-from mnemosyne.replay.deciding import review
 from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
 from tests.http.playback import open_playback
 from tests.http.raw_client import exchange
-from tests.plain.archive import MemoryArchive
-from tests.replay.recordings import played, session
+from tests.replay.recordings import session
 from tests.replay.session_tapes import tape_of
 from tests.replay.tapes import Arrives, Tape, TapedReply
 
@@ -73,18 +71,6 @@ def test_two_managed_runs_give_the_same_log_byte_for_byte() -> None:
     log = check_two_runs("\n".join(map(json.dumps, SESSIONS)).encode(), Mode.MANAGE)
     for name in (SettingsTaken, RoundBegan, EpochBegan):
         assert name.__name__.encode() in log
-
-
-def test_replay_of_a_managed_tape_gives_the_same_decisions() -> None:
-    log, _ = played(tape_of(SESSIONS[-1]), mode=Mode.MANAGE)
-
-    async def check() -> None:
-        (stream,) = await log.streams()
-        found = await review(MemoryArchive(log), str(stream))
-        assert (found.differences, found.skipped) == ([], [])
-        assert any(isinstance(each.envelope.event, EpochBegan) for each in await log.read(stream))
-
-    trio.run(check)
 
 
 @pytest.mark.soak

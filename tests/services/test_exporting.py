@@ -249,15 +249,21 @@ def _edited(opening: bytes, **data: object) -> Damage:
     ],
 )
 async def test_a_damaged_file_is_refused_with_its_line_and_reason(damage: Damage, what: str, tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
+    with pytest.raises(DamagedFile, match=what):
+        await _import_damaged(damage, tmp_path)
+
+
+async def _import_damaged(damage: Damage, folder: Path) -> None:
+    """Import a session's file after this change; nothing of it may be stored."""
+    path, other = folder / "s.jsonl", plain()
     async with talking() as talk:
         await talk.ask(body([user("One.")]))
         lines = await _exported(talk, path)
     path.write_bytes(b"".join(damage(lines)))
-    other = plain()
-    with pytest.raises(DamagedFile, match=what):
+    try:
         await import_file(other, path, CODEC, IMPORTING)
-    assert await other.log.streams() == []
+    finally:
+        assert await other.log.tail(after=0, limit=9) == []
 
 
 @pytest.mark.parametrize("expires", [FOREVER, FOREVER + 1_795_752_470_968_664, FOREVER + LAST, FOREVER + LAST + 1])
@@ -342,15 +348,8 @@ def _named(stream: UUID) -> Damage:
     ],
 )
 async def test_a_file_cannot_add_events_to_another_session_or_tenant(damage: Damage, tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    async with talking() as talk:
-        await talk.ask(body([user("One.")]))
-        lines = await _exported(talk, path)
-    path.write_bytes(b"".join(damage(lines)))
-    other = plain()
     with pytest.raises((DamagedFile, BadConfiguration), match="Nothing was imported"):
-        await import_file(other, path, CODEC, IMPORTING)
-    assert await other.log.tail(after=0, limit=9) == []
+        await _import_damaged(damage, tmp_path)
 
 
 async def test_only_a_regular_file_with_lines_of_bounded_length_is_imported(

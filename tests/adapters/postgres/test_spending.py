@@ -48,7 +48,8 @@ async def test_the_last_accepted_answer_is_found_by_its_key(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         assert world.database is not None
         spending = PostgresSpending(world.database, PostgresEventLog(world.database, event_codec()))
-        accepted, rejected = (worked("o", at=TODAY, record=record) for record in ('{"n": 1}', ""))
+        accepted = worked("o", at=TODAY, record='{"n": 1}')
+        rejected = attrs.evolve(accepted, record="", rejected=("it is empty",))
         events = [decision_inputs.decide(each, None)[0] for each in (accepted, rejected)]
         await record(world, 1, *events)
         assert await spending.find(b"k" * 32) == '{"n": 1}'

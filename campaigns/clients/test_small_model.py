@@ -1,0 +1,168 @@
+"""A helper that is a real small model of a local server does each task, or its answer is rejected with a reason.
+
+The model is too small for useful answers, and most are rejected. What counts is that nothing else depends on them.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from campaigns.clients.local_server import LocalServer, find_python, find_small_model, local_server
+from mnemosyne.actors.composing import Composer
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
+from mnemosyne.actors.helper_work import HelperWorker
+from mnemosyne.actors.loaded_sessions import LoadedSessions
+from mnemosyne.actors.owners import MemoryOwners
+from mnemosyne.actors.patience import USUAL
+from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.actors.registry import QUIET_SECONDS
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.config import load
+from mnemosyne.domain.helper.answer import ANSWER
+from mnemosyne.domain.helper.task import Limits
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
+from mnemosyne.domain.session.budget import Budget
+from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
+from mnemosyne.replay.deciding import review
+from tests.actors.spending import EnoughTurns
+from tests.actors.support import StoppableLog, events_of
+from tests.actors.test_helper_work import Cache
+from tests.http.evicting import RECALL, Index, read_and_evict
+from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text, think
+from tests.http.test_epochs import MINUTES, SMALL, Clock, answer, client_of, read, violations
+from tests.http.test_learned_facts import PROMPT, submit
+from tests.http.test_session_knowledge import KEY
+from tests.http.test_summarized_epochs import played as play_tales
+from tests.plain.archive import MemoryArchive
+
+pytestmark = [pytest.mark.clients, pytest.mark.soak]
+
+CONTEXT = 8_192
+PRICE = "0.1/0.5"
+ENDLESS = USUAL.times(1_000)
+EACH = 2
+"""Most orders of each task that are done."""
+
+PATIENT_LIMITS = Limits(seconds=300, pauses=())
+"""A processor answers in half a minute."""
+
+TASKS = {
+    name: attrs.evolve(each, task=attrs.evolve(each.task, limits=PATIENT_LIMITS))
+    for name, each in BACKGROUND_TASKS.items()
+}
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalServer]:
+    python = find_python()
+    with local_server(python, find_small_model(python), CONTEXT, tells_likelihoods=False) as server:
+        yield server
+
+
+async def recall_notes(stage: Stage, _clock: Clock) -> Client:
+    """Evict a file, go on with prompts, and ask about the file."""
+    client = client_of(stage)
+    await read_and_evict(client, stage, size=160)
+    for number in range(3):
+        answer(stage, [think(), text("Well.")])
+        await client.turn(text(f"Go on, {number}. We decided to keep seven retries of the upload queue."))
+    answer(stage, [recall(RECALL)], [text("So.")])
+    await client.turn(text("What did we decide about the retries?"))
+    return client
+
+
+async def return_later(stage: Stage, clock: Clock) -> Client:
+    """Write long messages, return after a day, look at pictures, and write more."""
+    client, _ = await play_tales(stage)
+    clock.now += 24 * 60 * MINUTES
+    answer(stage, [text("Hello.")])
+    await client.turn(text("Go on."))
+    answer(stage, [think(), read("/docs/plan.png")], [think(), text("I see.")])
+    (call,) = (await client.turn(text("Look at the plan.")))["content"][1:]
+    await client.turn({"type": "tool_result", "tool_use_id": call["id"], "content": [PICTURE] * 4})
+    await play_tales(stage, client, ["gamma", "delta"])
+    return client
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (1_200).to_bytes(4, "big") + (800).to_bytes(4, "big")
+PICTURE = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG).decode()},
+}
+
+
+async def submit_a_prompt(stage: Stage, _clock: Clock) -> Client:
+    """Submit a prompt that a hook reports, and leave the session idle."""
+    client = submit(stage, "s", PROMPT)
+    answer(stage, [text("The login page works again.")])
+    await client.work(PROMPT)
+    stage.process.registry._pause_idle(trio.current_time() + QUIET_SECONDS + 1)
+    return client
+
+
+SCENES = {recall_notes: SMALL, return_later: None, submit_a_prompt: None}
+"""What is played, and the window for it. Together they order every task."""
+
+
+async def do_orders(worker: HelperWorker, budget: HelperBudget, stage: Stage) -> None:
+    """Do the orders of the sessions, up to EACH of a task."""
+    sessions, orders = LoadedSessions(stage.process.registry), Counter[str]()
+    while True:
+        with trio.move_on_after(1) as waiting:
+            request = await sessions.wait_for_order()
+        if waiting.cancelled_caught:
+            return
+        orders[request.order.task] += 1
+        if orders[request.order.task] <= EACH and (done := await worker.work(request)) is not None:
+            assert await sessions.tell(request.identity, done)
+            budget.release(done.work.nanodollars)
+
+
+async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -> None:
+    settings = {"helper": "openai", "helper_url": f"{local.url}/v1", "helper_model": "small", "helper_price": PRICE}
+    budget = HelperBudget(EnoughTurns(), Budget(10**12, 1.0), lambda: 1)
+    outcomes: dict[str, Counter[str]] = {}
+    async with open_helper(load(settings, {}), {}) as source:
+        assert source is not None
+        for play_scene, window in SCENES.items():
+            for event in await played(play_scene, window, HelperModels(source, budget)):
+                task = event.task if isinstance(event, HelperWorked) else "answer"
+                outcomes.setdefault(task, Counter())[outcome_of(event)] += 1
+    for task, found in outcomes.items():
+        print(f"{task}: {dict(found)}")  # noqa: T201  # shown by pytest -s
+    assert not {*BACKGROUND_TASKS, "answer"} - outcomes.keys(), "no scene orders these tasks"
+    assert budget.reserved == 0
+
+
+async def played(
+    play_scene: Callable[[Stage, Clock], Awaitable[Client]], window: int | None, models: HelperModels
+) -> list[HelperWorked | HelperAsked]:
+    """Play a scene with a helper; return its work, which a replay repeats without it."""
+    log, clock, questions = StoppableLog(), Clock(), HelperQuestions()
+    options: dict[str, Any] = {"index": Index(log), "questions": questions, "patience": ENDLESS, "clock": clock}
+    options |= {"owners": MemoryOwners(KEY), "memory_tokens": 600}
+    async with open_stage(log=log, window=window, **options) as stage, trio.open_nursery() as nursery:
+        composer = Composer(models, attrs.evolve(ANSWER, limits=PATIENT_LIMITS))
+        nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
+        client = await play_scene(stage, clock)
+        await do_orders(HelperWorker(models, log, Cache(), TASKS, lambda: clock.now, str), models.budget, stage)
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+        assert not (await review(MemoryArchive(log), str(await stage.stream()))).differences
+        nursery.cancel_scope.cancel()
+    return [event for event in await events_of(log) if isinstance(event, HelperWorked | HelperAsked)]
+
+
+def outcome_of(event: HelperWorked | HelperAsked) -> str:
+    """Whether an answer was accepted, or why not. Exactly one of both is recorded."""
+    if isinstance(event, HelperAsked):
+        assert bool(event.sentences) != bool(event.why)
+        return event.why or "accepted"
+    assert bool(event.record) != bool(event.rejected)
+    assert event.nanodollars > 0
+    return "; ".join(event.rejected) or "accepted"

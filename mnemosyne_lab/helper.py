@@ -17,13 +17,13 @@ import trio
 Json = dict[str, Any]
 
 Answer = tuple[int, bytes] | None
-"""Status and body; None hangs up in the middle of the body."""
+"""Status and body; None closes the connection in the middle of the body."""
 
 USED = 100, 20
 
 
 def says(path: str, text: str, end: str | None = None) -> Answer:
-    """A complete reply with this text, in the dialect of the path; ``end`` is the reason for its end, if unusual."""
+    """A complete reply with this text, in the dialect of the path. ``end`` is its stop reason, if unusual."""
     into, out = USED
     if path.endswith("/messages"):
         content = [{"type": "text", "text": text}]
@@ -37,7 +37,7 @@ def says(path: str, text: str, end: str | None = None) -> Answer:
 
 @attrs.frozen(kw_only=True)
 class SentTask:
-    """What a task sent: its name, the whole text, the texts within fences, and the schema of its answer."""
+    """A task as the endpoint sees it: its name, the whole text, the fenced texts, and the schema of the answer."""
 
     task: str
     text: str
@@ -100,6 +100,10 @@ def _squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
+SPANS = ("text", "quote", "title", "goal", "summary", "caption")
+"""The members of answers that a span can be; other strings are empty, unless the label has them."""
+
+
 def _fill(name: str, schema: Json, labels: Sequence[Label], sent: SentTask) -> Any:
     """A value of this schema with the labels' spans as strings, and numbers of the sections that contain them."""
     if len(labels) == 1 and name in labels[0].members:
@@ -117,7 +121,7 @@ def _fill(name: str, schema: Json, labels: Sequence[Label], sent: SentTask) -> A
         case "boolean":
             return bool(labels)
         case _:
-            return labels[0].span if labels else ""
+            return labels[0].span if labels and name in (*SPANS, "") else ""
 
 
 @attrs.define

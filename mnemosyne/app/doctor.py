@@ -122,7 +122,9 @@ def _python(_circumstances: Circumstances) -> Iterator[Finding]:
 def _settings(circumstances: Circumstances) -> Iterator[Finding]:
     config = circumstances.config
     if config is None:
-        yield Finding("bad", circumstances.refusal, "`mnemosyne config --help` lists the sources of settings")
+        yield Finding(
+            "bad", circumstances.refusal.rstrip("."), "`mnemosyne config --help` lists the sources of settings"
+        )
     elif config.file is None:
         yield Finding("good", "no configuration file; environment and defaults apply")
     else:

@@ -79,10 +79,11 @@ METRICS = (
         "Cost of turns at list prices, by model; models without a known price are left out.",
         ("model",),
     ),
+    Metric("mnemosyne_helper_dollars_total", "counter", "Cost of helper models."),
     Metric(
         "mnemosyne_saved_dollars",
         "gauge",
-        "Savings by managing at list prices since the server started; negative if it cost more.",
+        "Savings by managing at list prices since the server started, less the cost of helpers; negative for a loss.",
     ),
     Metric("mnemosyne_appends_total", "counter", "Appends to the log: durable or failed.", ("result",)),
     Metric("mnemosyne_appended_events_total", "counter", "Events in durable appends."),
@@ -152,7 +153,9 @@ class ServerMetrics:
             "mnemosyne_cost_dollars_total": {
                 labels: balance.nanodollars / NANODOLLARS for labels, balance in priced.items()
             },
-            "mnemosyne_saved_dollars": sum(balance.nanodollars_saved for balance in priced.values()) / NANODOLLARS,
+            "mnemosyne_helper_dollars_total": tally.helpers / NANODOLLARS,
+            "mnemosyne_saved_dollars": (sum(each.nanodollars_saved for each in priced.values()) - tally.helpers)
+            / NANODOLLARS,
         }
 
     def _log(self) -> Values:

@@ -10,7 +10,15 @@ import pytest
 import trio
 import trio.testing
 
-from mnemosyne.actors.helper_calls import FAILURES, FIRST_REST, Breaker, HelperBudget, HelperCalls, HelperReply
+from mnemosyne.actors.helper_calls import (
+    FAILURES,
+    FIRST_REST,
+    LONGEST_PAUSE,
+    Breaker,
+    HelperBudget,
+    HelperCalls,
+    HelperReply,
+)
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 from mnemosyne.domain.helper.task import UNREADABLE, Accepted, HelperTask, Limits, Rejected
@@ -111,6 +119,16 @@ async def test_failed_attempt_is_retried_and_counts_if_possibly_billed(
     async with calls(failure, "3") as (helper, budget):
         assert await ask(helper) == counted(3, spent)
     assert budget.reserved == spent
+
+
+@pytest.mark.parametrize(("pause", "seconds"), [(0.0, 1.0), (7.0, 7.0), (LONGEST_PAUSE + 1, None)])
+async def test_busy_endpoint_is_asked_again_after_the_pause_that_it_names_unless_that_is_long(
+    pause: float, seconds: float | None, autojump_clock: trio.testing.MockClock
+) -> None:
+    busy, began = HelperFailed("busy", again=True, status=429, pause=pause), trio.current_time()
+    async with calls(busy, "3") as (helper, _):
+        assert await ask(helper) == (refused("busy", 0) if seconds is None else counted(3, COST))
+    assert trio.current_time() - began == (seconds or 0.0)
 
 
 async def test_without_budget_the_model_is_not_called_and_nothing_is_reserved() -> None:

@@ -21,6 +21,7 @@ SCHEMA = {
                 "properties": {
                     "quote": {"type": "string"},
                     "source": {"type": "integer"},
+                    "corrects": {"type": "string"},
                     "kind": {"type": "string", "enum": ["fact", "decision"]},
                 },
             },
@@ -50,7 +51,7 @@ async def test_an_answer_has_the_labelled_spans_that_were_sent_in_the_tasks_sche
         found: dict[str, Any] = json.loads((await model.complete(SENT)).text)
         other = json.loads((await model.complete(attrs.evolve(SENT, user="nothing"))).text)
     assert found == {
-        "sentences": [{"quote": "retries = 7 times", "source": 2, "kind": "decision"}],
+        "sentences": [{"quote": "retries = 7 times", "source": 2, "corrects": "", "kind": "decision"}],
         "title": "retries = 7 times",
         "found": True,
     }

@@ -7,11 +7,14 @@ import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session import decision_inputs
+from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import VersionConflict
 from mnemosyne.services.tally import MOST_MODELS, OTHER_MODELS, RecordTally
+from tests.actors.summaries import worked
 from tests.domain import session_events as events
 
 
@@ -56,6 +59,15 @@ def test_a_model_has_the_actual_and_simulated_usage_of_its_turns() -> None:
     found = tally.balances["claude-opus-4-5"]
     assert (tally.rounds, found.turns, found.managed, found.actual.input) == (4, 2, 1, 20)
     assert found.nanodollars_saved == 20 * 5_000  # of an observed turn nothing was saved
+
+
+def test_helpers_have_the_cost_of_their_work_and_of_their_answers() -> None:
+    tally = RecordTally()
+    (work,) = decision_inputs.decide(worked("o"), None)
+    answered = HelperAnswer(helper="h", nanodollars=7)
+    (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", answered=answered), None)
+    tally.note(append(work, asked), 0, None)
+    assert tally.helpers == 5 + 7
 
 
 def test_the_number_of_models_is_bounded() -> None:

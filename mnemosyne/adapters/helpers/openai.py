@@ -18,6 +18,9 @@ from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 
 Json = dict[str, Any]
 
+UNFIT = REJECTING | {500}
+"""Statuses of an endpoint that may accept another form of request; llama-cpp-python (0.3.36) answers with 500."""
+
 
 class OpenAIHelper(EndpointHelper):
     """A model of an endpoint. ``url`` is the prefix of ``/chat/completions``."""
@@ -41,7 +44,7 @@ class OpenAIHelper(EndpointHelper):
             try:
                 answer = await self._ask("POST", "/chat/completions", {**request, **form(prompt)})
             except HelperFailed as error:
-                if error.status not in REJECTING:
+                if error.status not in UNFIT:
                     raise
                 failure = error
             else:
@@ -86,11 +89,20 @@ def _without_reasoning(prompt: HelperPrompt) -> Json:
     return {"max_completion_tokens": prompt.most_tokens, "reasoning_effort": "none", **_response_format(prompt)}
 
 
+def _with_object(prompt: HelperPrompt) -> Json:
+    return {**_without_schema(prompt), "response_format": {"type": "json_object", "schema": prompt.schema}}
+
+
 def _without_schema(prompt: HelperPrompt) -> Json:
     return {"max_tokens": prompt.most_tokens, "temperature": 0}
 
 
-_FORMS: tuple[Callable[[HelperPrompt], Json], ...] = (_with_schema, _without_reasoning, _without_schema)
+_FORMS: tuple[Callable[[HelperPrompt], Json], ...] = (
+    _with_schema,
+    _without_reasoning,
+    _with_object,
+    _without_schema,
+)
 """The forms of a request, in the order of attempts: endpoints differ in what they accept."""
 
 

@@ -49,33 +49,32 @@ async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterat
 
 
 class ClientHelpers:
-    """A small model of the provider of each client's key (HelperSource). None for a request without a key, for an
+    """A small model of the provider of each client's key (HelperSource). None for a session without a key, for an
     unknown model or price, and once the provider has refused the key.
     """
 
     def __init__(self, config: Config, http: Mapping[str, httpx2.AsyncClient]) -> None:
         self._config = config
         self._http = http
-        self._models: Lru[ClientKey, EndpointHelper] = Lru(MODELS_HELD)
+        self._models: Lru[tuple[str, str, str], EndpointHelper] = Lru(MODELS_HELD)
 
     def model_for(self, key: ClientKey | None) -> HelperModel | None:
         if key is None:
             return None
-        found = self._models.get(key) or self._open(key)
-        return None if found is None or found.is_refused else found
-
-    def _open(self, key: ClientKey) -> EndpointHelper | None:
-        model = self._config.helper_model or small_model_of(key.model)
         takers = list_takers(upstreams_of(self._config), (key.dialect,), key.model)
+        model = self._config.helper_model or small_model_of(key.model)
         price = None if model is None else _find_price(self._config, model)
         if model is None or price is None or len(takers) > 1:
             log.debug("no helper model is known for clients that use the model %s", key.model)
             return None
         url = takers[0].url if takers else self._config.upstream
-        api = "anthropic" if key.dialect == "messages" else "openai"
-        base = url if api == "anthropic" or url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/v1"
-        opened = _helper(api, self._http[url], base, key.key, model, price, kind="client")
-        return self._models.put(key, opened)
+        found = self._models.get((key.key, url, model))
+        if found is None:
+            api = "anthropic" if key.dialect == "messages" else "openai"
+            base = url if api == "anthropic" or url.rstrip("/").endswith("/v1") else f"{url.rstrip('/')}/v1"
+            opened = _helper(api, self._http[url], base, key.key, model, price, kind="client")
+            found = self._models.put((key.key, url, model), opened)
+        return None if found.is_refused else found
 
 
 def _helper(

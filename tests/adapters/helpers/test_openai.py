@@ -9,18 +9,25 @@ from mnemosyne.domain.helper.model import HelperFailed
 from mnemosyne_lab.helper import Answer, Json, says
 from tests.adapters.helpers.asking import IMAGE, PROMPT, failure, open_both
 
-FORMS = ["temperature response_format", "reasoning_effort response_format", "temperature"]
+FORMS = [
+    "temperature json_schema",
+    "reasoning_effort json_schema",
+    "temperature json_object",
+    "temperature",
+]
 """The forms of a request in the order of attempts."""
 
 
 def form_of(body: Json) -> str:
-    return " ".join(name for name in ("reasoning_effort", "temperature", "response_format") if name in body)
+    names = [name for name in ("reasoning_effort", "temperature") if name in body]
+    return " ".join([*names, *([body["response_format"]["type"]] if "response_format" in body else [])])
 
 
-@pytest.mark.parametrize("accepted", range(3))
-async def test_the_first_form_that_an_endpoint_accepts_is_used_from_then_on(accepted: int) -> None:
+@pytest.mark.parametrize("status", [400, 422, 500])
+@pytest.mark.parametrize("accepted", range(len(FORMS)))
+async def test_the_first_form_that_an_endpoint_accepts_is_used_from_then_on(accepted: int, status: int) -> None:
     def answer(path: str, body: Json) -> Answer:
-        return says(path, "plain") if form_of(body) == FORMS[accepted] else (400, b"{}")
+        return says(path, "plain") if form_of(body) == FORMS[accepted] else (status, b"{}")
 
     async with open_both("openai", answer) as (endpoint, model):
         for _ in range(2):

@@ -103,4 +103,5 @@ async def test_a_refused_key_is_not_used_again_and_others_are() -> None:
         with pytest.raises(HelperFailed):
             await model.complete(PROMPT)
         assert source.model_for(key) is None
+        assert source.model_for(attrs.evolve(key, model="claude-sonnet-5")) is None
         assert source.model_for(attrs.evolve(key, key="sk-ant-api03-of-another")) is not None

@@ -396,8 +396,8 @@ def _learn(command: LearnFacts, known: Knowledge) -> WriteOutcome:
 
 def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Knowledge) -> WriteOutcome:
     prompt, at, write = command.prompt, command.at, command.write
-    if prompt is not None and not 0 <= fact.start < fact.end <= len(prompt.text):
-        raise BadEntry("It is not in the prompt.")
+    if prompt is not None and not (fact.start >= 0 and is_same(fact.text, prompt.text[fact.start : fact.end])):
+        raise BadEntry("It is not in the prompt.")  # a helper model may be wrong about its own quotation
     is_typed = prompt is None or prompt.is_typed(fact.start, fact.end)
     is_own = is_typed and (prompt is None or command.commanded)
     source = None if prompt is None else attrs.evolve(prompt.provenance, span=(fact.start, fact.end))

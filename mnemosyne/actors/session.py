@@ -593,7 +593,10 @@ class SessionActor:
             (effects, HelperDone.__name__),
         )
         # The worker waits for this while it does the next orders: they become durable in one batch.
-        return await self._append_all(decided, done.correlation_id, contents, may_wait=True)
+        ticket = await self._append_all(decided, done.correlation_id, contents, may_wait=True)
+        if self._orders is not None and effects:
+            self._orders.note_made(done.effect.commands, ticket)
+        return ticket
 
     # Appending
 

@@ -9,13 +9,16 @@ from mnemosyne.actors.helper_work import HelperQueue, HelperRequest
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.domain.helper import ordering
+from mnemosyne.domain.helper.audit import order_audit
 from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.facts import order_facts
 from mnemosyne.domain.helper.goal import order_goal
 from mnemosyne.domain.helper.session_summary import order_summary
+from mnemosyne.domain.helper.utility import BATCH
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.prompts import SubmittedPrompt, read_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.decide import Command, Summarize
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.segmentation.authors import find_prompt, read_typed
@@ -50,6 +53,8 @@ class SessionOrders:
         """Task and subject of the orders about objects."""
         self._summarized: tuple[str, int] | None = None
         self._context = LearnContext(at=0, clients=frozenset(), folder=None)
+        self._scored = 0
+        """Number of objects whose utility was considered."""
 
     @property
     def _state(self) -> Session:
@@ -83,10 +88,13 @@ class SessionOrders:
             self._put(order_goal(memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect), ticket)
 
     def pause(self, ticket: Ticket) -> None:
-        """Order the summary of a session that is idle, if it has changed since the last one."""
+        """Order what waits until a session is idle: its summary, if it has changed since the last one, and the utility
+        of new objects.
+        """
         branches = [each for each in self._state.branches.values() if _is_talked_to(each) and each.turns]
         if branches and not self._state.running:
             self._summarize(max(branches, key=lambda each: each.body_version), ticket)
+            self._score(ticket)
 
     def _summarize(self, branch: Branch, ticket: Ticket) -> None:
         known, now = self._state.summary, (branch.name, branch.turns)
@@ -115,6 +123,20 @@ class SessionOrders:
     def note_rewrite(self, branch: str, ticket: Ticket) -> None:
         """Order the next shorter forms of objects of which a rewrite shows a short form."""
         self._put_once(ordering.order_shorter(self._loaded.state.memory, branch), ticket)
+
+    def _score(self, ticket: Ticket) -> None:
+        """Order the utility of new objects of a managed session, as soon as there are enough."""
+        new = list(self._state.memory.objects.values())[self._scored :]
+        if len(new) >= BATCH and any(branch.mode is Mode.MANAGE for branch in self._state.branches.values()):
+            self._scored += len(new)
+            self._put_once(ordering.order_scores(new), ticket)
+
+    def note_made(self, commands: Iterable[Command], ticket: Ticket) -> None:
+        """Order the audit of some of the short forms that a helper has made."""
+        objects = self._loaded.state.memory.objects
+        made = (each for each in commands if isinstance(each, Summarize) and each.object in objects)
+        orders = (order_audit(objects[each.object], each) for each in made)
+        self._put_once((each for each in orders if each is not None), ticket)
 
     def _put_once(self, orders: Iterable[HelperOrder], ticket: Ticket, most: int | None = None) -> None:
         new = (each for each in orders if (each.task, each.subject) not in self._ordered)

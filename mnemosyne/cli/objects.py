@@ -119,7 +119,7 @@ def _standing_as_json(listing: Listing, standing: Resident) -> dict[str, Any]:
 def object_as_json(each: MemoryObject) -> dict[str, Any]:
     """An object as JSON, without its content."""
     place = "id branch kind role source_tool source_key tags first_turn last_turn size stub key_entities links"
-    use = "superseded superseded_by accesses faults micro_faults last_use released forgotten"
+    use = "superseded superseded_by accesses faults micro_faults last_use released forgotten utility"
     return {
         **members(each, f"{place} {use}", admitted="admission.admitted", admission_score="admission.score"),
         "places": [[place.message, place.block] for place in each.places],
@@ -140,6 +140,8 @@ def _print_object(shown: tuple[FoundObject, Mapping[str, str]]) -> None:
     if each.superseded is not None:
         by = f" by {each.superseded_by}" if each.superseded_by else ""
         say(f"stale: {each.superseded.value}{by}")
+    if each.utility is not None:
+        say(f"needed again, by a helper model's estimate: {each.utility:.0%}")
     if each.key_entities:
         say("names: " + ", ".join(map(printable, each.key_entities)))
     _print_renditions(each)

@@ -204,12 +204,12 @@ class Sized:
 
 def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
     """The rendering of an object below full fidelity."""
+    lost, ask = item.lost.get(fidelity, ""), item.asks.get(fidelity, "")
     return ObjectRendering(
         id=item.id,
         fidelity=fidelity,
         text=item.texts[fidelity],
-        lost=item.lost.get(fidelity, ""),
-        ask=item.asks.get(fidelity, ""),
+        facts="; ".join(filter(None, (lost and f"lost: {lost}", ask and f"ask for: {ask}"))),
         line=with_amount(item.texts[Fidelity.EVICTED], len(item.text)),
         keeps_prompt=keeps_prompt(item.tags),
     )

@@ -1,12 +1,13 @@
 """Which background work a session orders for its objects, and when: pure functions of its memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.caption import order_caption
 from mnemosyne.domain.helper.compress import COMPRESS
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
-from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted, missing_rendition
+from mnemosyne.domain.helper.utility import BATCH, order_utility
+from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched, may_be_extracted, missing_rendition
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
@@ -14,6 +15,10 @@ from mnemosyne.domain.objects.work import missing_of
 
 MOST_AHEAD = 8
 """Maximum number of short forms that one turn orders ahead of need."""
+
+
+MOST_SCORED = 5 * BATCH
+"""Maximum number of objects whose utility is ordered at once."""
 
 
 def order_leaving(leaving: Iterable[tuple[MemoryObject, Fidelity]], memory: Memory) -> Iterator[HelperOrder]:
@@ -26,6 +31,12 @@ def order_leaving(leaving: Iterable[tuple[MemoryObject, Fidelity]], memory: Memo
                 yield order_caption(each, deferred)
             elif fidelity is Fidelity.DETAILED and may_be_extracted(each):
                 yield order_form(deferred, SUMMARIZE)
+
+
+def order_scores(objects: Sequence[MemoryObject]) -> Iterator[HelperOrder]:
+    """The utility of the last of these objects that are in the index and have none."""
+    new = [each for each in objects if each.utility is None and each.places and is_searched(each)][-MOST_SCORED:]
+    yield from (order_utility(new[first : first + BATCH]) for first in range(0, len(new), BATCH))
 
 
 def order_shorter(memory: Memory, branch: str) -> Iterator[HelperOrder]:

@@ -31,7 +31,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, Role, is_its_own_detail, is_operators
+from mnemosyne.domain.objects.kinds import KINDS, LINES, Role, is_its_own_detail, is_operators
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +62,7 @@ class MemoryObject(ObjectFields):
     """The state of an object that decisions need.
 
     ``last_use`` is the last turn with evidence that the object is needed: its creation, a link to it, or a fault.
+    ``utility`` is a helper model's estimate of how likely it is to be needed again, 0 to 1; no decision uses it.
     """
 
     renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
@@ -75,6 +76,7 @@ class MemoryObject(ObjectFields):
     last_fault: int | None = None
     released: bool = False
     forgotten: bool = False
+    utility: float | None = None
 
     @property
     def id(self) -> str:
@@ -85,6 +87,11 @@ class MemoryObject(ObjectFields):
     def stale(self) -> bool:
         """Whether the source has changed since, or a later object supersedes this one."""
         return self.superseded is not None
+
+    @property
+    def lines(self) -> str | None:
+        """The lines of a file that it shows, such as ``20-60``; None if it shows all of a file, or none."""
+        return next((tag.removeprefix(LINES) for tag in self.tags if tag.startswith(LINES)), None)
 
     @property
     def is_pictured(self) -> bool:

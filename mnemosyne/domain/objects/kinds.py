@@ -129,12 +129,8 @@ def is_its_own_detail(tags: Collection[str]) -> bool:
     return "edit" in tags
 
 
-def find_lines(tags: Collection[str]) -> str | None:
-    """The lines of a file that an object shows, such as ``20-60``; None if it shows all of it, or no file."""
-    return next((tag.removeprefix(_LINES) for tag in tags if tag.startswith(_LINES)), None)
-
-
-_LINES = "lines:"
+LINES = "lines:"
+"""Beginning of a tag with the first and last line of a part of a file."""
 
 
 def is_change(tags: Collection[str]) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.text.entities import Specific, SpecificKind, occurrences, places_below, specifics
 from mnemosyne.domain.text.stubs import plain
 
@@ -123,6 +125,21 @@ def render_counts(lost: Mapping[str, int]) -> str:
 def render_need(fault_when: Sequence[str]) -> str:
     """The declared needs that a rendition does not meet, on one line of about 25 tokens at most."""
     return plain("; ".join(fault_when), NEED_WORDS)
+
+
+def describe_form(obj: MemoryObject, fidelity: Fidelity) -> str:
+    """What the model is shown of a recorded rendition: its level and size, what it lacks and answers, and what else the
+    model has to ask for. A part of a file answers for its lines alone.
+    """
+    rendition = obj.renditions[fidelity]
+    losses = rendition.losses
+    facts = {
+        "lost": render_counts(losses.lost),
+        f"answers, of lines {obj.lines}" if obj.lines else "answers": plain("; ".join(losses.can_answer), NEED_WORDS),
+        "ask for": render_need(losses.fault_when),
+    }
+    size = f"{fidelity.label} with {rendition.tokens:,} of {obj.tokens:,} tokens"
+    return "; ".join((size, *(f"{name}: {fact}" for name, fact in facts.items() if fact)))
 
 
 def accumulate(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:

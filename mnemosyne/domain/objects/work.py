@@ -6,7 +6,7 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.objects.aggregate import SHARE, MemoryObject, missing_rendition
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import ObjectKind, find_lines
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.losses import Declared, Measured, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
@@ -64,7 +64,7 @@ def missing_of(obj: MemoryObject, memory: Memory) -> DeferredSummary | None:
         lost=None if detailed is None else detailed.losses,
         size=obj.size,
         estimator=memory.view_of(obj.branch).estimator(None),
-        lines=find_lines(obj.tags),
+        lines=obj.lines,
     )
 
 

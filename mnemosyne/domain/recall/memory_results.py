@@ -17,6 +17,7 @@ from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
+from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import last_protected_turn
 from mnemosyne.domain.recall.memory_calls import Definition, GrantedRelease, GrantedRestore
@@ -93,6 +94,8 @@ def render_restored(
         return _render_part(restore, content, attached[0], spent, limits)
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
+    if after in each.renditions:  # its writer chose words of the description, so it is data
+        content = f"[{describe_form(each, after)}]\n{content}"
     lines = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
         _cost(restore.tokens, spent, limits),

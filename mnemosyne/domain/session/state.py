@@ -40,6 +40,7 @@ from mnemosyne.domain.session.helper_results import (
     summary_after,
 )
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
+from mnemosyne.domain.session.judged_objects import apply_work
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
@@ -471,7 +472,7 @@ def _use_help(session: Session, event: HelperWorked) -> Session:
         return _with_branch(session, attrs.evolve(branch, goal=goal_after(branch.goal, event)))
     if event.task == SUMMARY:
         return attrs.evolve(session, summary=summary_after(session.summary, event))
-    return session
+    return attrs.evolve(session, memory=apply_work(session.memory, event))
 
 
 def _use_round(session: Session, event: RoundFinished) -> Session:

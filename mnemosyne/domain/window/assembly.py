@@ -59,16 +59,15 @@ message.
 
 @attrs.frozen(kw_only=True)
 class ObjectRendering:
-    """The rendering of one object in a window. ``text`` is its rendition or stub, ``lost`` a short list of its losses
-    and ``ask`` of the needs that it does not meet (both may be empty), ``line`` its index line. ``keeps_prompt``: user
+    """The rendering of one object in a window. ``text`` is its rendition or stub, ``facts`` what is said of the
+    rendition (``losses.describe_form``), ``line`` its index line. ``keeps_prompt``: user
     text in the object stays verbatim. ``long_gone``: a note only counts the object and has no line for it.
     """
 
     id: str
     fidelity: Fidelity
     text: str
-    lost: str = ""
-    ask: str = ""
+    facts: str = ""
     line: str
     keeps_prompt: bool = False
     long_gone: bool = False
@@ -103,8 +102,7 @@ class ObjectRendering:
 
     @property
     def _partial(self) -> str:
-        facts = [f"{MARK}{self.id} in part", self.lost and f"lost: {self.lost}", self.ask and f"ask for: {self.ask}"]
-        return "; ".join(filter(None, facts))
+        return f"{MARK}{self.id} in part{self.facts and f'; {self.facts}'}"
 
 
 Renderings = Mapping[BlockPlace, ObjectRendering]

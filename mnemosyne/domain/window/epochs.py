@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail, is_operators, keeps_prompt
-from mnemosyne.domain.objects.losses import render_counts, render_need
+from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.session import decide as sessions
 from mnemosyne.domain.session.decide import BeginEpoch, NoteFilled
 from mnemosyne.domain.session.events import Event
@@ -344,12 +344,11 @@ def _render_objects(
 
 
 def _render_object(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, str]) -> ObjectRendering:
-    line, lost, ask = line_of(obj), "", ""
+    facts = ""
     if _is_own_text(obj, fidelity):
-        lost = REPLACED_TEXT
+        facts = f"lost: {REPLACED_TEXT}"
     elif fidelity < Fidelity.STUB:
-        losses = obj.renditions[fidelity].losses
-        lost, ask = render_counts(losses.lost), render_need(losses.fault_when)
+        facts = describe_form(obj, fidelity)
     text = obj.stub
     if fidelity < Fidelity.STUB and not _is_own_text(obj, fidelity):
         text = texts[obj.id]
@@ -357,10 +356,9 @@ def _render_object(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, st
         id=obj.id,
         fidelity=fidelity,
         text=text,
-        lost=lost,
-        ask=ask,
-        line=line,
+        line=line_of(obj),
         keeps_prompt=keeps_prompt(obj.tags),
+        facts=facts,
     )
 
 

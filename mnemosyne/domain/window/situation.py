@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
-from mnemosyne.domain.objects.losses import render_counts, render_need
+from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
@@ -132,8 +132,7 @@ def _size(obj: MemoryObject, asked: PendingRequest, before: Size | None) -> Size
         if rendition is None:
             tokens = obj.tokens_at(fidelity)
             return None if tokens is None else Features(fixed=tokens)
-        losses_text = render_counts(rendition.losses.lost) + render_need(rendition.losses.fault_when)
-        return Features(fixed=rendition.tokens) + features_of_text(losses_text)
+        return Features(fixed=rendition.tokens) + features_of_text(describe_form(obj, fidelity))
 
     return size_of(obj, own, text_size, before)
 

@@ -10,6 +10,7 @@ from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING, may_be_extract
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
+    Losses,
     ObjectCreated,
     ObjectEvent,
     ObjectForgotten,
@@ -18,7 +19,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.losses import Declared, Loss, Measured
+from mnemosyne.domain.objects.losses import Declared, Loss, Measured, describe_form
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
@@ -99,6 +100,17 @@ def test_loss_samples_name_every_kind_before_repeating_one() -> None:
     assert (losses.dropped, losses.fault_when) == (("d",), ("w",))
     assert losses.lost == {paths.value: 9, numbers.value: 2}
     assert losses.sample == ("a", "1", "b", "c")
+
+
+def test_a_short_form_is_described_by_its_level_sizes_losses_and_promises() -> None:
+    losses = Losses(lost={"path": 2}, can_answer=("what it reads",), fault_when=("the exact text",))
+    summary = attrs.evolve(done("a", L1), losses=losses, tokens=430)
+    made = created("a", size=5_610, tags=("read", "lines:20-60"))
+    known = fold(made, ObjectSummarized(**attrs.asdict(summary, recurse=False)))
+    described = describe_form(known.objects["a"], L1)
+    assert described == (
+        "L1 with 430 of 1,870 tokens; lost: 2 paths; answers, of lines 20-60: what it reads; ask for: the exact text"
+    )
 
 
 def test_l2_inherits_the_dropped_phrases_of_l1_with_current_counts() -> None:

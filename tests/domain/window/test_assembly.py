@@ -36,7 +36,9 @@ def _body(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def _render_object(name: str, fidelity: Fidelity) -> ObjectRendering:
-    return ObjectRendering(id=name, fidelity=fidelity, text=f"what {name} said", lost="3 paths", line=f"Read {name}.py")
+    return ObjectRendering(
+        id=name, fidelity=fidelity, text=f"what {name} said", facts="lost: 3 paths", line=f"Read {name}.py"
+    )
 
 
 @st.composite
@@ -228,18 +230,15 @@ def test_run_of_evicted_rounds_is_one_note_without_an_extra_user_message() -> No
     [
         (
             Fidelity.DETAILED,
-            {"lost": "3 paths", "ask": "all"},
-            "[#a in part; lost: 3 paths; ask for: all]\nits gist",
+            {"facts": "L1 with 9 of 30 tokens; ask for: all"},
+            "[#a in part; L1 with 9 of 30 tokens; ask for: all]\nits gist",
         ),
-        (Fidelity.COMPACT, {"ask": "the wording"}, "[#a in part; ask for: the wording]\nits gist"),
         (Fidelity.COMPACT, {}, "[#a in part]\nits gist"),
         (Fidelity.STUB, {}, "[#a left] its gist"),
         (Fidelity.EVICTED, {}, "[#a left] Read a.py (9.0 KB)"),
     ],
 )
-def test_partial_object_names_its_losses_and_unmet_needs(
-    fidelity: Fidelity, fields: dict[str, Any], shown: str
-) -> None:
+def test_partial_object_is_shown_with_its_facts(fidelity: Fidelity, fields: dict[str, Any], shown: str) -> None:
     assert (
         ObjectRendering(id="a", fidelity=fidelity, text="its gist", line="Read a.py (9.0 KB)", **fields).shown == shown
     )
@@ -352,7 +351,7 @@ def test_assistant_messages_never_contain_text_of_the_user_or_the_proxy() -> Non
     ]
     extract = "Why is it slow?\n⋯ should this be split?\n⋯ 1 line\nIt reads all. ⋯"
     rendering = ObjectRendering(
-        id="a", fidelity=Fidelity.COMPACT, text=extract, ask="the wording", line="", keeps_prompt=True
+        id="a", fidelity=Fidelity.COMPACT, text=extract, facts="ask for: the wording", line="", keeps_prompt=True
     )
     asked, said, _ = assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering})
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]

@@ -1,0 +1,82 @@
+"""The task that estimates how likely objects are to be needed again, many at once, from their stubs.
+
+Without a helper model, the score of the rules stands alone (``objects.admission``).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
+from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, write_prompt
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.session.judged_objects import UTILITY
+from mnemosyne.domain.text.stubs import render_count
+
+BATCH = 20
+"""Number of objects in one order."""
+
+Stubs = Sequence[tuple[str, str]]
+"""Ids of objects with their stubs."""
+
+_SCORE = {"object": {"type": "string"}, "utility": {"type": "number"}}
+PROPERTIES: Mapping[str, Any] = {
+    "scores": {
+        "type": "array",
+        "items": {"type": "object", "properties": _SCORE, "required": list(_SCORE), "additionalProperties": False},
+    }
+}
+
+_INSTRUCTIONS = """\
+A coding agent has read and said what the lines below describe, one line for each, with its id. How likely is it that \
+the agent needs the content again later in its work? You answer with one JSON object and nothing else: \
+{"scores": [{"object": string, "utility": number}]}, with each id once and a number from 0 (never) to 1 (certainly). \
+Decisions, instructions, errors that are not solved and files that are being changed are needed more often; listings, \
+output without news and files that were only looked at, less often."""
+
+
+def order_utility(objects: Sequence[MemoryObject]) -> HelperOrder:
+    """The order to score these objects."""
+    return HelperOrder(task=UTILITY, subject=objects[0].id, about=[(each.id, each.stub) for each in objects])
+
+
+def _prompt(stubs: Stubs) -> HelperPrompt:
+    return write_prompt(
+        _INSTRUCTIONS,
+        {"objects": len(stubs)},
+        [("descriptions", "\n".join(f"{key}: {stub}" for key, stub in stubs))],
+        properties=PROPERTIES,
+        most_tokens=40 * len(stubs) + 100,
+    )
+
+
+def _verify(stubs: Stubs, answer: Mapping[str, Any]) -> Accepted[Mapping[str, float]] | Rejected:
+    given = answer.get("scores")
+    if not isinstance(given, list):
+        return Rejected(("its answer does not match the schema",))
+    known = {key for key, _ in stubs}
+    scores = {each["object"]: float(each["utility"]) for each in given if _is_score(each) and each["object"] in known}
+    if not scores:
+        return Rejected(("it scores none of the objects",))
+    dropped = len(given) - len(scores)
+    return Accepted(
+        scores,
+        {"scores": [{"object": key, "utility": score} for key, score in scores.items()]},
+        (f"{render_count(dropped, 'score')} of no object, or outside 0 to 1",) if dropped else (),
+    )
+
+
+def _is_score(each: object) -> bool:
+    match each:
+        case {"object": str(), "utility": bool()}:
+            return False
+        case {"object": str(), "utility": int() | float() as utility}:
+            return 0 <= utility <= 1
+        case _:
+            return False
+
+
+SCORE_OBJECTS = BackgroundTask(
+    task=HelperTask(name=UTILITY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    gather=lambda order, _: order.about,
+)

@@ -123,9 +123,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_reply_copy.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",
-        "http/inspector/object_pages http/inspector/log_pages"
-        " http/inspector/session_pages http/inspector/what_if_pages"
-        " http/inspector/page_context",
+        "http/inspector/object_pages http/inspector/log_pages http/inspector/session_pages http/inspector/page_context",
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",

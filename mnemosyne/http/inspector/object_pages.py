@@ -5,6 +5,7 @@ same command as the CLI and is recorded before the page shows it.
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from quart import Response
 
@@ -12,7 +13,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.errors import NotFound
 from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext
-from mnemosyne.services import object_view, pins, read_models
+from mnemosyne.services import object_view, pins
 
 _OBJECT = "/-/session/<session>/object/<object_id>"
 
@@ -20,9 +21,8 @@ REASON = "on the page"
 LONGEST_REASON = 200
 
 
-async def show_object(page_context: PageContext, session: str, object_id: str) -> LongPage:
+async def show_object(page_context: PageContext, stream: UUID, object_id: str) -> LongPage:
     """Show one object of a session."""
-    stream = await read_models.find(page_context.models, session)
     made = await object_view.read_birth(page_context.archive, page_context.models, stream, object_id)
     return LongPage(
         stream=stream,
@@ -34,21 +34,20 @@ async def show_object(page_context: PageContext, session: str, object_id: str) -
             "title": made.source_key or made.stub or made.object,
         },
         rest="object_body.html",
-        read=partial(_read_life, page_context, str(stream), made.object),
+        read=partial(_read_life, page_context, stream, made.object),
     )
 
 
-async def _read_life(page_context: PageContext, session: str, object_id: str) -> Mapping[str, Any]:
-    view = await object_view.read_object_view(page_context.archive, session, object_id)
+async def _read_life(page_context: PageContext, stream: UUID, object_id: str) -> Mapping[str, Any]:
+    view = await object_view.read_object_view(page_context.archive, str(stream), object_id)
     return {
         "view": view,
         "biography": [(change, *describe_object(change.event, sized=True)) for change in view.history],
     }
 
 
-async def download_text(page_context: PageContext, session: str, object_id: str, level: str) -> Response:
+async def download_text(page_context: PageContext, stream: UUID, object_id: str, level: str) -> Response:
     """Return an object's full text at a fidelity, as plain text."""
-    stream = await read_models.find(page_context.models, session)
     fidelity = next((each for each in Fidelity if each.label == level), Fidelity.EVICTED)
     text = await object_view.read_text(page_context.archive, str(stream), object_id, fidelity)
     if text is None:
@@ -61,13 +60,12 @@ async def download_text(page_context: PageContext, session: str, object_id: str,
 def _deciding(command: Any, *, in_branch: bool) -> Decide:
     """Return the handler of a form that runs ``command`` on an object; ``in_branch``: the form names a branch."""
 
-    async def decide(page_context: PageContext, form: Mapping[str, str], session: str, object_id: str) -> str:
-        stream = str(await read_models.find(page_context.models, session))
+    async def decide(page_context: PageContext, form: Mapping[str, str], stream: UUID, object_id: str) -> str:
         where = {"branch": form.get("branch", "main")} if in_branch else {}
         await command(
             page_context.archive,
             object_id,
-            session=stream,
+            session=str(stream),
             reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
             at=page_context.now(),
             correlation_id=page_context.new_id(),

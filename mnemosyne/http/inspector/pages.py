@@ -25,21 +25,14 @@ from mnemosyne.errors import (
     MnemosyneError,
     NotFound,
 )
-from mnemosyne.http.inspector import (
-    conversation_pages,
-    known_pages,
-    live,
-    log_pages,
-    object_pages,
-    session_pages,
-    what_if_pages,
-)
+from mnemosyne.http.inspector import known_pages, live, log_pages, object_pages, session_pages
 from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visitor, may_decide
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.long_pages import LongPages
 from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.page_links import PARAMETER
+from mnemosyne.services import read_models
 from mnemosyne.services.map_chart import KEY
 from mnemosyne.services.unstructuring import as_json
 
@@ -105,25 +98,20 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
         return await _refuse(error.code or 500, _SENTENCES.get(error.code or 500, error.description or "Not found."))
 
     def show(rule: str, view: View) -> None:
-        async def answer(**about: Any) -> Response | str:
+        async def answer(page_context: PageContext, **about: Any) -> Response | str:
             template, values = await view(page_context, **about)
             if _wants_json():
                 return jsonify(as_json(values))
             return await render_template(template, visitor=g.visitor, here=request.path, **values)
 
         for address in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
-            app.add_url_rule(address, address, answer)
+            app.add_url_rule(address, address, _with(page_context, answer))
 
     for page in (session_pages, log_pages, known_pages):
         for rule, view in page.VIEWS.items():
             show(rule, view)
     long_pages = LongPages()
-    for rule, long_view in {
-        **session_pages.LONG_VIEWS,
-        **conversation_pages.LONG_VIEWS,
-        **object_pages.LONG_VIEWS,
-        **what_if_pages.LONG_VIEWS,
-    }.items():
+    for rule, long_view in {**session_pages.LONG_VIEWS, **object_pages.LONG_VIEWS}.items():
         for each in (rule, f"{rule}.json"):
             app.add_url_rule(each, each, _with(page_context, long_pages.show(long_view)))
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
@@ -171,7 +159,11 @@ _GZIP = 31
 
 
 def _with(page_context: PageContext, answer: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def answering(**about: Any) -> Any:
+    """Return the handler of an address; the session in it is looked up."""
+
+    async def answering(session: str | None = None, **about: Any) -> Any:
+        if session is not None:
+            about["stream"] = await read_models.find(page_context.models, session)
         return await answer(page_context, **about)
 
     return answering

@@ -12,12 +12,15 @@ from quart import Response, jsonify, request
 
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
-from mnemosyne.errors import LogFailed
+from mnemosyne.errors import LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
-from mnemosyne.http.inspector.rendered import render
+from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
-from mnemosyne.services import contexts, manifests, overviews, read_models, session_view, turn_view
-from mnemosyne.services.conversation_view import read_content
+from mnemosyne.services import contexts, manifests, overviews, session_view, turn_view
+from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
+from mnemosyne.services.map_chart import MapLinks, map_chart
+from mnemosyne.services.session_view import read_branch_bill, read_session_view
+from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
 
@@ -25,15 +28,12 @@ MAIN = "main"
 """The default branch of an address."""
 
 
-async def show_session(page_context: PageContext, session: str) -> LongPage:
+async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
     """Show one session; ``?branch=`` selects the branch whose context is drawn."""
-    stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch")
     if branch is not None:
         await session_view.require_session_branch(page_context.models, stream, branch)
-    overview = await overviews.read_overview(
-        page_context.archive, page_context.models, stream, openings=page_context.openings
-    )
+    overview = await _read_overview(page_context, stream)
     return LongPage(
         stream=stream,
         template="session.html",
@@ -65,10 +65,15 @@ async def show_session(page_context: PageContext, session: str) -> LongPage:
     )
 
 
-async def show_window(page_context: PageContext, session: str) -> LongPage:
+async def _read_overview(page_context: PageContext, stream: UUID) -> overviews.SessionOverview:
+    archive, models, openings = page_context.archive, page_context.models, page_context.openings
+    return await overviews.read_overview(archive, models, stream, openings=openings)
+
+
+async def show_window(page_context: PageContext, stream: UUID) -> LongPage:
     """Show what fills the window at ``?turn=``, by default the last turn; ``?all`` lists every item."""
     turn = request.args.get("turn", "").strip()
-    stream, branch, place = await _place(page_context, session, turn or "1")
+    branch, place = await _place(page_context, stream, turn or "1")
     return LongPage(
         stream=stream,
         template="window.html",
@@ -88,9 +93,9 @@ async def _read_window(page_context: PageContext, stream: UUID, branch: str, pla
     return manifests.contents_as_json(shown["contents"])
 
 
-async def show_turn(page_context: PageContext, session: str, turn: str) -> LongPage:
+async def show_turn(page_context: PageContext, stream: UUID, turn: str) -> LongPage:
     """Show a turn's request as sent upstream or, with ``?sent=client``, as sent by the client."""
-    stream, branch, place = await _place(page_context, session, turn)
+    branch, place = await _place(page_context, stream, turn)
     found = await find_position(page_context.archive, page_context.models, stream, branch, place)
     whole = "all" in request.args or request.path.endswith(".json")
     return LongPage(
@@ -115,16 +120,16 @@ ReadBlock = Callable[..., Awaitable[bytes]]
 """Reads a block's JSON: ``read_block`` or ``read_reply_block``."""
 
 
-async def _read_block(read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int) -> bytes:
-    stream, branch, place = await _place(page_context, session, turn)
+async def _read_block(read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int) -> bytes:
+    branch, place = await _place(page_context, stream, turn)
     return await read(page_context.archive, stream, branch, place, number, page_context.turns)
 
 
 async def show_block(
-    read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int
+    read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int
 ) -> tuple[str, Mapping[str, Any]]:
     """Show one block of a turn's request or reply, rendered, or with ``?raw`` as JSON; long ones are truncated."""
-    data = await _read_block(read, page_context, session, turn, number)
+    data = await _read_block(read, page_context, stream, turn, number)
     args = {name: value for name, value in request.args.items() if name != "raw"}
     return "block.html", {
         "number": number,
@@ -136,10 +141,10 @@ async def show_block(
     }
 
 
-async def download_block(read: ReadBlock, page_context: PageContext, session: str, turn: str, number: int) -> Response:
+async def download_block(read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int) -> Response:
     """Return the whole block as a JSON download."""
-    response = Response(await _read_block(read, page_context, session, turn, number), content_type="application/json")
-    name = f"{session[:8]}-{turn.replace('/', '-')}-block-{number}.json"
+    response = Response(await _read_block(read, page_context, stream, turn, number), content_type="application/json")
+    name = f"{str(stream)[:8]}-{turn.replace('/', '-')}-block-{number}.json"
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
@@ -151,11 +156,10 @@ SHOWN_BYTES = 64 * 1024
 """Bytes shown of a block; the whole block can be downloaded."""
 
 
-async def show_difference(page_context: PageContext, session: str, turn: str, other: str) -> LongPage:
+async def show_difference(page_context: PageContext, stream: UUID, turn: str, other: str) -> LongPage:
     """Show the changes of the context between two turns, as sent upstream or, with ``?sent=client``, as sent by the
     client.
     """
-    stream = await read_models.find(page_context.models, session)
     branch = request.args.get("branch", MAIN)
     places = [_place_in(name) for name in (turn, other)]
     for place in places:
@@ -189,9 +193,9 @@ async def _read_difference(
     return {"found": found} if request.path.endswith(".json") else {"found": found, "objects": objects}
 
 
-async def download_body(page_context: PageContext, session: str, turn: str) -> Response:
+async def download_body(page_context: PageContext, stream: UUID, turn: str) -> Response:
     """Return the bytes of a request, with their SHA-256 in the header ``X-Sha256``."""
-    stream, branch, place = await _place(page_context, session, turn)
+    branch, place = await _place(page_context, stream, turn)
     _, history = await page_context.turns.read(page_context.archive, stream)
     rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
@@ -203,25 +207,24 @@ async def download_body(page_context: PageContext, session: str, turn: str) -> R
     return response
 
 
-async def give_manifest(page_context: PageContext, session: str, turn: str) -> Response:
+async def give_manifest(page_context: PageContext, stream: UUID, turn: str) -> Response:
     """Return the manifest of a request, a list of everything the model could see, as JSON."""
-    stream, branch, place = await _place(page_context, session, turn)
+    branch, place = await _place(page_context, stream, turn)
     events, history = await page_context.turns.read(page_context.archive, stream)
     found = await manifests.manifest_of(page_context.archive, stream, events, history, history.at(branch, place))
     return jsonify(manifests.manifest_as_json(found))
 
 
-async def _place(page_context: PageContext, session: str, turn: str) -> tuple[UUID, str, TurnPlace]:
+async def _place(page_context: PageContext, stream: UUID, turn: str) -> tuple[str, TurnPlace]:
     """Resolve ``TURN[.ATTEMPT][-ROUND]`` of ``?branch=``, or a checkpoint's name, which includes its branch.
 
     The default round is the first sent upstream, unless ``?sent=client``. The default branch is always ``main``, so
     that a saved address keeps pointing to the same turn.
     """
-    stream = await read_models.find(page_context.models, session)
     if not turn[:1].isdecimal():
         point = await find_checkpoint(page_context.archive, stream, turn)
-        return stream, point.branch, TurnPlace(point.turn, round=1)
-    return stream, request.args.get("branch", MAIN), _place_in(turn)
+        return point.branch, TurnPlace(point.turn, round=1)
+    return request.args.get("branch", MAIN), _place_in(turn)
 
 
 def _place_in(turn: str) -> TurnPlace:
@@ -231,12 +234,125 @@ def _place_in(turn: str) -> TurnPlace:
     return place
 
 
-async def show_line(page_context: PageContext, session: str) -> tuple[str, Mapping[str, Any]]:
+async def show_line(page_context: PageContext, stream: UUID) -> tuple[str, Mapping[str, Any]]:
     """Show a session's status for its client's status line."""
-    stream = await read_models.find(page_context.models, session)
     seen, budget = page_context.observations, page_context.session_budget
     line = await read_status_line(page_context.archive, page_context.models, stream, seen, budget)
     return "line.html", attrs.asdict(line, recurse=False)
+
+
+# The conversation of a branch, a part at a time
+
+SHOWN_MESSAGES = 80
+SHOWN_PROMPTS = 300
+
+_LINES = {"client": 3, "thinking": 6}
+"""Number of first lines of items that readers rarely need."""
+
+
+async def show_conversation(page_context: PageContext, stream: UUID) -> LongPage:
+    """Show the last items of a conversation; those from ``?turn=`` on, or from item ``?at=`` on."""
+    branch = request.args.get("branch", "main")
+    await session_view.require_session_branch(page_context.models, stream, branch)
+    overview = await _read_overview(page_context, stream)
+    return LongPage(
+        stream=stream,
+        template="conversation.html",
+        values={"stream": stream, "branch": branch, "overview": overview},
+        rest="conversation_body.html",
+        read=partial(
+            _read_part,
+            page_context,
+            stream,
+            branch,
+            turn=request.args.get("turn", type=int),
+            at=request.args.get("at", type=int),
+        ),
+    )
+
+
+async def _read_part(
+    page_context: PageContext, stream: UUID, branch: str, *, turn: int | None, at: int | None
+) -> Mapping[str, Any]:
+    view = await read_conversation(
+        page_context.archive,
+        page_context.models,
+        stream,
+        branch,
+        page_context.turns,
+        page_context.conversations,
+    )
+    start = _find_start(view.items, turn, at)
+    items = view.items[start : start + SHOWN_MESSAGES]
+    prompts = [each for each in view.items if each.kind == "prompt"]
+    middle = sum(each.number < start for each in prompts)
+    first = max(0, min(middle - SHOWN_PROMPTS // 2, len(prompts) - SHOWN_PROMPTS))
+    return {
+        "last": view.last,
+        "opaque": view.opaque,
+        "parent": view.parent,
+        "total": len(view.items),
+        "start": start,
+        "items": [(each, render_beginning(view.read(each), _LINES.get(each.kind, FIRST_LINES))) for each in items],
+        "turns": {each.turn: view.turns[each.turn] for each in items},
+        "prompts": prompts[first : first + SHOWN_PROMPTS],
+        "prompts_in_all": len(prompts),
+        "step": SHOWN_MESSAGES,
+    }
+
+
+def _find_start(items: Sequence[ConversationItem], turn: int | None, at: int | None) -> int:
+    """The number of the first item to show."""
+    if turn is not None:
+        at = next((each.number for each in items if each.turn >= turn), None)
+    last = max(0, len(items) - SHOWN_MESSAGES)
+    return last if at is None else max(0, min(at, len(items) - 1))
+
+
+# A session next to a simulation under another policy
+
+
+async def show_what_if(page_context: PageContext, stream: UUID) -> LongPage:
+    """Show a branch as recorded and under ``?policy=``. Does not wait for a simulation: the page shows its progress."""
+    bill = await read_branch_bill(page_context.models, stream, request.args.get("branch"))
+    policy = request.args.get("policy", "")
+    if policy and policy not in page_context.simulations.policies:
+        raise NotFound(f"Unknown policy {policy!r}; available: {', '.join(page_context.simulations.policies)}.")
+    question = (stream, bill.branch, policy, bill.turns)
+    answer = page_context.simulations.ask(page_context.archive, question) if policy else None
+    simulated = answer if isinstance(answer, SimulatedBranch) else None
+    return LongPage(
+        stream=stream,
+        template="what_if.html",
+        values={
+            "stream": stream,
+            "branch": bill.branch,
+            "policy": policy,
+            "policies": page_context.simulations.policies,
+            "recorded": bill.nanodollars,
+            "found": simulated,
+            "problem": answer if isinstance(answer, str) else None,
+            "working": answer if isinstance(answer, SimulationProgress) else None,
+        },
+        rest="what_if_recorded.html" if simulated is None else "what_if_beside.html",
+        read=partial(_draw_maps, page_context, stream, bill.branch, simulated),
+    )
+
+
+async def _draw_maps(
+    page_context: PageContext, stream: UUID, branch: str, simulated: SimulatedBranch | None
+) -> Mapping[str, Any]:
+    if request.path.endswith(".json"):  # programs need no charts
+        return {}
+    view = await read_session_view(page_context.models, stream, branch)
+    links = MapLinks(session=f"/-/session/{stream}")
+    if simulated is None:
+        return {"map_svg": map_chart([view.map], links=links)}
+    simulated_map = draw_branch(simulated, branch)
+    return {
+        "map_svg": map_chart([view.map], beside=[simulated_map], links=links),
+        "simulated_svg": map_chart([simulated_map], "simulated", [view.map]),
+    }
 
 
 VIEWS: Mapping[str, View] = {
@@ -250,6 +366,8 @@ LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>/window": show_window,
     "/-/session/<session>/turn/<turn>": show_turn,
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
+    "/-/session/<session>/conversation": show_conversation,
+    "/-/session/<session>/what-if": show_what_if,
 }
 
 DOWNLOADS: Mapping[str, Callable[..., Awaitable[Response]]] = {

@@ -1,14 +1,13 @@
 """``mnemosyne checkpoint``: a name for a turn."""
 
-import secrets
 from typing import Any
 
 import click
 
+from mnemosyne.app.process import new_id, now
 from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.cli.windows import now_us
 from mnemosyne.figures import local_time
 from mnemosyne.services import checkpoints
 from mnemosyne.services.checkpoints import Naming
@@ -60,6 +59,6 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, **
     return with_log(
         config,
         lambda storage: checkpoints.name(
-            storage, session, name, branch=branch, turn=turn, at=now_us(), correlation_id=secrets.token_hex(8)
+            storage, session, name, branch=branch, turn=turn, at=now(), correlation_id=new_id()
         ),
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from mnemosyne.app.process import now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
@@ -18,7 +19,6 @@ from mnemosyne.cli.windows import (
     decision_text,
     excess_as_json,
     excess_text,
-    now_us,
     percent,
     plan_as_json,
     plan_sentence,
@@ -265,5 +265,5 @@ def explain(session: str, branch: str, turn: int | None, **options: Any) -> Expl
     config = log_of(options)
     settings = settings_of(config)
     return with_log(
-        config, lambda storage: windows.explain(storage, session, branch, turn, now=now_us(), settings=settings)
+        config, lambda storage: windows.explain(storage, session, branch, turn, now=now(), settings=settings)
     )

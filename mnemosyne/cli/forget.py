@@ -7,13 +7,13 @@ from uuid import UUID
 
 import click
 
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.retaining import Retained, Rewrite, erase, limits_of
 from mnemosyne.app.retaining import retain as retain_now
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.errors import BadOption
 from mnemosyne.figures import bytes_text, local_time, plural
@@ -89,7 +89,7 @@ def _forget_tenant(config: Config, *, yes: bool, quick: bool, as_json: bool) -> 
         click.confirm(question, abort=True, err=True)
 
     async def forget_tenant(storage: Storage) -> tuple[int, _Erased]:
-        entries = await erase_all(storage, config.tenant, WriteStamp(now_us(), secrets.token_hex(4)))
+        entries = await erase_all(storage, config.tenant, WriteStamp(now(), secrets.token_hex(4)))
         return entries, await _forget(storage, streams, quick=quick)
 
     entries, (done, files, left) = with_log(config, forget_tenant)
@@ -113,7 +113,7 @@ the archives that stay because another log wrote them.
 
 
 async def _forget(storage: Storage, streams: Sequence[UUID], *, quick: bool) -> _Erased:
-    done, left = await erase(storage, streams, now_us, partial(secrets.token_hex, 8))
+    done, left = await erase(storage, streams, now, new_id)
     return done, "kept" if quick else await clean_files(storage), left
 
 
@@ -181,5 +181,4 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
 
 
 async def _retain(config: Config, storage: Storage, *, dry_run: bool, rewrite: Rewrite | None) -> Retained:
-    database, new_id = storage.files.database, partial(secrets.token_hex, 8)
-    return await retain_now(config, database, now_us, new_id, dry_run=dry_run, rewrite=rewrite)
+    return await retain_now(config, storage.files.database, now, new_id, dry_run=dry_run, rewrite=rewrite)

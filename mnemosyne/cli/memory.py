@@ -14,6 +14,7 @@ import click
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.object_index import model_of
+from mnemosyne.app.process import now
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
@@ -22,7 +23,6 @@ from mnemosyne.cli.log_access import Result, prints, project_option, start_of, w
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.windows import now_us
 from mnemosyne.data_dir import memory_key, prepare_data_dir
 from mnemosyne.domain.knowledge.initial import READ, propose_entries
 from mnemosyne.domain.knowledge.kinds import Scope
@@ -67,7 +67,7 @@ def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, St
 
 def stamp() -> WriteStamp:
     """A stamp with the current time and a new id."""
-    return WriteStamp(now_us(), secrets.token_hex(4))
+    return WriteStamp(now(), secrets.token_hex(4))
 
 
 # Commands that are operations
@@ -352,7 +352,7 @@ def init(yes: bool, **options: Any) -> Sequence[Json]:
     async def work(knowledge: KnowledgeService, _storage: Storage) -> Any:
         return [await knowledge.remember(Scope.PROJECT, entry, stamp()) for entry in proposed]
 
-    return [describe_write(write, now_us()) for write in with_knowledge(options, work)]
+    return [describe_write(write, now()) for write in with_knowledge(options, work)]
 
 
 def _print_admission(done: Any) -> None:
@@ -391,12 +391,12 @@ def admit(variable: str | None, listed: bool, remove: str | None, **options: Any
         admitted = with_knowledge(place, lambda knowledge, _: knowledge.list_admitted())
         return [members(key, "fingerprint how at") for key in admitted]
     if remove is not None:
-        return describe_write(with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp())), now_us())
+        return describe_write(with_knowledge(place, lambda knowledge, _: knowledge.dismiss(remove, stamp())), now())
     data_dir = configuration(options).data_dir
     prepare_data_dir(data_dir)
     fingerprint = memory_key(data_dir).fingerprint(read_credential(variable))
     done = with_knowledge(place, lambda knowledge, _: knowledge.admit(fingerprint, stamp()))
-    return {**describe_write(done, now_us()), "fingerprint": fingerprint}
+    return {**describe_write(done, now()), "fingerprint": fingerprint}
 
 
 @memory.command("export", short_help="Write the entries to a file.")
@@ -410,7 +410,7 @@ def export_command(file: Path, **options: Any) -> None:
     """
 
     async def work(knowledge: KnowledgeService, _storage: Storage) -> list[str]:
-        return [json_text(entry) async for entry in knowledge.export(now_us())]
+        return [json_text(entry) async for entry in knowledge.export(now())]
 
     lines = with_knowledge(options, work)
     if str(file) == "-":

@@ -1,6 +1,5 @@
 """``mnemosyne objects``, ``object``, ``pin`` and ``unpin``: the objects of a session, and one of them."""
 
-import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from uuid import UUID
 
 import click
 
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
@@ -16,7 +16,6 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     SOURCE,
     flags,
-    now_us,
     plan_as_json,
     plan_sentence,
     render_source,
@@ -331,7 +330,7 @@ def objects(
     def is_wanted(of: ObjectKind, is_stale: bool) -> bool:
         return (kind is None or of.value == kind) and (not stale or is_stale)
 
-    planning = now_us(), settings_of(config)
+    planning = now(), settings_of(config)
     return with_log(
         config,
         lambda storage: windows.list_objects(storage, session, branch, turn, wanted=is_wanted, planning=planning),
@@ -384,10 +383,6 @@ def _changes_pin(state: str) -> Callable[[Callable[..., Pinning]], click.Command
     return decorate
 
 
-def _origin() -> dict[str, Any]:
-    return {"at": now_us(), "correlation_id": secrets.token_hex(8)}
-
-
 @_changes_pin("is pinned")
 @click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
@@ -401,7 +396,9 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, **o
     """
     return with_log(
         log_of(options),
-        lambda storage: pins.pin(storage, object_id, session=session, reason=reason, turns=turns, **_origin()),
+        lambda storage: pins.pin(
+            storage, object_id, session=session, reason=reason, turns=turns, at=now(), correlation_id=new_id()
+        ),
     )
 
 
@@ -414,5 +411,8 @@ def unpin(object_id: str, session: str | None, reason: str, **options: Any) -> P
       mnemosyne unpin 5ft4gvt
     """
     return with_log(
-        log_of(options), lambda storage: pins.unpin(storage, object_id, session=session, reason=reason, **_origin())
+        log_of(options),
+        lambda storage: pins.unpin(
+            storage, object_id, session=session, reason=reason, at=now(), correlation_id=new_id()
+        ),
     )

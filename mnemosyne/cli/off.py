@@ -1,14 +1,12 @@
 """``mnemosyne off``: stop managing."""
 
-import secrets
-
 import click
 
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import log_of, with_log
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.cli.windows import now_us
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import sessions, switching
@@ -32,8 +30,8 @@ def off(session: str | None, undo: bool, **options: object) -> None:
     conversation stays unmanaged.
     """
     config = log_of(options)
-    command = SwitchManaging(at=now_us(), on=undo, why=WHY)
-    say(with_log(config, lambda storage: _switch(storage, session, config.tenant, command, secrets.token_hex(8))))
+    command = SwitchManaging(at=now(), on=undo, why=WHY)
+    say(with_log(config, lambda storage: _switch(storage, session, config.tenant, command, new_id())))
 
 
 async def _switch(storage: Storage, session: str | None, tenant: str, command: SwitchManaging, id_: str) -> str:

@@ -1,58 +1,29 @@
 """``mnemosyne replay``: re-run the decisions of a stored session with the current code."""
 
 import logging
+from typing import Any
 
 import click
 
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import json_option, log_of, with_log
-from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
+from mnemosyne.cli.log_access import log_of, prints, with_log
+from mnemosyne.cli.printing import print_table, progress_bar, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
 from mnemosyne.replay.deciding import Review, review
 from mnemosyne.services.unstructuring import members
 
 
-@click.command()
-@click.option(
-    "--from-log", metavar="SESSION", required=True, help="Re-run the decisions of this session, and show differences."
-)
-@click.option(
-    "--window",
-    type=click.IntRange(min=1),
-    metavar="TOKENS",
-    help="Use this window, and show which managed turns would be decided differently.",
-)
-@log_options()
-@json_option
-@click.pass_context
-def replay(ctx: click.Context, /, from_log: str, window: int | None, as_json: bool, **options: object) -> None:
-    """Run the commands of a stored session with the current code, and show each decision that differs from the log.
-
-    \b
-      mnemosyne replay --from-log 319a
-
-    The exit code is 1 if anything differs.
-    """
-    review = with_log(log_of(options), lambda storage: _review(storage, from_log, window))
-    _print_review(review, as_json=as_json)
-    ctx.exit(1 if review.differences else 0)
+def _as_json(review: Review) -> dict[str, Any]:
+    names = "turn event field recorded today"
+    return {
+        **members(review, "decisions turns other_tables", id="session"),
+        "skipped": [members(skip, "why", position="version") for skip in review.skipped],
+        "differences": [members(difference, names, position="version") for difference in review.differences],
+    }
 
 
-async def _review(storage: Storage, session: str, window: int | None) -> Review:
-    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
-    with progress_bar("deciding again") as progress:
-        return await review(storage, session, progress, window=window)
-
-
-def _print_review(review: Review, *, as_json: bool) -> None:
-    if as_json:
-        summary = members(review, "decisions turns other_tables", id="session")
-        names = "turn event field recorded today"
-        differences = [members(difference, names, position="version") for difference in review.differences]
-        skips = [members(skip, "why", position="version") for skip in review.skipped]
-        print_json({**summary, "skipped": skips, "differences": differences})
-        return
+def _print(review: Review) -> None:
     if review.differences:
         rows = [
             (str(each.version), each.turn or "-", each.event, each.field or "-", each.recorded, each.today)
@@ -67,3 +38,32 @@ def _print_review(review: Review, *, as_json: bool) -> None:
         say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
     say(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
+
+
+@click.command()
+@click.option(
+    "--from-log", metavar="SESSION", required=True, help="Re-run the decisions of this session, and show differences."
+)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="Use this window, and show which managed turns would be decided differently.",
+)
+@log_options()
+@prints(_as_json, _print, fails=lambda review: bool(review.differences))
+def replay(from_log: str, window: int | None, **options: Any) -> Review:
+    """Run the commands of a stored session with the current code, and show each decision that differs from the log.
+
+    \b
+      mnemosyne replay --from-log 319a
+
+    The exit code is 1 if anything differs.
+    """
+    return with_log(log_of(options), lambda storage: _review(storage, from_log, window))
+
+
+async def _review(storage: Storage, session: str, window: int | None) -> Review:
+    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
+    with progress_bar("deciding again") as progress:
+        return await review(storage, session, progress, window=window)

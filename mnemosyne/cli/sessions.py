@@ -10,12 +10,13 @@ from uuid import UUID
 import click
 
 from mnemosyne.app.discovery import find_server, render_unrecorded
+from mnemosyne.app.process import now
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.cli.branches import branch_as_json
 from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emptiness, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text, now_us
+from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text
 from mnemosyne.config import Config
 from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import (
@@ -48,8 +49,8 @@ Found = tuple[SessionList, list[SessionOverview], Over]
 def _print(found: Found) -> None:
     listed, overviews, over = found
     near = [str(other) for session in listed.sessions for other in session.neighbours]
-    ids, now = short_ids([*(str(overview.stream) for overview in overviews), *near]), now_us()
-    rows = [(ids[str(overview.stream)], *_row(overview, now)) for overview in overviews]
+    ids, at = short_ids([*(str(overview.stream) for overview in overviews), *near]), now()
+    rows = [(ids[str(overview.stream)], *_row(overview, at)) for overview in overviews]
     print_table(
         _HEADERS, rows, right="TURNS CONTEXT COST SAVED ACTIVE", whole="SESSION", spare=("MODE", "FOLDER", "CONTEXT")
     )
@@ -143,7 +144,7 @@ def _as_json(session: ListedSession, overview: SessionOverview, over: Sequence[E
     }
 
 
-def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
+def _row(each: SessionOverview, at: int) -> tuple[str, ...]:
     known = {"imported": each.imported_at is not None, "forgotten": each.forgotten, "damaged": each.damage is not None}
     marks = "".join(f" ({mark})" for mark, is_so in known.items() if is_so)
     folder = "/".join((each.project or "-").rstrip("/").split("/")[-2:])
@@ -155,7 +156,7 @@ def _row(each: SessionOverview, now: int) -> tuple[str, ...]:
         count_text(each.context),
         dollars_text(each.cost, partial=bool(each.unknown)),
         dollars_text(each.saved),
-        age_text(now - each.last_at),
+        age_text(at - each.last_at),
     )
 
 

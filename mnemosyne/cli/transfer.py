@@ -1,7 +1,6 @@
 """``mnemosyne export``, ``import``, ``archive`` and ``unarchive``: sessions in files; ``backup`` and ``restore``."""
 
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +15,13 @@ import trio
 
 from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
 from mnemosyne.adapters.postgres.backup import BackupContents, check_backup, read_backup, write_backup
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.storage import Storage, event_codec, open_database, storage_of
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.log_access import json_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.private_files import private_file
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.windows import now_us
 from mnemosyne.config import Config
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import bytes_text, plural
@@ -106,7 +105,7 @@ def import_command(file: Path, **options: Any) -> object:
     it.
     """
     config = configuration(options)
-    importing = Importing(config.tenant, now_us(), secrets.token_hex(8))
+    importing = Importing(config.tenant, now(), new_id())
     with _regular(file) as path, progress_bar("import") as progress:
         return with_log(config, lambda storage: import_file(storage, path, event_codec(), importing, progress))
 
@@ -283,7 +282,7 @@ def _write(config: Config, file: IO[bytes], progress: Callable[[int], None]) -> 
 
     async def run() -> BackupContents:
         async with open_database(config) as database:
-            return await write_backup(database, file, now_us(), progress)
+            return await write_backup(database, file, now(), progress)
 
     return trio.run(run)
 

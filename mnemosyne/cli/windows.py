@@ -1,6 +1,5 @@
 """Text and JSON for the state of a context window and the decisions of the planner."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from mnemosyne.cli.printing import fits_encoding
@@ -109,11 +108,6 @@ def turns_text(each: "MemoryObject") -> str:
 
 
 # The planner's next decision
-
-
-def now_us() -> int:
-    """The current time in µs of UTC."""
-    return time.time_ns() // 1000
 
 
 def plan_sentence(planned: "PlannedRewrite | NoRewrite") -> str:

@@ -3,14 +3,15 @@
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
 import attrs
+import trio
 
 import mnemosyne
 from mnemosyne.actors.loaded_sessions import LoadedSessions
@@ -25,15 +26,90 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.wire.exchange import UpstreamRequest
+from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.errors import ActorStopped, BadEntry, BadTurn, BudgetTooSmall, ReplyCut, VersionConflict
+from mnemosyne.errors import ActorStopped, BadEntry, BadTurn, BudgetTooSmall, MnemosyneError, ReplyCut, VersionConflict
+from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.headers import text_headers
+from mnemosyne.http.relay import Relay
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
-from mnemosyne.sdk.own_requests import Ended, HandedTurn, ToSend
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, object_view, pins
+
+JSON = ((b"content-type", b"application/json"),)
+
+
+@attrs.frozen
+class ToSend:
+    """The next request for the agent to send."""
+
+    body: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Ended:
+    """The end of a turn: the whole reply or, without one, the ``failure``."""
+
+    status: int
+    body: bytes = attrs.field(repr=False)
+    failure: MnemosyneError | None = None
+
+
+@attrs.frozen
+class _AgentReply:
+    head: ReplyHead
+    body: bytes
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield self.body
+
+
+class HandedTurn:
+    """A turn whose requests the agent sends itself. The relay treats the agent as its provider, so hidden rounds,
+    errors and records work as in any other turn. ``run`` runs in the nursery of turns.
+    """
+
+    def __init__(self, turn: Turn, request: UpstreamRequest, progress: RelayProgress) -> None:
+        self.turn = turn
+        self._relay = Relay(self, request, turn, progress, MESSAGES)
+        self._send_step, self._steps = trio.open_memory_channel[ToSend | Ended](1)
+        self._send_reply, self._replies = trio.open_memory_channel[_AgentReply](1)
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator[_AgentReply]:
+        """Implement ``Upstream.exchange``: pass the request to the agent and wait for the reply it got."""
+        sent()
+        await self._send_step.send(ToSend(request.body))
+        yield await self._replies.receive()
+
+    async def run(self) -> None:
+        """Run the relay until the turn ends."""
+        client = self._relay.client
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._relay.run)
+            try:
+                head = await client.head()
+                ended = Ended(head.status, b"".join([chunk async for chunk in client.body()]))
+            except MnemosyneError as error:
+                ended = Ended(0, b"", error)
+        await self._send_step.send(ended)
+
+    async def step(self) -> ToSend | Ended:
+        """Wait for the next request or the end of the turn."""
+        return await self._steps.receive()
+
+    async def hand_in(self, status: int, body: bytes) -> ToSend | Ended:
+        """Pass on the provider's reply to the last request; return the next request or the end."""
+        await self._send_reply.send(_AgentReply(ReplyHead(status, JSON), body))
+        return await self.step()
+
+    async def abandon(self) -> None:
+        """Abandon the turn and wait until that is recorded."""
+        self._relay.client.abandon()
+        while not isinstance(await self.step(), Ended):
+            pass
+
 
 MAX_TOKENS = 8192
 """Default of a reply's token limit."""

@@ -100,7 +100,8 @@ _NOT_TYPED = ("textNotTyped", "promptRewritten", "verifiedSlackHumanTurn", "from
 
 def _is_typed(line: bytes, wanted: str) -> bool:
     entry = _read_entry(line)
-    if entry.get("promptSource") != "typed" or entry.get("turnOrigin") != "human" or any(map(entry.get, _NOT_TYPED)):
+    is_human = entry.get("turnOrigin") == "human" and entry.get("promptSource") in ("typed", "queued")
+    if not is_human or any(map(entry.get, _NOT_TYPED)):
         return False
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None

@@ -26,7 +26,7 @@ from mnemosyne.app.object_index import fill_index, model_of, open_index, read_st
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
 from mnemosyne.app.simulations import Simulations
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS, is_embedded
+from mnemosyne.app.storage import is_embedded, run_journal
 from mnemosyne.config import SETTINGS, Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.decide import Place
@@ -193,21 +193,17 @@ class OpenPageContext:
     async def _hold_open(self) -> None:
         async with (
             open_read_models(self._config, log.info, event_log=CachedEventLog) as models,
-            trio.open_nursery() as nursery,
+            run_journal(models.archive) as archive,
         ):
-            await nursery.start(models.archive.journal.run)
             listener = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())
             self._gone = trio.Event()
-            self._models, self._store = models, KnowledgeStore(models.archive.events, models.archive.journal)
+            self._models, self._store = models, KnowledgeStore(archive.events, archive.journal)
             self._tried.set()
             try:
                 await publish_progress(listener, self._progress)
             finally:
                 listener.close()
-                with trio.CancelScope(shield=True):
-                    await models.archive.journal.close(LAST_COMMIT_SECONDS)
-                nursery.cancel_scope.cancel()
 
 
 _MOST_EVENTS = 1000

@@ -262,7 +262,7 @@ def set_price(text: str, file: Path, model: str, *, given: str, output: str, rea
     wanted = read_tables(f"[prices]\n{row}\n", "of this command")
     catalogue_of(overlay(load_shipped(), wanted), "of this command")
     document = tomlkit.parse(text)
-    document.setdefault("prices", tomlkit.table())[model] = tomlkit.parse(row)[model]
+    document.setdefault("prices", tomlkit.table())[model] = tomlkit.parse(f"{row}\n")[model]
     changed = tomlkit.dumps(document)
     if tomllib.loads(changed, parse_float=Decimal) != {
         **before,

@@ -176,6 +176,7 @@ def test_price_is_added_or_changed_and_the_rest_of_the_file_stays(text: str) -> 
     }
     assert {**read_tables(once, "x"), "prices": before.get("prices")} == {**before, "prices": before.get("prices")}
     assert set(filter(None, text.splitlines())) <= set(once.splitlines())
+    assert once.endswith("\n")
     twice = priced(once, given="7.5")
     assert str(read_tables(twice, "x")["prices"]["gpt-6.2-astra"]["input"]) == "7.5"
     assert len(twice.splitlines()) == len(once.splitlines())

@@ -143,7 +143,7 @@ def print_report(done: Json) -> None:
     entry, why = done["entry"], f" \N{EM DASH} {done['why']}" if done["why"] else ""
     about = f" {entry['id']} ({done['scope']}, {entry['kind']}): {entry['content']}" if entry else ""
     say(f"{done['what']}{about}{why}")
-    if done["what"] not in ("skipped", "undone", "confirmed", "linked", "admitted", "dismissed"):
+    if done["what"] not in ("skipped", "undone", "linked", "admitted", "dismissed"):
         say(f"It applies to new sessions, not to running ones. `mnemosyne memory undo {done['write']}` reverts it.")
 
 
@@ -174,7 +174,10 @@ def print_sources(entries: Sequence[Json]) -> None:
     for entry in entries:
         if (source := entry["provenance"]) is not None:
             words = entry.get("words")
-            where = "" if words is None else f", bytes {words['start']}-{words['end']} of its request"
+            where = (
+                "" if source["span"] is None else f", characters {source['span'][0]}-{source['span'][1]} of its prompt"
+            )
+            where += "" if words is None else f", bytes {words['start']}-{words['end']} of its request"
             say(f"{entry['id']}: turn {source['turn']} of {source['session'][:8]}, branch {source['branch']}{where}")
 
 

@@ -159,6 +159,13 @@ CLIENTS = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
 _PRINTED = re.compile(r"<!-- ?\[\[\[cog.*?\[\[\[end\]\]\] ?-->", re.DOTALL)
 
 
+def test_each_decision_has_a_number_of_its_own_which_begins_its_title() -> None:
+    pages = sorted((ROOT / "docs/adr").glob("*.md"))
+    titles = [page.read_text(encoding="utf-8").split(". ", 1)[0] for page in pages]
+    assert titles == [f"# {int(page.name[:4])}" for page in pages]
+    assert len({page.name[:4] for page in pages}) == len(pages)
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/adr").glob("*.md")), ids=lambda page: page.name)
 def test_decisions_have_at_most_150_words(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").split()) <= 150

@@ -1,6 +1,6 @@
 """A scripted endpoint of a helper model on loopback. It can fail, and it can answer any task by labels.
 
-An answer by labels has only spans of text that the endpoint was sent, in the task's own schema.
+An answer by labels has only spans that occur in the request, in the task's own schema.
 """
 
 import json
@@ -64,7 +64,7 @@ def _text_of(content: Any) -> str:
 
 @attrs.frozen
 class Label:
-    """A ``span`` that answers a ``task``, if ``about`` (such as the question) is in what was sent, too. ``members`` are
+    """A ``span`` that answers a ``task``, if ``about`` (such as the question) occurs in the request. ``members`` are
     those of its item in the answer that are not the span.
     """
 
@@ -80,7 +80,7 @@ def read_labels(file: Path) -> list[Label]:
 
 
 def answer_by_labels(labels: Iterable[Label]) -> Callable[[str, Json], Answer]:
-    """Answer each task with its labelled spans that are in what was sent; white space does not matter."""
+    """Answer each task with its labelled spans that occur in the request; white space does not matter."""
     by_task: dict[str, list[Label]] = {}
     for each in labels:
         by_task.setdefault(each.task, []).append(each)

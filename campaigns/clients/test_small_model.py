@@ -4,6 +4,7 @@ The model is too small for useful answers, and most are rejected. What counts is
 """
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -23,7 +24,9 @@ from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import load
+from mnemosyne.domain.helper import audit
 from mnemosyne.domain.helper.answer import ANSWER
+from mnemosyne.domain.helper.model import Completion, HelperPrompt, HelperSource, OneModel
 from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.session.budget import Budget
@@ -37,6 +40,7 @@ from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stag
 from tests.http.test_epochs import MINUTES, SMALL, Clock, answer, client_of, read, violations
 from tests.http.test_learned_facts import PROMPT, submit
 from tests.http.test_session_knowledge import KEY
+from tests.http.test_summarized_epochs import Copying
 from tests.http.test_summarized_epochs import played as play_tales
 from tests.plain.archive import MemoryArchive
 
@@ -45,7 +49,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.soak]
 CONTEXT = 8_192
 PRICE = "0.1/0.5"
 ENDLESS = USUAL.times(1_000)
-EACH = 2
+EACH = 1
 """Most orders of each task that are done."""
 
 PATIENT_LIMITS = Limits(seconds=300, pauses=())
@@ -86,7 +90,13 @@ async def return_later(stage: Stage, clock: Clock) -> Client:
     (call,) = (await client.turn(text("Look at the plan.")))["content"][1:]
     await client.turn({"type": "tool_result", "tool_use_id": call["id"], "content": [PICTURE] * 4})
     await play_tales(stage, client, ["gamma", "delta"])
+    await leave(stage)
     return client
+
+
+async def leave(stage: Stage) -> None:
+    """Let the session be idle."""
+    stage.process.registry._pause_idle(trio.current_time() + QUIET_SECONDS + 1)
 
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (1_200).to_bytes(4, "big") + (800).to_bytes(4, "big")
@@ -101,7 +111,7 @@ async def submit_a_prompt(stage: Stage, _clock: Clock) -> Client:
     client = submit(stage, "s", PROMPT)
     answer(stage, [text("The login page works again.")])
     await client.work(PROMPT)
-    stage.process.registry._pause_idle(trio.current_time() + QUIET_SECONDS + 1)
+    await leave(stage)
     return client
 
 
@@ -109,18 +119,37 @@ SCENES = {recall_notes: SMALL, return_later: None, submit_a_prompt: None}
 """What is played, and the window for it. Together they order every task."""
 
 
-async def do_orders(worker: HelperWorker, budget: HelperBudget, stage: Stage) -> None:
-    """Do the orders of the sessions, up to EACH of a task."""
-    sessions, orders = LoadedSessions(stage.process.registry), Counter[str]()
+class Promising(Copying):
+    """The same, with a promise that can be checked."""
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        found = await super().complete(prompt)
+        written = json.loads(found.text) | {"can_answer": ["On which port does the database listen?"]}
+        return attrs.evolve(found, text=json.dumps(written))
+
+
+async def do_orders(source: HelperSource, budget: HelperBudget, log: StoppableLog, clock: Clock, stage: Stage) -> None:
+    """Do the orders of the sessions, up to EACH of a task. Another model writes the first summary, to be accepted."""
+    sessions, orders = LoadedSessions(stage.process.registry), Counter[str]({"summarize": -1})
     while True:
         with trio.move_on_after(1) as waiting:
             request = await sessions.wait_for_order()
         if waiting.cancelled_caught:
             return
         orders[request.order.task] += 1
-        if orders[request.order.task] <= EACH and (done := await worker.work(request)) is not None:
+        if orders[request.order.task] > EACH:
+            continue
+        # Each order has its own circuit breaker: the model fails often.
+        models = HelperModels(source if orders[request.order.task] else OneModel(Promising([])), budget)
+        done = await HelperWorker(models, log, Cache(), TASKS, lambda: clock.now, str).work(request)
+        if done is not None:
             assert await sessions.tell(request.identity, done)
             budget.release(done.work.nanodollars)
+
+
+@pytest.fixture(autouse=True)
+def audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "ONE_IN", 1)
 
 
 async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -> None:
@@ -130,7 +159,7 @@ async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -
     async with open_helper(load(settings, {}), {}) as source:
         assert source is not None
         for play_scene, window in SCENES.items():
-            for event in await played(play_scene, window, HelperModels(source, budget)):
+            for event in await played(play_scene, window, source, budget):
                 task = event.task if isinstance(event, HelperWorked) else "answer"
                 outcomes.setdefault(task, Counter())[outcome_of(event)] += 1
     for task, found in outcomes.items():
@@ -140,22 +169,26 @@ async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -
 
 
 async def played(
-    play_scene: Callable[[Stage, Clock], Awaitable[Client]], window: int | None, models: HelperModels
+    play_scene: Callable[[Stage, Clock], Awaitable[Client]],
+    window: int | None,
+    source: HelperSource,
+    budget: HelperBudget,
 ) -> list[HelperWorked | HelperAsked]:
     """Play a scene with a helper; return its work, which a replay repeats without it."""
     log, clock, questions = StoppableLog(), Clock(), HelperQuestions()
     options: dict[str, Any] = {"index": Index(log), "questions": questions, "patience": ENDLESS, "clock": clock}
     options |= {"owners": MemoryOwners(KEY), "memory_tokens": 600}
     async with open_stage(log=log, window=window, **options) as stage, trio.open_nursery() as nursery:
-        composer = Composer(models, attrs.evolve(ANSWER, limits=PATIENT_LIMITS))
+        composer = Composer(HelperModels(source, budget), attrs.evolve(ANSWER, limits=PATIENT_LIMITS))
         nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         client = await play_scene(stage, clock)
-        await do_orders(HelperWorker(models, log, Cache(), TASKS, lambda: clock.now, str), models.budget, stage)
+        await do_orders(source, budget, log, clock, stage)
         assert violations(stage) == []
         assert_nothing_of_ours(client)
         assert not (await review(MemoryArchive(log), str(await stage.stream()))).differences
         nursery.cancel_scope.cancel()
-    return [event for event in await events_of(log) if isinstance(event, HelperWorked | HelperAsked)]
+    done = [event for event in await events_of(log) if isinstance(event, HelperWorked | HelperAsked)]
+    return [event for event in done if event.helper.startswith("openai:")]
 
 
 def outcome_of(event: HelperWorked | HelperAsked) -> str:
@@ -164,5 +197,4 @@ def outcome_of(event: HelperWorked | HelperAsked) -> str:
         assert bool(event.sentences) != bool(event.why)
         return event.why or "accepted"
     assert bool(event.record) != bool(event.rejected)
-    assert event.nanodollars > 0
     return "; ".join(event.rejected) or "accepted"

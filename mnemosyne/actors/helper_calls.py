@@ -165,7 +165,8 @@ class HelperCalls:
         if failure is None:
             return HelperReply(verdict=Rejected((NO_BUDGET,)), nanodollars=spent) if spent else None
         log.info("the helper %s did not answer: %s", self.name, failure)
-        self._note(useful=False)
+        if not failure.by_images:
+            self._note(useful=False)
         return HelperReply(verdict=Rejected((str(failure),)), nanodollars=spent)
 
     async def _read(

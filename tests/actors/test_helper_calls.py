@@ -165,6 +165,14 @@ async def test_failing_helper_is_paused(autojump_clock: trio.testing.MockClock) 
         assert await ask(helper) == counted(3, COST)
 
 
+async def test_refused_images_do_not_open_the_breaker() -> None:
+    failures = [HelperFailed("it does not accept images", by_images=True)] * FAILURES
+    async with calls(*failures, "3") as (helper, _):
+        for _ in failures:
+            assert await ask(helper) == refused("it does not accept images", 0)
+        assert await ask(helper) == counted(3, COST)
+
+
 async def test_breaker_closes_and_its_next_pause_is_longer(autojump_clock: trio.testing.MockClock) -> None:
     async def is_resting_after(seconds: float) -> bool:
         await trio.sleep(seconds)

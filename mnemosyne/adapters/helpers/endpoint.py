@@ -18,8 +18,8 @@ IMAGE_REFUSALS = 3
 """Consecutive refusals after which an endpoint gets no more images. A single one may be due to a broken image."""
 
 _BUSY = frozenset({408, 409, 425, 429})
-REJECTING = frozenset({400, 404, 415, 422, 501})
-"""Statuses of an endpoint that does not accept a request's form."""
+UNFIT = frozenset({400, 404, 415, 422, 500, 501})
+"""Statuses of an endpoint that may not accept the form of a request, or images. llama-cpp-python 0.3.36 answers 500."""
 
 
 class EndpointHelper(ABC):
@@ -36,13 +36,14 @@ class EndpointHelper(ABC):
     async def complete(self, prompt: HelperPrompt) -> Completion:
         """Ask once. Raises HelperFailed."""
         if prompt.images and self._image_refusals >= IMAGE_REFUSALS:
-            raise HelperFailed("it does not accept images")
+            raise HelperFailed("it does not accept images", by_images=True)
         try:
             completion = await self._complete(prompt)
         except HelperFailed as error:
             self.is_refused = self.is_refused or error.is_refusal
-            if prompt.images and error.status in REJECTING:
+            if prompt.images and error.status in UNFIT:
                 self._image_refusals += 1
+                raise HelperFailed(str(error), status=error.status, by_images=True) from None
             raise
         if prompt.images:
             self._image_refusals = 0

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 
 from mnemosyne.adapters.helpers.endpoint import (
-    REJECTING,
+    UNFIT,
     EndpointHelper,
     complete_text,
     failure_of,
@@ -17,9 +17,6 @@ from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperPrompt
 
 Json = dict[str, Any]
-
-UNFIT = REJECTING | {500}
-"""Statuses of an endpoint that may accept another form of request; llama-cpp-python (0.3.36) answers with 500."""
 
 
 class OpenAIHelper(EndpointHelper):

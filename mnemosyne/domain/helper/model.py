@@ -51,7 +51,8 @@ class Completion:
 
 class HelperFailed(MnemosyneError):
     """A helper model gave no complete answer. ``again``: a retry may help, at the earliest after ``pause`` seconds;
-    ``billed``: it may have cost money. ``status`` is the HTTP status of its answer, if that is an error.
+    ``billed``: it may have cost money. ``status`` is the HTTP status of its answer, if that is an error. ``by_images``:
+    the reason is the prompt's images, and other prompts may be answered.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class HelperFailed(MnemosyneError):
         billed: bool = False,
         status: int | None = None,
         pause: float = 0.0,
+        by_images: bool = False,
     ) -> None:
         super().__init__(reason)
         self.again = again
         self.billed = billed
         self.status = status
         self.pause = pause
+        self.by_images = by_images
 
     @property
     def is_refusal(self) -> bool:

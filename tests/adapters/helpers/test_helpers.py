@@ -51,16 +51,17 @@ async def test_a_helper_is_sent_the_schema_and_reports_its_usage(kind: str, monk
     assert keys == ({expected} if expected else set())
 
 
-async def test_images_are_sent_and_a_refusal_of_them_is_remembered_for_images_only(kind: str) -> None:
+@pytest.mark.parametrize("status", [400, 500])
+async def test_images_are_sent_and_a_refusal_of_them_is_remembered_for_images_only(kind: str, status: int) -> None:
     def answer(path: str, body: Json) -> Answer:
-        return (400, b"{}") if IMAGE.base64 in json.dumps(body) else says(path, "text only")
+        return (status, b"{}") if IMAGE.base64 in json.dumps(body) else says(path, "text only")
 
     async with open_both(kind, answer) as (endpoint, model):
         assert (await model.complete(PROMPT)).text == "text only"
         for _ in range(IMAGE_REFUSALS + 1):
             with pytest.raises(HelperFailed) as raised:
                 await model.complete(WITH_IMAGE)
-            assert not raised.value.again
+            assert (raised.value.again, raised.value.by_images) == (False, True)
         assert (await model.complete(PROMPT)).text == "text only"
         assert len(endpoint.requests) == IMAGE_REFUSALS + 2
         endpoint.answer = lambda path, _: says(path, "a picture")

@@ -35,11 +35,14 @@ MOST_WAITING = 1_024
 
 @attrs.frozen
 class HelperRequest:
-    """An order of a session. ``key`` is the API key of the session's client, if a helper model may use it."""
+    """An order of a session. ``key`` is the API key of the session's client, if a helper model may use it;
+    ``generation`` is that of the session's memory.
+    """
 
     identity: Identity
     order: HelperOrder
     key: ClientKey | None = attrs.field(default=None, repr=False)
+    generation: int = 0
 
 
 class HelperQueue:
@@ -188,7 +191,7 @@ class HelperWorker:
             written=reply.written,
             nanodollars=reply.nanodollars,
         )
-        return HelperDone(work=work, effect=effect, correlation_id=self._new_id())
+        return HelperDone(work=work, effect=effect, correlation_id=self._new_id(), generation=request.generation)
 
     async def _read(self, request: HelperRequest) -> dict[str, bytes]:
         """The contents and texts that an order names, by their names in it."""

@@ -265,11 +265,14 @@ class CompleteDeferred:
 
 @attrs.frozen(kw_only=True)
 class HelperDone:
-    """A helper model worked on an order: the record of it, and the ``effect`` on the session's objects."""
+    """A helper model worked on an order: the record of it, and the ``effect`` on the session's objects. ``generation``
+    is that of the session's memory at the order.
+    """
 
     work: RecordWork
     effect: Effect
     correlation_id: str
+    generation: int = 0
 
 
 Message = (

@@ -584,8 +584,12 @@ class SessionActor:
         self.rounds.over(message.address)
         return ticket
 
-    async def _record_help(self, done: HelperDone) -> Ticket:
-        """Record a helper's work and its effect on objects. A command that decides nothing now has come too late."""
+    async def _record_help(self, done: HelperDone) -> Ticket | None:
+        """Record a helper's work and its effect on objects. A command that decides nothing now has come too late. No
+        work on content that was forgotten meanwhile is recorded.
+        """
+        if done.generation != self.state.memory.generation:
+            return None
         effects, _ = objects.decide_all(done.effect.commands, self.state.memory)
         contents = tuple(each for each in done.effect.contents if each[0] not in self._memory.known)
         decided = (

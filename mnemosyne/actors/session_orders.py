@@ -145,7 +145,8 @@ class SessionOrders:
             self._put(order, ticket)
 
     def _put(self, order: HelperOrder, ticket: Ticket) -> None:
-        self._queue.put(HelperRequest(self._loaded.identity, order), ticket)
+        generation = self._state.memory.generation
+        self._queue.put(HelperRequest(self._loaded.identity, order, generation=generation), ticket)
 
 
 def _is_talked_to(branch: Branch) -> bool:

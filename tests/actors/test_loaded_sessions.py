@@ -12,10 +12,14 @@ from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.work import DeferredSummary, missing_of
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.decide import ForgetSession, decide
 from mnemosyne.domain.session.input_events import HelperWorked
+from mnemosyne.domain.session.redaction import redact
+from mnemosyne.domain.session.state import Session, evolve_all
 from mnemosyne.errors import ActorStopped, VersionConflict
 from tests.actors.summaries import long_text, summaries, worked
-from tests.actors.support import IDENTITY, Process, StoppableLog, events_of, open_process
+from tests.actors.support import IDENTITY, STREAM, Process, StoppableLog, events_of, open_process
 
 
 @asynccontextmanager
@@ -72,3 +76,15 @@ async def test_actor_that_conflicts_with_the_log_is_replaced(log: StoppableLog) 
         await process.turn(long_text("alpha"), "ok", "u2", "ok", "u3")
         assert await sessions.tell(IDENTITY, made(deferred, b"Another text about alpha."))
         assert len(await summaries(log)) == 1
+
+
+async def test_work_on_content_that_was_forgotten_meanwhile_is_not_recorded(log: StoppableLog) -> None:
+    async with talked(log) as (process, sessions):
+        done = made(await one_deferred(process))
+        state = evolve_all(Session(), await events_of(log))
+        (forgotten,) = decide(ForgetSession(at=5), state)
+        await log.append(Append(STREAM, state.version, (Envelope(forgotten, "c"),)))
+        await log.forget(STREAM, redact)
+        await process.turn("Another text.")
+        assert not await sessions.tell(IDENTITY, done)
+    assert [event for event in await events_of(log) if isinstance(event, HelperWorked)] == []

@@ -81,7 +81,7 @@ def goal_after(before: Goal | None, event: HelperWorked) -> Goal | None:
     found = _read(event.record)
     return Goal(
         turn=event.turn,
-        text=found.get("goal", known.text),
+        text=found.get("goal") or known.text,
         needed=tuple(found.get("needed", ())),
         missed=0 if known.used else unused,
     )

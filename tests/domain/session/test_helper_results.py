@@ -53,6 +53,7 @@ def test_what_happened_before_an_object_was_placed_is_no_use_of_it() -> None:
 
 
 def test_rejected_work_ends_the_prediction_and_keeps_the_goal() -> None:
+    assert told(found(1), found(2, goal="")).text == "goal 1"
     rejected = worked(BRANCH, task=GOAL, branch=BRANCH, turn=2, record="", rejected=("why",))
     goal = told(found(1), rejected)
     assert (goal.turn, goal.text, goal.needed) == (2, "goal 1", ())

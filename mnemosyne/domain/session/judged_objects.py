@@ -29,7 +29,7 @@ def apply_work(memory: Memory, work: HelperWorked) -> Memory:
         return memory
     record = json.loads(work.record)
     if work.task == UTILITY:
-        scores = {each["object"]: each["utility"] for each in record["scores"]}
+        scores = {each["object"]: each["utility"] for each in record.get("scores", ())}
         return _change(memory, {key: {"utility": score} for key, score in scores.items()})
     object_id, _, label = work.subject.partition(".")
     known = memory.objects.get(object_id)
@@ -41,7 +41,7 @@ def apply_work(memory: Memory, work: HelperWorked) -> Memory:
 
 def _withdraw(known: MemoryObject, fidelity: Fidelity, record: Mapping[str, Any]) -> Mapping[Fidelity, Any]:
     """The renditions of an object, of which one keeps only the promises that hold."""
-    held, rendition = {each["question"] for each in record["answers"]}, known.renditions[fidelity]
+    held, rendition = {each["question"] for each in record.get("answers", ())}, known.renditions[fidelity]
     promises = tuple(each for number, each in enumerate(rendition.losses.can_answer, 1) if number in held)
     losses = attrs.evolve(rendition.losses, can_answer=promises)
     return {**known.renditions, fidelity: attrs.evolve(rendition, losses=losses)}

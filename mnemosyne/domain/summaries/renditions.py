@@ -31,19 +31,6 @@ _SENTENCE = re.compile(r"[^\n]+?(?:[.!?][\"')\]*_]*(?=\s)|[\u3002\uff01\uff1f]|$
 
 _MARK = re.compile(r"^⋯ \d+(?: lines?)?$", re.MULTILINE)
 
-# Ranges of letters. Letters outside these ranges are Latin or rare.
-_SCRIPTS = {
-    "Greek": re.compile(r"[\u0370-\u03ff]"),
-    "Cyrillic": re.compile(r"[\u0400-\u052f]"),
-    "Hebrew": re.compile(r"[\u0590-\u05ff]"),
-    "Arabic": re.compile(r"[\u0600-\u06ff\u0750-\u077f]"),
-    "Indic": re.compile(r"[\u0900-\u0dff]"),
-    "Thai or Lao": re.compile(r"[\u0e00-\u0eff]"),
-    "Chinese or Japanese": re.compile(r"[\u3040-\u30ff\u3400-\u9fff]"),
-    "Korean": re.compile(r"[\u1100-\u11ff\uac00-\ud7a3]"),
-    "Latin": re.compile(r"[A-Za-z\u00c0-\u024f]"),
-}
-
 
 @attrs.frozen(kw_only=True)
 class RenditionRequest:
@@ -74,7 +61,6 @@ def find_fault(request: RenditionRequest, candidate: ProposedRendition) -> str |
     """The reason for which a candidate cannot become a rendition of its source, without quotations; None if it can."""
     return (
         _wrong_size(request, candidate.text)
-        or _other_script(request.text, candidate.text)
         or _check_grounded(request.text, candidate.text)
         or _invention(request.text, _text_of(candidate))
         or _too_lossy(request, candidate.text)
@@ -99,14 +85,6 @@ def _wrong_size(request: RenditionRequest, text: str) -> str | None:
         return f"it is not smaller than its source: {len(text)} of {len(request.text)} characters"
     if len(text) > most:
         return f"it is too long: {len(text)} characters, at most {most}"
-    return None
-
-
-def _other_script(source: str, text: str) -> str | None:
-    letters = {name: len(pattern.findall(text)) for name, pattern in _SCRIPTS.items()}
-    script = max(letters, key=letters.__getitem__)
-    if letters[script] and not _SCRIPTS[script].search(source):
-        return f"its source has no {script} letters"
     return None
 
 

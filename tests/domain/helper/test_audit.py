@@ -31,6 +31,9 @@ def test_promises_with_a_quotation_hold_and_the_others_are_withdrawn() -> None:
     verdict = answered((1, "an expired one is answered\nwith HTTP 401"), (2, "60 minutes"), (3, "handleAuth checks"))
     assert isinstance(verdict, Accepted)
     assert verdict.result == [1, 3]
+    again = CHECK_PROMISES.task.read(INPUTS, verdict.text)
+    assert isinstance(again, Accepted)
+    assert again.result == verdict.result
     assert verdict.dropped == ("1 answer without a quotation",)
     made = done("a", Fidelity.DETAILED)
     summary = attrs.evolve(made, losses=Losses(can_answer=PROMISES, fault_when=("the lifetime",)))

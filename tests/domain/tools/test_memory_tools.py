@@ -14,6 +14,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import ID_LENGTH, ID_LETTERS
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.tools.memory_tools import (
+    ANSWER_TOKENS,
     LONGEST_QUESTION,
     LONGEST_REASON,
     MOST_ANSWER,
@@ -116,7 +117,14 @@ def test_ids_in_one_string_are_a_list_without_repetitions() -> None:
 
 
 def test_numbers_are_clamped_and_invalid_numbers_become_defaults() -> None:
-    for written, tokens in ((120, 120), ("120", 120), (1e9, MOST_ANSWER), (-5, 50), ("many", 200), (True, 200)):
+    for written, tokens in (
+        (120, 120),
+        ("120", 120),
+        (1e9, MOST_ANSWER),
+        (-5, 50),
+        ("many", ANSWER_TOKENS),
+        (True, ANSWER_TOKENS),
+    ):
         assert call("memory_query", question="q", max_tokens=written) == MemoryQuery("q", None, tokens)
     assert call("memory_search", query="q", limit=10**30) == MemorySearch("q", None, MOST_HITS)
 
@@ -129,7 +137,7 @@ def test_a_search_may_be_limited_to_a_kind_and_a_definition_is_requested_by_name
 
 def test_half_a_surrogate_pair_in_a_question_is_not_recorded() -> None:
     query = parse("memory_query", '{"question": "why \\ud800?"}')
-    assert query == MemoryQuery("why ??", None, 200)
+    assert query == MemoryQuery("why ??", None, ANSWER_TOKENS)
 
 
 def test_a_reason_becomes_one_short_line_without_object_ids() -> None:

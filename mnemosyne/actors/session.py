@@ -177,7 +177,7 @@ class SessionActor:
         return Proposal(version=version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
 
     def pause(self) -> None:
-        """Order what is due when no request has arrived for a while."""
+        """Order the work that is due when no request has arrived for a while."""
         if self._orders is not None and self._last is not None:
             self._orders.pause(self._last)
 

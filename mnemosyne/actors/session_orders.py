@@ -33,8 +33,8 @@ from mnemosyne.domain.wire.transcript import Transcript
 
 @attrs.frozen(kw_only=True)
 class LearnContext:
-    """The owner and the place of what is learned: the ``clients`` of a session so far and its folder. ``at`` is the
-    time of the order, in µs of UTC; ``prompt`` is the source of facts.
+    """The owner and the place of new facts and summaries: the ``clients`` of a session so far and its folder. ``at`` is
+    the time of the order, in µs of UTC; ``prompt`` is the source of facts.
     """
 
     at: int
@@ -61,8 +61,8 @@ class SessionOrders:
         return self._loaded.state
 
     def note_request(self, began: TurnBegan, read: Transcript, client: MemoryClient, ticket: Ticket) -> None:
-        """Order what a recorded request calls for: the facts of a prompt that the user submitted, the goal of a managed
-        branch, and the summary of a window that its client has compacted.
+        """Order the work for a recorded request: the facts of a prompt that the user submitted, the goal of a
+        managed branch, and the summary of a window that its client has compacted.
         """
         branch = self._state.branches[began.branch]
         is_new = began.attempt == 1 and began.turn == branch.turns and began.opaque is None
@@ -103,7 +103,7 @@ class SessionOrders:
             self._put(order_summary(self._state, branch, self._list_last(branch), self._context), ticket)
 
     def _list_last(self, branch: Branch) -> list[tuple[PartRole, str]]:
-        """What user and agent said behind the last object of a branch, if its request is in memory."""
+        """The texts of user and agent behind the last object of a branch, if its request is in memory."""
         read = self._loaded.bodies.find_held(branch)
         first = self._state.memory.view_of(branch.name).known.open
         texts = list[tuple[PartRole, str]]()

@@ -30,6 +30,16 @@ def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Ques
     return Question("budget", "helpers", {"day": since // DAY, "streams": streams})
 
 
+_RESULTS = {
+    "summarize": "summary",
+    "compress": "short summary",
+    "facts": "fact search",
+    "session_summary": "session summary",
+    "utility": "score",
+}
+"""The result of each task of a helper, if it has another name than the task."""
+
+
 def ask_for_help(stream: UUID | None = None) -> tuple[Question, Question]:
     """The questions for the work of helpers and the use of their predictions, in one session or in all."""
     about = {"stream": stream}
@@ -43,7 +53,7 @@ def describe_help(work: Sequence[Row], predicted: Sequence[Row]) -> str | None:
     times: dict[str, int] = {}
     for row in work:
         times[row["task"]] = times.get(row["task"], 0) + row["times"] * row["accepted"]
-    done = ", ".join(f"{count} {task.replace('_', ' ')}" for task, count in times.items() if count)
+    done = ", ".join(plural(count, _RESULTS.get(task, task)) for task, count in times.items() if count)
     rejected = [row for row in work if not row["accepted"]]
     reasons = "; ".join(dict.fromkeys(printable(row["reason"] or "") for row in rejected))
     said = [f"Helper: {done or 'no accepted work'}, {dollars_text(sum(row['nanodollars'] for row in work))}"]

@@ -1,4 +1,4 @@
-"""The task that finds what the user wants, and predicts which evicted objects that needs.
+"""The task that states the user's goal, and predicts which evicted objects it needs.
 
 Without a helper model, there is no goal, and nothing is predicted.
 """

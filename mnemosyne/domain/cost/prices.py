@@ -13,7 +13,8 @@ import attrs
 NANODOLLARS = 10**9
 """Nanodollars in a dollar."""
 
-_LARGEST = 2**63 - 1
+_LARGEST = 10**9
+"""The largest count of tokens that is believed: the log stores costs in 64 bits."""
 
 
 @attrs.frozen

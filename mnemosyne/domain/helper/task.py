@@ -22,6 +22,9 @@ Result = TypeVar("Result")
 LONGEST_RECORD = 32_000
 """Maximum number of characters of a recorded answer."""
 
+DEEPEST = 8
+"""Maximum number of levels of an answer; a schema has three."""
+
 UNREADABLE = "its answer is not the requested JSON object"
 
 _DATA = """\
@@ -141,20 +144,23 @@ def parse_object(text: str) -> dict[str, Any] | None:
     """
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1])
+        found = _clean(json.loads(text[start : end + 1]))
     except (ValueError, RecursionError):
         return None
-    return _clean(found) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: Any, levels: int = DEEPEST) -> Any:
+    """The value without lone surrogates. Raises ValueError if it is nested too deep."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
+    if not isinstance(value, list | dict):
+        return value
+    if not levels:
+        raise ValueError(f"more than {DEEPEST} levels")
     if isinstance(value, list):
-        return [_clean(each) for each in value]
-    if isinstance(value, dict):
-        return {_clean(key): _clean(each) for key, each in value.items()}
-    return value
+        return [_clean(each, levels - 1) for each in value]
+    return {_clean(key): _clean(each, levels - 1) for key, each in value.items()}
 
 
 def list_strings(value: object, most: int, longest: int) -> list[str] | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Price, Tokens, reports_cache, tokens_of, window_of
 
 
 def test_cache_writes_are_split_by_lifetime() -> None:
@@ -53,6 +53,15 @@ def test_usage_without_counts_is_unknown_and_not_zero() -> None:
     assert tokens_of({}) is None
     assert tokens_of({"prompt_tokens": 5}) is None
     assert tokens_of({"input_tokens": 0}) == Tokens()
+
+
+def test_the_cost_of_any_reported_usage_fits_into_64_bits() -> None:
+    """The log cannot store a larger one, and would lose the event with the actor of its session."""
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    for count in (10**9, 10**10, 2**62, 2**63 - 1, 10**30):
+        used = tokens_of(dict.fromkeys(names, count))
+        assert used is None or Price(10**6, 10**6, read=10**6).nanodollars(used) < 2**63
+    assert tokens_of({"input_tokens": 2_000_000}) == Tokens(input=2_000_000)
 
 
 def entry(kind: str, read: int) -> dict[str, object]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.helper.model import HelperImage, HelperPrompt
 from mnemosyne.domain.helper.task import (
+    DEEPEST,
     LONGEST_RECORD,
     UNREADABLE,
     Accepted,
@@ -68,7 +69,12 @@ def test_a_prompt_names_its_task_and_its_digest_covers_all_of_it() -> None:
     assert ECHO.key("a", "m", written) != attrs.evolve(ECHO, version=3).key("a", "m", written)
 
 
-@pytest.mark.parametrize("answer", ["", "no", "[]", "{}", '{"m": 1}', '{"n": 1, "m": 2}', '{"n": ', "{" * 100_000])
+DEEP = [f'{{"n": {"[" * levels}{"]" * levels}}}' for levels in (DEEPEST, 480, 700, 990, 5_000)]
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "no", "[]", "{}", '{"m": 1}', '{"n": 1, "m": 2}', '{"n": ', "{" * 100_000, *DEEP]
+)
 def test_an_answer_of_another_shape_is_rejected(answer: str) -> None:
     assert ECHO.read("", answer) == Rejected((UNREADABLE,))
 

@@ -72,7 +72,8 @@ class Epochs:
         if self._planned is None or session.running:
             return []
         asked, situation = self._planned
-        if session.branches[asked.branch].turns < asked.turn:  # the turn has not begun
+        branch = session.branches.get(asked.branch)
+        if branch is None or branch.turns < asked.turn:  # the turn has not begun
             return []
         self._planned = None
         try:

@@ -23,6 +23,7 @@ from tests.actors.summaries import ENOUGH_MONEY, long_text
 from tests.actors.support import PATIENT
 from tests.actors.test_helper_calls import Model
 from tests.actors.test_helper_work import Cache, summary
+from tests.domain.helper.test_caption import WORDS, image
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
 from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of
 
@@ -30,9 +31,12 @@ TALES = ["alpha", "beta"]
 
 
 class Copying(Model):
-    """A model whose summary is the beginning of the text."""
+    """A model whose summary is the beginning of the text, and which sees the same in each image."""
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
+        if prompt.images:
+            self.said.append(json.dumps({"captions": [WORDS] * len(prompt.images)}))
+            return await super().complete(prompt)
         asked, _, given = prompt.user.partition("\n")
         (source,) = re.findall(r"^[0-9a-f]{24} source\n(.*?)\n[0-9a-f]{24} ", given, re.DOTALL | re.MULTILINE)
         most = json.loads(asked)["summary_at_most_characters"]
@@ -106,6 +110,10 @@ async def test_what_a_helper_wrote_ahead_is_shown_instead_of_an_extract() -> Non
         answer(stage, [text("Hello.")])
         await client.turn(text("Go on."))
         extracts = [each.object for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        shoot = {"type": "tool_use", "name": "Bash", "input": {"command": "shoot page"}}
+        answer(stage, [shoot], [text("I see.")])
+        (call,) = results_of(await client.turn(text("Look.")))
+        await client.turn({**call, "content": [image()]})
         _, message = await played(stage, client, later)
         models = HelperModels(OneModel(Copying([])), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))
         worker = HelperWorker(models, stage.log, Cache(), BACKGROUND_TASKS, lambda: 1, lambda: "w")
@@ -113,20 +121,22 @@ async def test_what_a_helper_wrote_ahead_is_shown_instead_of_an_extract() -> Non
         with trio.move_on_after(0.5):
             while True:
                 request = await sessions.wait_for_order()
-                if request.order.task not in ("summarize", "compress"):
+                if request.order.task not in ("summarize", "compress", "caption"):
                     continue
                 done = await worker.work(request)
                 assert done is not None
                 assert await sessions.tell(request.identity, done)
         made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :]
         ahead = [each.object for each in made if each.fidelity is Fidelity.DETAILED]
-        assert (len(ahead), {each.helper for each in made}) == (len(later), {"scripted"})
+        assert (len(ahead), {each.helper for each in made}) == (len(later) + 1, {"scripted"})
         assert {each.object for each in made if each.fidelity is Fidelity.COMPACT} == {*extracts}
         clock.now += 24 * 60 * MINUTES
         await reads(client, stage, message, 2)
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :] == made
         assert all(f"#{each} in part" in sent for each in (*extracts, *ahead))
+        assert f": {WORDS}]" in sent
+        assert image()["source"]["data"] not in sent
         await stage.check(client)
 
 

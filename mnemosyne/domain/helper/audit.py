@@ -52,7 +52,7 @@ class AuditInputs:
 
 
 def order_audit(obj: MemoryObject, made: Summarize) -> HelperOrder | None:
-    """The order to check a new short form; None if it is none of those that are checked, or promises nothing."""
+    """The order to check a new short form; None if it is not in the sample, or promises nothing."""
     if made.text[0] * ONE_IN >= 256 or not made.losses.can_answer:
         return None
     return HelperOrder(

@@ -85,7 +85,7 @@ def _gather(_: HelperOrder, found: Mapping[str, bytes]) -> CaptionInputs | None:
 
 
 def _image_of(block: Block) -> HelperImage | None:
-    """The image, or the scanned page of a document; None if it is none that a model accepts."""
+    """The image, or the scanned page of a document; None if a model would not accept it."""
     match block:
         case {"type": "image", "source": {"type": "base64", "data": str(data)}}:
             media = read_image(data)

@@ -19,7 +19,7 @@ _TYPES = {"iVBORw0KGgo": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif
 
 
 def read_image(data: str) -> str | None:
-    """Return the media type of an image in base64; None if it is no image, broken or too large."""
+    """Return the media type of an image in base64; None for other data, a broken or too large image."""
     media = next((name for start, name in _TYPES.items() if data.startswith(start)), None)
     if media is None or len(data) * 3 // 4 > LARGEST or image_size(data) is None:
         return None

@@ -1,4 +1,4 @@
-"""An image is described if it is one; the words of a model become an L1, and an object that a search finds."""
+"""Only real images are described; the words of a model become an L1, and an object that a search finds."""
 
 import base64
 import json

@@ -100,6 +100,8 @@ class IndexStanding:
     def sentence(self) -> str:
         """The progress of the vectors, without a full stop."""
         all_objects = self.objects + self.missing
+        if not all_objects:
+            return "no objects yet"
         if not self.unembedded:
             return f"vectors for all {plural(all_objects, 'object')}"
         return f"vectors for {max(0, all_objects - self.unembedded):,} of {plural(all_objects, 'object')}"

@@ -161,7 +161,7 @@ def test_claude_code_accepts_the_tools_added_by_its_own_command(programs: Path, 
     assert run(workspace, "Which port has billing?") == "Port 8443."
     results = _results(json.loads(workspace.standin.messages[-1].body)["messages"])
     assert KNOWN in results[0]
-    assert "limit of memory_search is to be of type integer" in results[1]
+    assert "limit of memory_search must have the type integer" in results[1]
     assert "known_entries" in results[2]
     assert workspace.standin.violations == []
 

@@ -127,7 +127,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/inspector/test_api.py": (
         "an operation is its path, its arguments, its answer and how it is described, together",
-        "services/memory_operations",
+        "services/memory_operations app/learning",
     ),
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",

@@ -14,7 +14,7 @@ from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.ports import EventLog, Journal
 from mnemosyne.errors import FolderSilent
-from mnemosyne.services.knowledge import KnowledgeService, Meaning
+from mnemosyne.services.knowledge import FindFacts, KnowledgeService, Meaning
 
 
 def open_knowledge(
@@ -23,12 +23,13 @@ def open_knowledge(
     folder: Path | None,
     source: EntrySource = EntrySource.USER,
     meaning: Meaning | None = None,
+    find_facts: FindFacts | None = None,
 ) -> KnowledgeService:
     """Return the memory visible from a folder; without a folder, only global entries."""
     if folder is None:
         return KnowledgeService(store, tenant, source=source, meaning=meaning)
     folder = folder.absolute()
-    return KnowledgeService(store, tenant, find_project(folder), str(folder), source, meaning)
+    return KnowledgeService(store, tenant, find_project(folder), str(folder), source, meaning, find_facts)
 
 
 def open_knowledge_source(events: EventLog[object], journal: Journal, config: Config) -> KnowledgeSource:

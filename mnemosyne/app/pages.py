@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Never
 from uuid import UUID
@@ -22,6 +23,7 @@ from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, publish_progress
 from mnemosyne.app.knowledge import open_knowledge
+from mnemosyne.app.learning import find_facts
 from mnemosyne.app.object_index import fill_index, model_of, open_index, read_standing, why_words_only
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import session_budget
@@ -129,8 +131,16 @@ class OpenPageContext:
         return self._store
 
     async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
+        facts = partial(find_facts, self.models)
         return await trio.to_thread.run_sync(
-            open_knowledge, self.store, self._config.tenant, folder, source, self._meaning, abandon_on_cancel=True
+            open_knowledge,
+            self.store,
+            self._config.tenant,
+            folder,
+            source,
+            self._meaning,
+            facts,
+            abandon_on_cancel=True,
         )
 
     def knowledge_of(self, project: str | None) -> KnowledgeService:

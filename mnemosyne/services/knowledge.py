@@ -1,6 +1,6 @@
 """Operations of people and agents on the memory beyond sessions, shared by commands, tools and pages."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -71,6 +71,10 @@ class Meaning(Protocol):
         ...
 
 
+FindFacts = Callable[[str], Awaitable[Sequence[LearnedFact]]]
+"""Finds the claims of a text with a helper model; none without one."""
+
+
 @attrs.frozen
 class KnowledgeService:
     """The memory as one project of a tenant sees it. ``folder`` is the sandbox, if there is one. ``meaning`` compares
@@ -83,6 +87,7 @@ class KnowledgeService:
     folder: str | None = None
     source: EntrySource = EntrySource.USER
     meaning: Meaning | None = None
+    find_facts: FindFacts | None = None
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -139,10 +144,13 @@ class KnowledgeService:
         command = ConfirmEntry(at=stamp.at, write=stamp.id, wanted=wanted, source=self.source)
         return await self._write(place, command)
 
-    async def learn(self, facts: Sequence[LearnedFact], stamp: WriteStamp) -> list[WriteReport]:
-        """Save the claims of a text that its sender asks to remember; one report for each entry, or that nothing is
-        new.
+    async def learn(self, text: str, stamp: WriteStamp) -> list[WriteReport]:
+        """Save the claims that a helper model finds in a text that the user asks to remember: one report for each
+        entry, or one that nothing is new; none if no claim was found.
         """
+        facts = await self.find_facts(text) if self.find_facts is not None and self.source is EntrySource.USER else ()
+        if not facts:
+            return []
         place = self.place_of(Scope.PROJECT)
         outcome = await self.store.write(place, LearnFacts(at=stamp.at, write=stamp.id, facts=facts), stamp.id)
         known = await self.store.read(place)

@@ -23,7 +23,7 @@ from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import size_object
 from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, SwitchManaging
-from mnemosyne.domain.session.decision_inputs import RecordQuestion
+from mnemosyne.domain.session.decision_inputs import RecordQuestion, RecordWork
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
 from mnemosyne.domain.wire import recipe
@@ -32,8 +32,8 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, Version
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
-Decided = Pin | Unpin | Release | Request | RecordQuestion | NameCheckpoint | SwitchManaging | NoteImport
-"""A person's decision, and a question to a helper."""
+Decided = Pin | Unpin | Release | Request | RecordQuestion | RecordWork | NameCheckpoint | SwitchManaging | NoteImport
+"""A person's decision, and a helper's work for a person."""
 
 ATTEMPTS = 32
 """Number of attempts while a running server keeps writing to the session."""
@@ -138,7 +138,7 @@ async def decide(
 
 def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
-        case RecordQuestion():
+        case RecordQuestion() | RecordWork():
             return decision_inputs.decide(asked, state.taken)
         case NameCheckpoint() | SwitchManaging() | NoteImport():
             return turns.decide(asked, state)

@@ -258,12 +258,16 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     "POST",
     "/memories",
     "addMemory",
-    "Save a sentence for future sessions. Duplicates are skipped.",
+    "Save a sentence for future sessions. Duplicates are skipped. A helper model finds the claims of a plain text.",
     {**_ADDING, "kind": _KIND},
     ("content",),
     writes=True,
 )
 async def _add_entry(call: ApiCall) -> Any:
+    if call.given.keys() <= {"content", *PLACE, *WRITER}:
+        learned = await call.knowledge.learn(call.given["content"], call.stamp)
+        if learned:
+            return _report(call, learned[0]) | {"entries": [describe_write(each, call.stamp.at) for each in learned]}
     return await _add(call, call.find_kind() or EntryKind.FACT, call.find_scope() or Scope.PROJECT)
 
 

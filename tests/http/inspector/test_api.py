@@ -8,9 +8,12 @@ from typing import Any
 import attrs
 import pytest
 
+from mnemosyne.domain.session.directory import operator_stream
+from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.memory_operations import OPERATIONS
+from mnemosyne_lab.helper import open_endpoint, says
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TOKEN, Pages, open_pages
 
@@ -213,3 +216,29 @@ async def test_the_description_lists_arguments_and_required_ones(api: Api) -> No
         assert (named, needed) == ({*operation.properties}, {*operation.required}), operation.name
         in_path = {each["name"] for each in described["parameters"] if each["in"] == "path"}
         assert in_path == ({"id"} if "{id}" in operation.path else set())
+
+
+VELODROME = "My project is called velodrome, a Go benchmark runner"
+
+
+async def test_a_plain_text_is_saved_as_the_claims_that_a_helper_model_finds(database: str, tmp_path: Path) -> None:
+    """Without its answer, the text is saved as it is."""
+    quotes = [
+        {"kind": "fact", "quote": VELODROME, "corrects": ""},
+        {"kind": "fact", "quote": "invented", "corrects": ""},
+    ]
+    answers = iter([json.dumps({"facts": quotes}), "no"])
+    async with open_endpoint(lambda path, _body: says(path, next(answers))) as endpoint:
+        url = f"{endpoint.url}/v1"
+        async with open_pages(database, tmp_path, helper="openai", helper_model="m", helper_url=url) as pages:
+            api = Api(pages, tmp_path / "project")
+            done = await api.ask("POST", "/memories", {"content": f"Hello! {VELODROME}. Thanks."})
+            assert [each["entry"]["content"] for each in done["entries"]] == [VELODROME]
+            assert (done["entry"]["source"], done["entry"]["confirmed"]) == ("user", True)
+            assert (await api.ask("POST", "/memories", {"content": "Use tabs. Or not."}))["what"] == "added"
+            await api.add("Use spaces", kind="code-style")
+            listed = (await api.ask("GET", "/memories"))["entries"]
+            assert [each["content"] for each in listed] == [VELODROME, "Use tabs. Or not.", "Use spaces"]
+            events = await pages.page_context.archive.events.read(operator_stream("local"))
+            work = [each.envelope.event for each in events if isinstance(each.envelope.event, HelperWorked)]
+            assert [(each.task, bool(each.record)) for each in work] == [("facts", True), ("facts", False)]

@@ -24,9 +24,15 @@ _COMMAND = re.compile(r"\A\s*+\"?+remember(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[
 prompt of several words in quotation marks.
 """
 
-_OPENS = re.compile(r"(?<!\w)[\"'`\u2018\u201c\u201e\u00ab\u2039\u300c\u300e]")
-_CLOSES = re.compile(r"[\"'`\u2019\u201c\u201d\u00bb\u203a\u300d\u300f](?!\w)")
-"""Quotation marks."""
+_MARKS = (
+    '"`\u00ab\u00bb\u2018\u201a-\u201f\u2039\u203a\u275b-\u275e\u2e42\u3008-\u300f\u301d-\u301f\ufe41-\ufe44\uff02'
+    "\uff62\uff63"
+)
+"""Quotation marks, as Unicode and Markdown define them; which of them open a quotation depends on the language."""
+
+_OPENS = re.compile(rf"[{_MARKS}]|(?<!\w)['\u2019\uff07]")
+_CLOSES = re.compile(rf"[{_MARKS}]|['\u2019\uff07](?!\w)")
+"""Quotation marks. Apostrophes are within a word."""
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +93,6 @@ def find_remembered(text: str) -> LearnedFact | None:
         return None
     words = found[1].rstrip()
     if text.lstrip().startswith('"'):
-        words = words.removesuffix('"')
+        words = words.partition('"')[0].rstrip()
     start = found.start(1)
     return LearnedFact(kind=EntryKind.FACT, text=words, start=start, end=start + len(words)) if words else None

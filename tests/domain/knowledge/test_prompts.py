@@ -83,9 +83,27 @@ def test_a_claim_of_a_prompt_is_unconfirmed_and_names_its_words() -> None:
         prompt(f"> {PNPM}", 2),
         prompt(f'The ticket says "for now {PNPM}".', 2),
         prompt(f"The ticket says \u201cfor now {PNPM}\u201d.", 2),
+        prompt(f"\u00bb{PNPM}\u00ab says the ticket.", 2),
+        prompt(f"\u201a{PNPM}\u2018 says the ticket.", 2),
+        prompt(f"\u300a{PNPM}\u300b", 2),
+        prompt(f"\uff02{PNPM}\uff02", 2),
         prompt(f"{PNPM} {'.' * LONGEST_TYPED}", 2),
     ],
-    ids=["its session", "no person", "no hook", "lines", "fence", "quote", "marks", "curly marks", "long"],
+    ids=[
+        "its session",
+        "no person",
+        "no hook",
+        "lines",
+        "fence",
+        "quote",
+        "marks",
+        "curly marks",
+        "German marks",
+        "single marks",
+        "Chinese marks",
+        "wide marks",
+        "long",
+    ],
 )
 def test_only_a_typed_line_of_another_session_confirms_a_claim(second: SubmittedPrompt) -> None:
     place = KnowledgePlace()
@@ -115,8 +133,10 @@ def test_remember_at_the_beginning_of_a_typed_line_is_an_explicit_act(begins: st
         prompt(f"Remember {PNPM}\nand fix this:\n```\nx\n```"),
         prompt(f"Remember {PNPM}\n> never do"),
         prompt(f'"Remember {PNPM}"\n'),
+        prompt(f'"Remember {PNPM}" is what the mail says'),
+        prompt(f'"Remember {PNPM} " it says, "or else"'),
     ],
-    ids=["no hook", "no person", "code below", "quote below", "opencode run"],
+    ids=["no hook", "no person", "code below", "quote below", "opencode run", "a mail's", "two quotations"],
 )
 def test_remember_elsewhere_makes_an_unconfirmed_entry(said: SubmittedPrompt) -> None:
     place = KnowledgePlace()

@@ -38,14 +38,13 @@ async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterat
         yield None
         return
     async with AsyncExitStack() as stack:
-        urls = _list_urls(config)
-        http = {url: await stack.enter_async_context(_client(config, url)) for url in urls}
         if config.helper == "client":
-            yield ClientHelpers(config, http)
+            urls = dict.fromkeys((config.upstream, *(each.url for each in upstreams_of(config))))
+            yield ClientHelpers(config, {url: await stack.enter_async_context(_client(config, url)) for url in urls})
             return
-        model, (url,) = _model_name(config), urls
-        key, price = _key(config, environ), _price(config, model, url)
-        yield OneModel(_helper(config.helper, http[url], url, key, model, price))
+        url, key, model, price = _read_settings(config, environ)
+        http = await stack.enter_async_context(_client(config, url))
+        yield OneModel(_helper(config.helper, http, url, key, model, price))
 
 
 class ClientHelpers:
@@ -94,15 +93,16 @@ def _helper(
     return AnthropicHelper(http, url, key, model, price, kind or api)
 
 
-def _list_urls(config: Config) -> list[str]:
-    """The addresses of all models that may be used."""
-    if config.helper != "client":
-        return [config.helper_url or config.upstream]
-    return [*dict.fromkeys((config.upstream, *(each.url for each in upstreams_of(config))))]
+def check_helper(config: Config, environ: Mapping[str, str]) -> None:
+    """Check that the helper model can be opened. Raises errors of ``open_helper``."""
+    if config.helper not in ("extractive", "client"):
+        _read_settings(config, environ)
 
 
-def _model_name(config: Config) -> str:
-    return config.helper_model or HELPER_MODEL
+def _read_settings(config: Config, environ: Mapping[str, str]) -> tuple[str, str | None, str, Price]:
+    """The address, key, name and price of the only model."""
+    url, model = config.helper_url or config.upstream, config.helper_model or HELPER_MODEL
+    return url, _key(config, environ), model, _price(config, model, url)
 
 
 def _key(config: Config, environ: Mapping[str, str]) -> str | None:
@@ -135,13 +135,6 @@ def _price(config: Config, model: str, url: str) -> Price:
         f"The price of {model} at {url} is unknown, so no budget can be enforced: set helper_price to its dollars per "
         "million tokens, input/output (0/0 if it is free)."
     )
-
-
-def check_helper(config: Config, environ: Mapping[str, str]) -> None:
-    """Check that the helper model can be opened. Raises errors of ``open_helper``."""
-    if config.helper not in ("extractive", "client"):
-        _key(config, environ)
-        _price(config, _model_name(config), _list_urls(config)[0])
 
 
 def _client(config: Config, url: str) -> httpx2.AsyncClient:

@@ -1,6 +1,6 @@
 """The task that estimates how likely objects are to be needed again, many at once, from their stubs.
 
-Without a helper model, the score of the rules stands alone (``domain.objects.admission``).
+Without a helper model, the score of the rules stands alone (``domain/objects/admission.py``).
 """
 
 from collections.abc import Mapping, Sequence

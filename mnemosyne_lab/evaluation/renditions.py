@@ -6,7 +6,7 @@ from mnemosyne.domain.objects.aggregate import SHARE, WORTH_SUMMARIZING
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
-from mnemosyne.domain.objects.losses import LOST_WORDS, measure, render_losses, render_need
+from mnemosyne.domain.objects.losses import measure, render_counts, render_need
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation.index_line import LINE, NAMED, last_part, path_of, without_facts
 from mnemosyne.domain.segmentation.segment import Draft
@@ -34,7 +34,7 @@ def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
         if made.text:
             texts[Fidelity.DETAILED] = made.text
             measured = measure(draft.text, made.text)
-            told = render_losses(measured, LOST_WORDS).removeprefix("lost: ") if measured.lost else ""
+            told = render_counts({loss.kind.value: loss.lost for loss in measured.losses})
             lost[Fidelity.DETAILED], asks[Fidelity.DETAILED] = told, render_need(made.declared.fault_when)
     return texts, lost, asks
 

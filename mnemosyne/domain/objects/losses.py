@@ -91,35 +91,13 @@ def measure(l0: str, *renditions: str) -> Measured:
     )
 
 
-def render_losses(measured: Measured, budget_chars: int) -> str:
-    """The losses in few tokens: ``lost: 14 paths (src/a.py, …), 3 error codes, 120 numbers``.
-
-    Never more than ``budget_chars``: examples are dropped first, then kinds are combined, and the result is ``""`` if
-    the budget does not hold ``lost: 137 specifics``.
-    """
-    losses = [loss for loss in measured.losses if loss.lost]
-    if not losses:
-        return _within(budget_chars, "lost: no specifics")
-    counts = [_render_count(loss.lost, loss.kind.value) for loss in losses]
-    if len(_sentence(counts)) > budget_chars:
-        return _within(budget_chars, _sentence([_render_count(measured.lost, "specific")]))
-    phrases = counts
-    for index, loss in enumerate(losses):
-        for n in range(1, len(loss.sample) + 1):
-            more = ", …" if loss.lost > n else ""
-            phrase = f"{counts[index]} ({', '.join(loss.sample[:n])}{more})"
-            tried = [*phrases[:index], phrase, *phrases[index + 1 :]]
-            if len(_sentence(tried)) > budget_chars:
-                break
-            phrases = tried
-    return _sentence(phrases)
-
-
 def render_counts(lost: Mapping[str, int]) -> str:
-    """The recorded losses of a rendition, by kind: ``14 paths, 3 error codes``; empty without losses."""
-    known = [kind for kind in SpecificKind if lost.get(kind.value)]
-    measured = Measured(tuple(Loss(kind, lost[kind.value], lost[kind.value], ()) for kind in known))
-    return render_losses(measured, LOST_WORDS).removeprefix("lost: ") if known else ""
+    """The recorded losses of a rendition, by kind: ``14 paths, 3 error codes``, or only their number if that is longer
+    than ``LOST_WORDS``; empty without losses.
+    """
+    counts = [_render_count(lost[kind.value], kind.value) for kind in SpecificKind if lost.get(kind.value)]
+    text = ", ".join(counts)
+    return text if len(text) <= LOST_WORDS else _render_count(sum(lost.values()), "specific")
 
 
 def render_need(fault_when: Sequence[str]) -> str:
@@ -164,11 +142,3 @@ def _render_count(n: int, noun: str) -> str:
     if n == 1:
         return f"1 {noun}"
     return f"{n} {noun}es" if noun.endswith("sh") else f"{n} {noun}s"
-
-
-def _sentence(phrases: list[str]) -> str:
-    return f"lost: {', '.join(phrases)}"
-
-
-def _within(budget_chars: int, text: str) -> str:
-    return text if len(text) <= budget_chars else ""

@@ -14,6 +14,8 @@ import pytest
 from mnemosyne.cli import main
 from mnemosyne.config import FILE_NAME, SETTINGS
 from mnemosyne.data_dir import LOG_FILE, TOKEN_FILE
+from mnemosyne.domain.helper.answer import ANSWER
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from tests.site import foreign_files, page_of
 from tests.waiting import DEADLINE
 
@@ -40,6 +42,11 @@ def test_every_setting_is_documented(setting: object) -> None:
     page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
     for name in ("name", "option", "variable"):
         assert f"`{getattr(setting, name)}`" in page
+
+
+def test_every_task_of_a_helper_is_documented() -> None:
+    page = (ROOT / "docs/helper.md").read_text(encoding="utf-8")
+    assert [name for name in (*BACKGROUND_TASKS, ANSWER.name) if f"\n| `{name}` |" not in page] == []
 
 
 def test_every_command_is_documented() -> None:

@@ -18,8 +18,8 @@ from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import memory, work
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.recall import cleanup_effects, memory_calls
 from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
 from mnemosyne.domain.recall.memory_calls import own
@@ -27,7 +27,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Branch, Session
-from mnemosyne.domain.summaries.forms import Written, measure_losses, request_of
+from mnemosyne.domain.summaries.forms import RecordedForm, measure_losses, request_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, find_fault
 from mnemosyne.domain.tools import cleanup_tags
 from mnemosyne.domain.tools.cleanup_tags import Directive, Ignored
@@ -146,28 +146,29 @@ class CleanupTexts:
             return False
         content = await bodies.read_stored(deferred.content)
         detailed = None if deferred.detailed is None else (await bodies.content(deferred.detailed)).decode()
-        written = await trio.to_thread.run_sync(_check, summary, deferred, content, detailed, abandon_on_cancel=True)
+        written = await trio.to_thread.run_sync(
+            _check, summary, deferred, content, detailed, at, abandon_on_cancel=True
+        )
         if written is None:
             return False
-        command, data = written.command(deferred, at), written.text.encode()
-        events = objects.decide(command, self._loaded.state.memory)
+        events = objects.decide(written.command, self._loaded.state.memory)
         if events:
-            contents = () if command.text in bodies.known else ((command.text, data),)
+            contents = () if written.command.text in bodies.known else (written.content,)
             await append(events, _COMMAND, contents)
         return bool(events)
 
 
 def _check(
-    summary: cleanup_tags.TagSummary, deferred: work.DeferredSummary, content: bytes, detailed: str | None
-) -> Written | None:
+    summary: cleanup_tags.TagSummary, deferred: work.DeferredSummary, content: bytes, detailed: str | None, at: int
+) -> RecordedForm | None:
     """The rendition that the text makes; None if the checks reject it."""
     full = full_text(content)
-    candidate = ProposedRendition(summary.text, Declared(dropped=summary.dropped))
+    candidate = ProposedRendition(summary.text, Losses(dropped=summary.dropped))
     if find_fault(request_of(deferred, full), candidate):
         # Do not log the reason: it may quote file contents.
         log.info("a text for object %s in a cleanup tag was rejected", deferred.object)
         return None
-    return measure_losses(deferred, full, detailed, candidate, helper=HELPER, nanodollars=0)
+    return measure_losses(deferred, full, detailed, candidate, helper=HELPER, at=at)
 
 
 _NAME = b"memory_cleanup"

@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.full_text import Attachment, full_text, list_attac
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, PassageHit, find_passages, text_in_index
 from mnemosyne.domain.recall.retrieval import RELEVANT
-from mnemosyne.domain.summaries.forms import Extract, extract
+from mnemosyne.domain.summaries.forms import RecordedForm, extract
 from mnemosyne.errors import ContentForgotten, ContentMissing
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class ObjectTexts:
             content = await self._bodies.read_stored(each.content)
         return _in_full(content) if len(content) < LARGE else await in_thread(lambda: _in_full(content))
 
-    async def extract(self, object_id: str, known: Memory, at: int) -> Extract | None:
+    async def extract(self, object_id: str, known: Memory, at: int) -> RecordedForm | None:
         """The L1 of an object that has none yet; None if it can have none. Raises TooSlowError, ContentForgotten,
         LogFailed.
         """

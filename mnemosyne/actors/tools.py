@@ -46,7 +46,7 @@ from mnemosyne.domain.session.counted_sizes import Scales, size_object
 from mnemosyne.domain.session.decision_inputs import HelperAnswer, finds_nothing
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.summaries.forms import Extract
+from mnemosyne.domain.summaries.forms import RecordedForm
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
     RECALLING,
@@ -290,7 +290,7 @@ class FromMemory:
         if isinstance(granted, RefusedCall):
             return granted
         began = trio.current_time()
-        form: Extract | None = None
+        form: RecordedForm | None = None
         if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
             form = await self._texts.extract(granted.object.id, context.memory, context.at)
             if form is None:

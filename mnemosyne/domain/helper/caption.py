@@ -15,11 +15,10 @@ from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_st
 from mnemosyne.domain.objects.admission import AdmissionCandidate, admit
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Create
-from mnemosyne.domain.objects.events import Link, LinkRelation
+from mnemosyne.domain.objects.events import Link, LinkRelation, Losses
 from mnemosyne.domain.objects.full_text import full_parts, list_attached
 from mnemosyne.domain.objects.ids import object_id
 from mnemosyne.domain.objects.kinds import Role
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.forms import measure_losses
 from mnemosyne.domain.summaries.renditions import ProposedRendition
@@ -39,7 +38,7 @@ LONGEST = 500
 LONGEST_TEXT = 6_000
 """Maximum number of characters of an object's own text: in a longer one, images are not the larger part."""
 
-_DECLARED = Declared(dropped=("the images",), fault_when=("details of an image",))
+_DECLARED = Losses(dropped=("the images",), fault_when=("details of an image",))
 
 PROPERTIES: Mapping[str, Any] = {"captions": {"type": "array", "items": {"type": "string"}}}
 
@@ -124,10 +123,9 @@ def _apply(order: HelperOrder, inputs: CaptionInputs, signed: Signed) -> Effect:
     for name, caption in zip(inputs.names, signed.result, strict=True):
         text = text.replace(name, f"{name[:-1]}: {caption}]", 1)
     proposed = ProposedRendition(text, _DECLARED)
-    written = measure_losses(deferred, inputs.text, None, proposed, helper=signed.helper, nanodollars=0)
-    command = written.command(deferred, signed.at)
+    written = measure_losses(deferred, inputs.text, None, proposed, helper=signed.helper, at=signed.at)
     found_by = _describe(order, deferred, " ".join(signed.result), signed.at)
-    return Effect(commands=(command, found_by), contents=((command.text, written.text.encode()),))
+    return Effect(commands=(written.command, found_by), contents=(written.content,))
 
 
 def _describe(order: HelperOrder, deferred: DeferredSummary, captions: str, at: int) -> Create:

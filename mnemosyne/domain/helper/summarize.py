@@ -12,8 +12,8 @@ from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrd
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import SHARE
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_parts
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.forms import measure_losses, request_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, drop_inventions, find_fault
@@ -142,7 +142,8 @@ def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propose
     grounded = {name: [each for each in given[name] if not drop_inventions(inputs.full, each)[1]] for name in given}
     phrases = sum(len(given[name]) - len(grounded[name]) for name in given)
     dropped = [(sentences, "sentence"), (phrases, "phrase")]
-    candidate = ProposedRendition(kept, Declared(**{name: tuple(each) for name, each in grounded.items()}))
+    declared: dict[str, Any] = {name: tuple(each) for name, each in grounded.items()}
+    candidate = ProposedRendition(kept, Losses(**declared))
     fault = find_fault(inputs.request, candidate)
     if fault is not None:
         return Rejected((fault,))
@@ -156,9 +157,8 @@ def apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
     result: ProposedRendition = signed.result
     declared = attrs.evolve(result.declared, dropped=(*result.declared.dropped, *inputs.unread))
     candidate = attrs.evolve(result, declared=declared)
-    written = measure_losses(deferred, inputs.full, inputs.detailed, candidate, helper=signed.helper, nanodollars=0)
-    command = written.command(deferred, signed.at)
-    return Effect(commands=(command,), contents=((command.text, written.text.encode()),))
+    written = measure_losses(deferred, inputs.full, inputs.detailed, candidate, helper=signed.helper, at=signed.at)
+    return Effect(commands=(written.command,), contents=(written.content,))
 
 
 def _prompt(inputs: SummaryInputs) -> HelperPrompt:

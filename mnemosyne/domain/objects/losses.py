@@ -1,6 +1,6 @@
 """Losses of a rendition: declared by its writer, and measured against the full content.
 
-Declared losses are phrases that a helper chose; measured losses count specifics (``domain/text/entities.py``),
+Losses losses are phrases that a helper chose; measured losses count specifics (``domain/text/entities.py``),
 independent of what the helper declares. Losses add up down the ladder: a specific counts as kept only if every
 rendition from L1 down to the measured one keeps it, so everything that L1 lost is lost in L2 too.
 """
@@ -26,20 +26,6 @@ NEED_WORDS = 90
 
 _LONGEST_EXAMPLE = 60
 _NUMBERS = re.compile(r"\d+")
-
-
-@attrs.frozen
-class Declared:
-    """What the writer of a rendition declares about it, in short phrases.
-
-    ``dropped``: omitted content; ``can_answer``: questions that the rendition answers on its own; ``fault_when``: needs
-    that require the original; ``key_entities``: the subject.
-    """
-
-    dropped: tuple[str, ...] = ()
-    can_answer: tuple[str, ...] = ()
-    fault_when: tuple[str, ...] = ()
-    key_entities: tuple[str, ...] = ()
 
 
 @attrs.frozen

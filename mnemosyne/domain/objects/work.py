@@ -7,7 +7,7 @@ from mnemosyne.domain.objects.aggregate import SHARE, MemoryObject, missing_rend
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import Declared, Measured, accumulate
+from mnemosyne.domain.objects.losses import Measured, accumulate
 from mnemosyne.domain.objects.memory import Memory
 
 COMPACT_SHARE = 0.05
@@ -68,7 +68,7 @@ def missing_of(obj: MemoryObject, memory: Memory) -> DeferredSummary | None:
     )
 
 
-def losses_of(declared: Declared, measured: Measured, before: Losses | None = None) -> Losses:
+def losses_of(declared: Losses, measured: Measured, before: Losses | None = None) -> Losses:
     """Combine declared and measured losses for the log; samples are taken from each kind in turn. ``before`` are the
     losses of the rendition above: everything that it dropped, this one has dropped too.
     """

@@ -16,7 +16,7 @@ from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
 from mnemosyne.domain.segmentation.authors import find_prompt
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.summaries.forms import Extract
+from mnemosyne.domain.summaries.forms import RecordedForm
 from mnemosyne.domain.tools.memory_tools import MemoryRestore
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.blocks import Block, has_results
@@ -31,7 +31,7 @@ class PendingRestore:
     granted: GrantedRestore
     text: str
     attached: Sequence[Block] = ()
-    form: Extract | None = None
+    form: RecordedForm | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -55,7 +55,7 @@ from mnemosyne.domain.wire.normal_form import Echo
 CHAIN_BYTES = 16
 """Length of a truncated chain hash: long enough that two histories of one session never collide."""
 
-# Commands. One that is recorded unchanged has the fields of its event.
+# Commands. One that is recorded unchanged inherits the fields of its event.
 
 
 @attrs.frozen(kw_only=True)
@@ -190,11 +190,9 @@ class SendFallback(FallbackSent):
     """The proxy sent a request that is neither the client's own nor part of the branch's wire history."""
 
 
-Command = (
-    BeginTurn
-    | FinishTurn
+_Recorded = (
+    FinishTurn
     | InterruptTurn
-    | ForgetSession
     | SwitchManaging
     | NoteImport
     | NameCheckpoint
@@ -203,10 +201,11 @@ Command = (
     | BeginEpoch
     | NoteFilled
     | NoteStated
-    | BeginRound
-    | FinishRound
     | SendFallback
 )
+"""Commands that are recorded unchanged."""
+
+Command = _Recorded | BeginTurn | ForgetSession | BeginRound | FinishRound
 
 # Decisions
 
@@ -218,37 +217,25 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return _begin(command, session)
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
             return ()  # it never began, or it has ended already: the first end counts
-        case FinishTurn():
-            return (TurnFinished(**_fields(command)),)
-        case InterruptTurn():
-            return (TurnInterrupted(**_fields(command)),)
         case ForgetSession():
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
-            return (ManagingSwitched(**_fields(command)),) if session.off is command.on else ()
-        case NoteImport():
-            return (SessionImported(**_fields(command)),)
+            return _record(command) if session.off is command.on else ()
         case NameCheckpoint():
             is_so = session.checkpoints.get(command.name) == (command.branch, command.turn)
-            return () if is_so else (CheckpointNamed(**_fields(command)),)
-        case SetMode():
-            return (BranchModeSet(**_fields(command)),)
-        case RecordKnowledge():
-            return (KnowledgeTold(**_fields(command)),)
-        case BeginEpoch():
-            return (EpochBegan(**_fields(command)),)
-        case NoteFilled():
-            return (WindowFilled(**_fields(command)),)
-        case NoteStated():
-            return (WindowStated(**_fields(command)),)
+            return () if is_so else _record(command)
         case BeginRound():
             return (_begin_round(command, session),)
         case FinishRound():
             return _finish_round(command, session)
-        case SendFallback():
-            return (FallbackSent(**_fields(command)),)
         case _:
-            assert_never(command)
+            return _record(command)
+
+
+def _record(command: _Recorded) -> tuple[Event]:
+    """The event whose fields a command inherits."""
+    event: Any = type(command).__base__
+    return (event(**_fields(command)),)
 
 
 def _fields(command: Command) -> dict[str, Any]:

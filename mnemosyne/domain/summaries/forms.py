@@ -7,7 +7,6 @@ import attrs
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize
-from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import measure
 from mnemosyne.domain.objects.memory import Memory
@@ -17,34 +16,9 @@ from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRe
 from mnemosyne.domain.text.parts import TextPart, join
 
 
-@attrs.frozen(kw_only=True)
-class Written:
-    """A rendition to record."""
-
-    text: str
-    tokens: int
-    helper: str
-    losses: Losses
-    nanodollars: int
-
-    def command(self, deferred: DeferredSummary, at: int) -> Summarize:
-        """The command to record it as the missing form."""
-        return Summarize(
-            at=at,
-            object=deferred.object,
-            fidelity=deferred.fidelity,
-            text=sha256(self.text.encode()).digest(),
-            size=len(self.text),
-            tokens=self.tokens,
-            helper=self.helper,
-            losses=self.losses,
-            nanodollars=self.nanodollars,
-        )
-
-
 @attrs.frozen
-class Extract:
-    """An extractive L1: the command that records it, and its ``text``."""
+class RecordedForm:
+    """A rendition: the command that records it, and its ``text``."""
 
     command: Summarize
     text: str
@@ -55,7 +29,7 @@ class Extract:
         return self.command.text, self.text.encode()
 
 
-def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Extract | None:
+def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> RecordedForm | None:
     """The L1 of an object with this content; None if it has one, or cannot have one."""
     deferred = missing_of(each, memory) if may_be_extracted(each) else None
     if deferred is None:
@@ -68,8 +42,7 @@ def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Extr
     if not full.strip():
         return None
     candidate = extractive.summarize(request_of(deferred, full, parts))
-    written = measure_losses(deferred, full, None, candidate, helper=extractive.NAME, nanodollars=0)
-    return Extract(written.command(deferred, at), written.text)
+    return measure_losses(deferred, full, None, candidate, helper=extractive.NAME, at=at)
 
 
 def request_of(deferred: DeferredSummary, full: str, parts: tuple[TextPart, ...] = ()) -> RenditionRequest:
@@ -92,14 +65,20 @@ def measure_losses(
     candidate: ProposedRendition,
     *,
     helper: str,
-    nanodollars: int,
-) -> Written:
-    """Return an accepted candidate with its losses measured against ``full``."""
-    chain = (candidate.text,) if detailed is None else (detailed, candidate.text)
-    return Written(
-        text=candidate.text,
-        tokens=deferred.estimator.tokens(features_of_text(candidate.text)),
+    at: int,
+) -> RecordedForm:
+    """The missing form that an accepted candidate makes, with its losses measured against ``full``."""
+    text = candidate.text
+    chain = (text,) if detailed is None else (detailed, text)
+    command = Summarize(
+        at=at,
+        object=deferred.object,
+        fidelity=deferred.fidelity,
+        text=sha256(text.encode()).digest(),
+        size=len(text),
+        tokens=deferred.estimator.tokens(features_of_text(text)),
         helper=helper,
         losses=losses_of(candidate.declared, measure(full, *chain), deferred.lost),
-        nanodollars=nanodollars,
+        nanodollars=0,
     )
+    return RecordedForm(command, text)

@@ -9,9 +9,10 @@ import re
 
 import attrs
 
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
-from mnemosyne.domain.objects.losses import Declared, measure
+from mnemosyne.domain.objects.losses import measure
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, MOST_SEARCHES, find_invented, measure_grounding
 from mnemosyne.domain.text.parts import TextPart
@@ -54,7 +55,7 @@ class ProposedRendition:
     """A helper's result before ``find_fault`` has checked it."""
 
     text: str
-    declared: Declared
+    declared: Losses
 
 
 def find_fault(request: RenditionRequest, candidate: ProposedRendition) -> str | None:

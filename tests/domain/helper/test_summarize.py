@@ -9,9 +9,9 @@ from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.helper.compress import COMPRESS
 from mnemosyne.domain.helper.summarize import LONGEST_SENT, PROPERTIES, SUMMARIZE, SummaryInputs
 from mnemosyne.domain.helper.task import Accepted, Rejected
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.renditions import ProposedRendition
 from mnemosyne.domain.text.parts import PartRole, TextPart
@@ -42,7 +42,7 @@ def answer(**changes: object) -> str:
 def test_a_grounded_summary_is_accepted_with_its_declarations() -> None:
     verdict = SUMMARIZE.task.read(INPUTS, answer(dropped=["wording"], key_entities=["handleAuth"]))
     assert isinstance(verdict, Accepted)
-    assert verdict.result == ProposedRendition(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
+    assert verdict.result == ProposedRendition(GOOD, Losses(dropped=("wording",), key_entities=("handleAuth",)))
     assert SUMMARIZE.task.read(INPUTS, verdict.text) == verdict
 
 
@@ -75,7 +75,7 @@ def test_declarations_are_limited_and_a_summary_has_more_than_inventions(changes
 def test_a_sentence_or_phrase_with_an_invention_is_dropped_and_counted(changes: dict[str, object]) -> None:
     verdict = SUMMARIZE.task.read(INPUTS, answer(**changes))
     assert isinstance(verdict, Accepted)
-    assert verdict.result == ProposedRendition(GOOD, Declared())
+    assert verdict.result == ProposedRendition(GOOD, Losses())
     (reason,) = verdict.dropped
     assert reason.startswith("1 ")
     again = SUMMARIZE.task.read(INPUTS, verdict.text)

@@ -19,7 +19,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.losses import Declared, Loss, Measured, describe_form
+from mnemosyne.domain.objects.losses import Loss, Measured, describe_form
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
@@ -96,7 +96,7 @@ def test_loss_samples_name_every_kind_before_repeating_one() -> None:
     measured = Measured(
         (Loss(paths, 9, 9, ("a", "b", "c")), Loss(numbers, 2, 3, ("1",)), Loss(SpecificKind.URL, 0, 1, ()))
     )
-    losses = losses_of(Declared(dropped=("d",), fault_when=("w",)), measured)
+    losses = losses_of(Losses(dropped=("d",), fault_when=("w",)), measured)
     assert (losses.dropped, losses.fault_when) == (("d",), ("w",))
     assert losses.lost == {paths.value: 9, numbers.value: 2}
     assert losses.sample == ("a", "1", "b", "c")
@@ -114,7 +114,7 @@ def test_a_short_form_is_described_by_its_level_sizes_losses_and_promises() -> N
 
 
 def test_l2_inherits_the_dropped_phrases_of_l1_with_current_counts() -> None:
-    before = losses_of(Declared(dropped=("2 of 9 hits", "the licence"), fault_when=("a.py",)), Measured(()))
-    losses = losses_of(Declared(dropped=("8 of 9 hits",), fault_when=("b.py",)), Measured(()), before)
+    before = losses_of(Losses(dropped=("2 of 9 hits", "the licence"), fault_when=("a.py",)), Measured(()))
+    losses = losses_of(Losses(dropped=("8 of 9 hits",), fault_when=("b.py",)), Measured(()), before)
     assert losses.dropped == ("8 of 9 hits", "the licence")
     assert losses.fault_when == ("b.py", "a.py")

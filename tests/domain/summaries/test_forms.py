@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.decide import decide
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.summaries import extractive
-from mnemosyne.domain.summaries.forms import Extract, extract
+from mnemosyne.domain.summaries.forms import RecordedForm, extract
 from tests.actors.summaries import long_text
 from tests.domain.objects.test_work import created
 
@@ -22,7 +22,7 @@ def remembered(text: str) -> Memory:
     return reduce(memory.evolve, [created("a", size=len(text))], Memory())
 
 
-def made(text: str, content: bytes) -> Extract | None:
+def made(text: str, content: bytes) -> RecordedForm | None:
     known = remembered(text)
     return extract(known.objects["a"], known, content, 7)
 

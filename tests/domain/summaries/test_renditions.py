@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.renditions import (
     ProposedRendition,
     RenditionRequest,
@@ -31,14 +31,14 @@ def asked(
     return RenditionRequest(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target)
 
 
-def reason(request: RenditionRequest, text: str, declared: Declared | None = None) -> str:
-    fault = find_fault(request, ProposedRendition(text, declared or Declared()))
+def reason(request: RenditionRequest, text: str, declared: Losses | None = None) -> str:
+    fault = find_fault(request, ProposedRendition(text, declared or Losses()))
     assert fault is not None
     return fault
 
 
 def test_summary_in_other_spellings_is_accepted() -> None:
-    candidate = ProposedRendition(GOOD, Declared(dropped=("wording",), key_entities=("handleAuth",)))
+    candidate = ProposedRendition(GOOD, Losses(dropped=("wording",), key_entities=("handleAuth",)))
     assert find_fault(asked(), candidate) is None
 
 
@@ -51,7 +51,7 @@ def test_one_invented_specific_is_rejected(invention: str) -> None:
 
 
 def test_invention_in_the_declared_losses_is_rejected() -> None:
-    assert "invents" in reason(asked(), GOOD, Declared(fault_when=("you need src/other/file.ts",)))
+    assert "invents" in reason(asked(), GOOD, Losses(fault_when=("you need src/other/file.ts",)))
 
 
 def test_part_of_a_number_or_name_is_an_invention() -> None:
@@ -79,7 +79,7 @@ def test_text_that_is_not_a_summary_is_rejected(text: str, why: str) -> None:
 
 def test_a_chinese_source_may_have_a_chinese_summary() -> None:
     source = "服务在启动时读取配置文件,然后检查令牌。令牌过期时返回错误。" * 4
-    candidate = ProposedRendition("服务读取配置,检查令牌,过期时返回错误。", Declared())
+    candidate = ProposedRendition("服务读取配置,检查令牌,过期时返回错误。", Losses())
     assert find_fault(asked(source), candidate) is None
 
 
@@ -91,7 +91,7 @@ def test_l2_may_not_contain_a_specific_that_its_l1_lacks() -> None:
 
 @given(st.text(), st.text())
 def test_every_candidate_gets_a_verdict(source: str, text: str) -> None:
-    find_fault(asked(source), ProposedRendition(text, Declared()))
+    find_fault(asked(source), ProposedRendition(text, Losses()))
 
 
 def test_a_flood_of_unknown_specifics_is_rejected_without_a_search_for_each() -> None:

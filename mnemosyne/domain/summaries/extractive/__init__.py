@@ -7,7 +7,7 @@ the names of speakers, it contains only text of its source, so it invents nothin
 from collections.abc import Iterator
 from itertools import islice
 
-from mnemosyne.domain.objects.losses import Declared
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.summaries.extractive.rendering import COUNT, lines_cut, render
 from mnemosyne.domain.summaries.extractive.selecting import CUT, Selection
 from mnemosyne.domain.summaries.extractive.units import MARK, units_of
@@ -34,9 +34,9 @@ def summarize(request: RenditionRequest) -> ProposedRendition:
     """A rendition of at most ``target_chars`` characters; the text itself if it is that short already."""
     text = without_colours(request.text)
     if len(text) <= request.target_chars:
-        return ProposedRendition(text, Declared(key_entities=key_entities(text, _KEY_ENTITIES)))
+        return ProposedRendition(text, Losses(key_entities=key_entities(text, _KEY_ENTITIES)))
     if request.target_chars < MINIMUM_CHARS:
-        return ProposedRendition("", Declared(dropped=("everything",), fault_when=("anything of it",)))
+        return ProposedRendition("", Losses(dropped=("everything",), fault_when=("anything of it",)))
     units = units_of(request.parts or (TextPart(PartRole.RESULT, text),), request.target_chars)
     selection = Selection(units)
     selection.fill(request.target_chars - COUNT)
@@ -63,11 +63,11 @@ def _beginning(text: str, target: int) -> str:
     return f"{start[: len(start.rstrip()) - len(start.split()[-1])]}{MARK}" if start else MARK
 
 
-def _declare(request: RenditionRequest, full: str, text: str, cut: int) -> Declared:
+def _declare(request: RenditionRequest, full: str, text: str, cut: int) -> Losses:
     """Declare the omitted lines and the names that only the full content has."""
     about = plain(_about(request.source_key or ""), _LONGEST_ABOUT)
     rest = f"the exact text of {about}" if about else "the exact text"
-    return Declared(
+    return Losses(
         dropped=(render_count(cut, "line"),) if cut else ("parts of lines",),
         fault_when=(*filter(None, [", ".join(islice(_missing(full, text), _NAMES))]), rest),
         key_entities=key_entities(text, _KEY_ENTITIES),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.objects.losses import Declared
 from mnemosyne.domain.summaries.extractive import MINIMUM_CHARS, summarize
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, find_fault
 from mnemosyne.domain.text.entities import without_colours
@@ -109,7 +109,7 @@ def test_no_specific_is_invented(text: str, target: int) -> None:
     request = asked(source, target)
     candidate = summarize(request)
     if candidate.text.strip() and len(candidate.text) < len(source):
-        fault = find_fault(request, ProposedRendition(candidate.text, Declared()))
+        fault = find_fault(request, ProposedRendition(candidate.text, Losses()))
         # A source without Latin letters cannot be checked; its rendition has only its own lines all the same.
         assert fault is None or any(why in fault for why in ("loses", "words", "Latin"))
 
@@ -119,7 +119,7 @@ def test_rendition_uses_its_target_and_is_accepted(kind: str) -> None:
     text = TEXTS[kind]
     request = asked(text, int(len(text) * 0.3))
     candidate = summarize(request)
-    fault = find_fault(request, ProposedRendition(candidate.text, Declared()))
+    fault = find_fault(request, ProposedRendition(candidate.text, Losses()))
     assert fault is None or "loses" in fault
     assert len(candidate.text) > 0.2 * len(text) or kind in ("code", "numbered code", "prose")
 
@@ -261,7 +261,7 @@ def test_rendition_declares_names_that_only_the_source_has() -> None:
     names = candidate.declared.fault_when[0].split(", ")
     assert all(name in LOG and name not in candidate.text for name in names)
     assert candidate.declared.fault_when[-1] == "the exact text of make test"
-    assert summarize(asked("short text", 400)).declared == Declared()
+    assert summarize(asked("short text", 400)).declared == Losses()
 
 
 def test_renditions_of_recorded_results_fit_and_invent_nothing() -> None:
@@ -280,7 +280,7 @@ def test_renditions_of_recorded_results_fit_and_invent_nothing() -> None:
         request = asked(text, len(text) * 3 // 10)
         given = summarize(request)
         assert len(given.text) <= request.target_chars
-        fault = find_fault(request, ProposedRendition(given.text, Declared()))
+        fault = find_fault(request, ProposedRendition(given.text, Losses()))
         rejected += [] if fault is None else [fault]
     # The context lines of a search, path-12-text, are read as locations, path:12, which are not in the source.
     assert [each for each in rejected if "long" in each or ("invents" in each and "location" not in each)] == []

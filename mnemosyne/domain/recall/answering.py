@@ -30,6 +30,9 @@ HELPER_TOKENS = 8_000
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""
 
+MOST_PARTS = 3
+"""Maximum number of parts of one source that are chosen for themselves."""
+
 _FOUND = 0.25
 """Added to the share of the question in a line if a search found it."""
 
@@ -69,7 +72,7 @@ class _Line:
     first: bool
 
 
-QUOTES, HELPER_SHARE = Share(2, 150), Share(4, 400)
+QUOTES, HELPER_SHARE = Share(2, 150), Share(6, 300)
 """The shares of sources in an answer, and in what a helper model gets."""
 
 
@@ -231,9 +234,10 @@ class _Choice:
     def _choose(self, room: int) -> int:
         """Choose the best lines, each with the lines that belong to it; return the room that is left."""
         order = sorted(range(len(self._lines)), key=lambda number: (-self._scores[number], number))
-        for number in order:
-            if number in self._chosen or self._scores[number] < _FLOOR * self._scores[order[0]]:
-                continue
+        for _ in range(MOST_PARTS):
+            number = next((each for each in order if each not in self._chosen), None)
+            if number is None or self._scores[number] < _FLOOR * self._scores[order[0]]:
+                break
             first, last = self._unit(number)
             numbers = [each for each in range(first, last) if each not in self._chosen]
             if sum(self._costs[each] for each in numbers) > room:

@@ -21,7 +21,7 @@ from mnemosyne.domain.wire.client_texts import find_reminders
 
 Span = tuple[int, int]
 
-MOST_SOURCES = 24
+MOST_SOURCES = 30
 """Maximum number of objects that are read to answer a question."""
 
 MOST_BYTES = 32_000_000
@@ -76,7 +76,7 @@ _CALL, _ASSISTANT, _OTHER, _LAST = range(4)
 def _author(obj: MemoryObject, number: int) -> int:
     """The author of an object's block. In older logs, no block of a phase with a prompt counts as the assistant's."""
     if not KINDS[obj.kind].is_conversation:
-        return _OTHER if is_inserted(obj.tags) else _CALL
+        return _OTHER if is_inserted(obj.tags) and obj.source_tool is None else _CALL
     by_others = is_inserted(obj.tags) or number in obj.by_user or (keeps_prompt(obj.tags) and not obj.by_user)
     return _OTHER if by_others else _ASSISTANT
 

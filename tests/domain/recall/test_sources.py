@@ -56,6 +56,14 @@ def test_text_before_a_call_is_no_source_but_the_conclusion_is(places: tuple[tup
     assert quotable(read(phase, called, talk=contents)["talk"]) == ["Which port?", "The port is 8443."]
 
 
+@pytest.mark.parametrize(("tool", "told"), [("Task", []), (None, ["The port is 8443."])])
+def test_agent_s_call_is_announced_and_its_later_report_is_not(tool: str | None, told: list[str]) -> None:
+    text = said("talk", (1, 0), tags=(), by_user=())
+    report = call("agent", (1, 1) if tool else (2, 0), tags=("agent",), source_tool=tool)
+    found = read(text, report, talk=blocks("The port is 8443."))
+    assert [quoted for each in found.values() for quoted in quotable(each)] == told
+
+
 def test_prompt_that_a_call_follows_at_once_is_a_source_and_a_lone_announcement_is_none() -> None:
     prompt, called = said("ask", (0, 0)), call("run", (1, 1), (2, 0))
     lone = said("lone", (1, 0), tags=(), by_user=())

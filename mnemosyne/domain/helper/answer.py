@@ -1,10 +1,10 @@
 """The task that answers a question from sources: what tools returned, what the user typed, what the model concluded.
 
-The helper receives the sources that a search found first, as data: small ones whole, of long ones the parts that the
-question is about. For each sentence it names the passage and the words there
-that support it. A sentence is accepted only if these words occur in the passage, and if it adds nothing to them and the
-question. So each accepted sentence refers to a span of bytes of an object. Code cannot check whether the words mean
-what the sentence says, so the answer includes them.
+The helper receives the sources that the index ranks first, as data: small ones whole, of long ones the parts that the
+question is about. For each sentence it names the passage and quotes the words there that support it. A sentence is
+accepted only if these words occur in the passage, and if it adds nothing to them and the question. So each accepted
+sentence refers to a span of bytes of an object. Code cannot check whether the words support the sentence, so the answer
+includes them.
 """
 
 import re
@@ -84,16 +84,16 @@ _PROPERTIES: Mapping[str, Any] = {
 }
 
 _SYSTEM = """\
-You answer a question from passages of what a coding agent has read, run and said. You answer with one JSON object and \
+You answer a question from passages of what a coding agent has read, run and written. Reply with one JSON object and \
 nothing else: {"sentences": [{"text": string, "passage": integer, "quote": string}]}.
 
-sentences: what answers the question, in as few sentences as it takes, each of one fact of one passage; an empty list \
-where no passage answers it.
-text: the sentence, in the question's language. Names, paths, numbers and error messages stand in it letter by letter \
-as they stand in the quote. It says nothing that its quote does not say; do not count, calculate or guess.
+sentences: the answer in as few sentences as possible, each with one fact from one passage; an empty list if no \
+passage answers the question.
+text: the sentence, in the question's language. Copy names, paths, numbers and error messages exactly as they are in \
+the quote. State nothing that the quote does not state; do not count, calculate or guess.
 passage: the number of the passage.
-quote: the words of that passage that say so, copied exactly, in one piece, as short as they can be and still say it.
-Where passages contradict each other, answer from the one that is not out of date."""
+quote: the words of that passage that support the sentence, copied exactly, in one piece, as short as possible.
+If passages contradict each other, use the one that is not out of date."""
 
 
 def _prompt(asked: HelperQuestion) -> HelperPrompt:
@@ -110,7 +110,7 @@ def _verify(asked: HelperQuestion, answer: Mapping[str, Any]) -> Accepted[Compos
         return Rejected((UNREADABLE,))
     grounded = [(each, sentence) for each in members[:MOST_SENTENCES] if (sentence := _ground(asked, each)) is not None]
     if members and not grounded:
-        return Rejected(("no sentence rests on the passage that it names",))
+        return Rejected(("no sentence is supported by the passage that it names",))
     sentences = tuple(dict.fromkeys(sentence for _, sentence in grounded))
     composed = ComposedAnswer(sentences=sentences, dropped=len(members) - len(sentences))
     return Accepted(composed, {"sentences": [each for each, _ in grounded]})

@@ -34,11 +34,11 @@ PROPERTIES: Mapping[str, Any] = {
 }
 
 _INSTRUCTIONS = """\
-You check which questions a short text answers by itself. You answer with one JSON object and nothing else: \
+You check which questions a short text answers by itself. Reply with one JSON object and nothing else: \
 {"answers": [{"question": integer, "quote": string}]}.
 
-For each question that the text answers: its number, and the words of the text that answer it, copied letter by \
-letter. Leave out every question that the text does not answer; an empty list is a good answer. You know nothing but \
+For each question that the text answers, give its number, and the words of the text that answer it, copied exactly. \
+Leave out every question that the text does not answer; an empty list is a valid answer. Use no knowledge other than \
 the text."""
 
 
@@ -69,7 +69,7 @@ def order_audit(obj: MemoryObject, made: Summarize) -> HelperOrder | None:
 def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> AuditInputs:
     text = found["short"].decode()
     missing = [name for name in key_entities(full_text(found["full"]), _NAMES) if name not in text]
-    controls = tuple(f"What is said of {name}?" for name in missing[:_CONTROLS])
+    controls = tuple(f"What does the text say about {name}?" for name in missing[:_CONTROLS])
     return AuditInputs(text=text, promises=tuple(order.about), controls=controls)
 
 

@@ -12,8 +12,8 @@ from mnemosyne.domain.text.entities import key_entities
 _NAMES = 40
 
 _INSTRUCTIONS = f"""\
-You shorten a summary of what a coding agent has read or said once more, to its most useful facts: what it was, what \
-came of it, what was decided. Write at least one whole sentence. Names that the original has are listed; use only \
+You shorten a summary of what a coding agent has read or written to its most useful facts: what it was about, what \
+resulted from it, what was decided. Write at least one whole sentence. The names in the original are listed; use only \
 those that matter.
 {RULES}"""
 

@@ -40,16 +40,16 @@ PROPERTIES: Mapping[str, Any] = {"facts": {"type": "array", "items": _FACT}}
 
 _INSTRUCTIONS = """\
 You read a message that the user of a coding agent has sent, in any language, and find in it what later sessions of \
-this project should know. You answer with one JSON object and nothing else: \
+this project should know. Reply with one JSON object and nothing else: \
 {"facts": [{"kind": string, "quote": string, "corrects": string}]}.
 
-facts: what stays true after the present task, as a fact about the project, its people or tools, a decision of the \
-user, or how the user wants things done; at most 8. Not the task itself, not questions, not what the message only \
-quotes or pastes from others, not what anyone can read in the code. An empty list if there is none.
-kind: fact, decision, constraint (a rule to keep), workflow (a way to work), tooling (programs to use), code-style, \
-response-style (how to answer), or profile (about the user).
+facts: statements that stay true after the present task: facts about the project, its people or tools, decisions of \
+the user, and how the user wants things done; at most 8. Leave out the task itself, questions, text that the message \
+only quotes or pastes from others, and anything that can be read in the code. An empty list if there are none.
+kind: fact, decision, constraint (a rule to follow), workflow (a way of working), tooling (programs to use), \
+code-style, response-style (how to answer), or profile (about the user).
 quote: the sentence that states it, copied from the message exactly, in one piece, so that it can be understood alone.
-corrects: the id of the known entry that is no longer true because of it; otherwise empty."""
+corrects: the id of the known entry that this fact makes untrue; otherwise empty."""
 
 
 @attrs.frozen(kw_only=True)

@@ -42,14 +42,14 @@ _IDS = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: Mapping[str, Any] = {"goal": {"type": "string"}, "needed": _IDS, "unneeded": _IDS}
 
 _INSTRUCTIONS = """\
-You read a message that the user of a coding agent has sent, and a list of records that have left the agent's context. \
-You answer with one JSON object and nothing else: {"goal": string, "needed": [string], "unneeded": [string]}.
+You read a message that the user of a coding agent has sent, and a list of records that were evicted from the agent's \
+context. Reply with one JSON object and nothing else: {"goal": string, "needed": [string], "unneeded": [string]}.
 
 goal: what the user wants now, in one line of at most 200 characters, in the user's language. If the message only \
-continues, keep the previous goal.
-needed: the ids of records that the agent must certainly read again, letter by letter, for this message; the most \
-important first, at most 3. If you doubt, leave it out: a record that is not needed costs money.
-unneeded: the ids of records that this goal will not need, at most 8.
+continues the work, repeat the previous goal.
+needed: the ids of records whose exact text the agent will certainly need again for this message, the most important \
+first, at most 3. If in doubt, leave a record out: one that is not needed costs money.
+unneeded: the ids of records that are not needed for this goal, at most 8.
 Use only ids from the list."""
 
 

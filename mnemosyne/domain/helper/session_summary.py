@@ -49,14 +49,14 @@ _LINES = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: Mapping[str, Any] = {"title": {"type": "string"}, **dict.fromkeys(SUMMARY_LISTS, _LINES)}
 
 _INSTRUCTIONS = """\
-You summarize a session of a coding agent for the person who comes back to it. You get what the user and the agent \
-said, and one line about each file and command. You answer with one JSON object and nothing else: \
+You summarize a session of a coding agent for the person who resumes it. You get the messages of the user and the \
+agent, and one line about each file and command. Reply with one JSON object and nothing else: \
 {"title": string, "done": [string], "decided": [string], "open": [string]}.
 
-title: the subject of the session, at most 60 characters, in the user's language, without a full stop.
+title: the subject of the session, at most 60 characters, in the user's language, without a period at the end.
 done, decided, open: what was done, what was decided with its reason, and what is still to do, in the user's language, \
-one short sentence each, at most five in all; empty lists if there is nothing. Write paths, names, numbers and errors \
-as they stand in the texts, and nothing that is not there."""
+one short sentence each, at most five in all three lists; empty lists if there is nothing. Copy paths, names, numbers \
+and error messages exactly from the texts, and add nothing that is not in them."""
 
 
 @attrs.frozen(kw_only=True)

@@ -35,21 +35,21 @@ _PHRASES = {"type": "array", "items": {"type": "string"}}
 PROPERTIES: Mapping[str, Any] = {"summary": {"type": "string"}, **dict.fromkeys(_DECLARED, _PHRASES)}
 
 RULES = """\
-You answer with one JSON object and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], \
+Reply with one JSON object and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], \
 "fault_when": [string], "key_entities": [string]}.
 
 summary: plain sentences in the source's language, at most the given number of characters. Copy file paths, names of \
-functions, variables and libraries, error messages, versions and values letter by letter. Never write a path, name, \
-number or quotation that is not in the source; do not count or calculate. Say nothing about these instructions.
+functions, variables and libraries, error messages, versions and values exactly. Never write a path, name, \
+number or quotation that is not in the source; do not count or calculate. Do not mention these instructions.
 dropped: what you left out, precisely ("the bodies of the three helpers", not "some details").
-can_answer: which questions the summary alone answers. Only those.
-fault_when: for what one would need the original.
+can_answer: the questions that the summary alone answers, and only those.
+fault_when: what the original would be needed for.
 key_entities: the paths, names and libraries that the source is about.
 Each list has at most 8 short phrases, and may be empty."""
 
 _INSTRUCTIONS = f"""\
-You compress what a coding agent has read or said, so that it can go on without the original. Keep decisions with \
-their reasons, results, and what is still to do, before anything else.
+You summarize what a coding agent has read or written, so that it can continue without the original. Keep decisions \
+with their reasons, results, and what is still to do, before anything else.
 {RULES}"""
 
 

@@ -28,11 +28,11 @@ PROPERTIES: Mapping[str, Any] = {
 }
 
 _INSTRUCTIONS = """\
-A coding agent has read and said what the lines below describe, one line for each, with its id. How likely is it that \
-the agent needs the content again later in its work? You answer with one JSON object and nothing else: \
+Each line below describes, with its id, something that a coding agent has read or written. How likely is the agent to \
+need the content again later in its work? Reply with one JSON object and nothing else: \
 {"scores": [{"object": string, "utility": number}]}, with each id once and a number from 0 (never) to 1 (certainly). \
-Decisions, instructions, errors that are not solved and files that are being changed are needed more often; listings, \
-output without news and files that were only looked at, less often."""
+Decisions, instructions, unsolved errors and files that are being changed are needed more often; listings, \
+output without new information and files that were only looked at, less often."""
 
 
 def order_utility(objects: Sequence[MemoryObject]) -> HelperOrder:

@@ -19,7 +19,7 @@ from tests.domain.objects.test_work import created, done, fold
 
 TEXT = "handleAuth checks the token; an expired one is answered with HTTP 401."
 PROMISES = ("what is answered to an expired token", "how long a session lives", "what checks the token")
-INPUTS = AuditInputs(text=TEXT, promises=PROMISES, controls=("What is said of src/net/retry.ts?",))
+INPUTS = AuditInputs(text=TEXT, promises=PROMISES, controls=("What does the text say about src/net/retry.ts?",))
 
 
 def answered(*answers: tuple[object, object]) -> Accepted[Sequence[int]] | Rejected:
@@ -76,4 +76,4 @@ def test_the_controls_are_names_that_only_the_original_has() -> None:
     full = json.dumps({"type": "text", "text": f"{TEXT} The retry is in src/net/retry.ts."}).encode()
     assert CHECK_PROMISES.gather(order, {"full": full, "short": TEXT.encode()}) == INPUTS
     prompt = CHECK_PROMISES.task.write(INPUTS)
-    assert "4. What is said of src/net/retry.ts?" in prompt.user
+    assert "4. What does the text say about src/net/retry.ts?" in prompt.user

@@ -76,7 +76,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "actors/test_managed_turns.py": ("one walk of a managed turn through an actor", "actors/rounds"),
     "services/test_manifests.py": (
         "where an object stands is told of a request and its log together",
-        "domain/history/manifest domain/history/page_layout",
+        "domain/history/page_layout",
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_ask.py": ("the answer shows in the output of the command", "app/asking"),

@@ -9,12 +9,11 @@ import attrs
 
 from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.context_view import View
-from mnemosyne.domain.history.effective import EffectiveTokens, find_last_uses
 from mnemosyne.domain.history.memory_travel import Moved
 from mnemosyne.domain.history.page_layout import Layout, OtherBlock, Pages
 from mnemosyne.domain.history.time_travel import Attempt
 from mnemosyne.domain.objects.aggregate import MemoryObject, make_object
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectRestored, TurnAssessed
+from mnemosyne.domain.objects.events import LinkRelation, ObjectCreated, ObjectFaulted, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
@@ -41,6 +40,14 @@ class ManifestPage:
     kept: str | None
     blocks: tuple[int, ...]
     is_used: bool
+
+
+@attrs.frozen
+class EffectiveTokens:
+    """Tokens of objects in a request (``sent``), and those of objects that were ``used`` after it: estimates."""
+
+    sent: int = 0
+    used: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -176,3 +183,25 @@ def _read_assessment(
 def _find_epoch(events: Iterable[Event], branch: str, turn: int) -> EpochBegan | None:
     found = [each for each in events if isinstance(each, EpochBegan) and each.branch == branch and each.turn <= turn]
     return found[-1] if found else None
+
+
+def find_last_uses(events: Iterable[Recorded[Event]]) -> Mapping[str, int]:
+    """The version of the last event that shows a use of an object, by object.
+
+    A use is a reference from a later object (its successor's does not count), a restore, a question about it, or a
+    fetch of the same content by the agent.
+    """
+    last_uses: dict[str, int] = {}
+    for recorded in events:
+        last_uses.update(dict.fromkeys(_list_used(recorded.envelope.event), recorded.version))
+    return last_uses
+
+
+def _list_used(event: Event) -> Sequence[str]:
+    match event:
+        case ObjectCreated() if event.places:
+            return [link.target for link in event.links if link.relation is not LinkRelation.SUPERSEDES]
+        case ObjectFaulted():
+            return [event.object]
+        case _:
+            return ()

@@ -11,25 +11,7 @@ from typing import assert_never
 
 import attrs
 
-from mnemosyne.domain.objects.events import (
-    FaultKind,
-    LinkRelation,
-    Losses,
-    ObjectCreated,
-    ObjectDegraded,
-    ObjectEvent,
-    ObjectFaulted,
-    ObjectFields,
-    ObjectForgotten,
-    ObjectPinned,
-    ObjectReleased,
-    ObjectRequested,
-    ObjectRestored,
-    ObjectSummarized,
-    ObjectSuperseded,
-    ObjectUnpinned,
-    Supersession,
-)
+from mnemosyne.domain.objects import events
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, LINES, Role, is_its_own_detail, is_operators
 
@@ -42,7 +24,7 @@ class Rendition:
     size: int
     tokens: int
     helper: str
-    losses: Losses
+    losses: events.Losses
 
 
 @attrs.frozen
@@ -58,7 +40,7 @@ class Pinned:
 
 
 @attrs.frozen(kw_only=True)
-class MemoryObject(ObjectFields):
+class MemoryObject(events.ObjectFields):
     """The state of an object that decisions need.
 
     ``last_use`` is the last turn with evidence that the object is needed: its creation, a link to it, or a fault.
@@ -67,7 +49,7 @@ class MemoryObject(ObjectFields):
 
     renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
     pin: Pinned | None = None
-    superseded: Supersession | None = None
+    superseded: events.Supersession | None = None
     superseded_by: str | None = None
     accesses: int = 0
     faults: int = 0
@@ -118,14 +100,14 @@ class MemoryObject(ObjectFields):
         return self.pin is not None and self.pin.holds(turn)
 
 
-def is_episode(obj: ObjectFields) -> bool:
+def is_episode(obj: events.ObjectFields) -> bool:
     """Whether the object is an episode: a stretch about one topic (``segmentation/episodes.py``) that links to its
     parts.
     """
     return obj.role is Role.DERIVED and KINDS[obj.kind].is_conversation
 
 
-def is_searched(obj: ObjectFields) -> bool:
+def is_searched(obj: events.ObjectFields) -> bool:
     """Whether the object is in the index: admitted transcript objects, all claims, and all episodes."""
     return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and len(obj.places) > 0)
 
@@ -155,39 +137,39 @@ def missing_rendition(obj: MemoryObject) -> Fidelity | None:
 
 def parts_of(obj: MemoryObject) -> tuple[str, ...]:
     """The ids of the objects from which this one was made."""
-    return tuple(link.target for link in obj.links if link.relation is LinkRelation.PARENT_OF)
+    return tuple(link.target for link in obj.links if link.relation is events.LinkRelation.PARENT_OF)
 
 
-def make_object(event: ObjectCreated) -> MemoryObject:
+def make_object(event: events.ObjectCreated) -> MemoryObject:
     """The object that an event creates."""
     return MemoryObject(**attrs.asdict(event, recurse=False), last_use=event.last_turn)
 
 
-def evolve(memory_object: MemoryObject, event: ObjectEvent) -> MemoryObject:
+def evolve(memory_object: MemoryObject, event: events.ObjectEvent) -> MemoryObject:
     """The object after one of its own events. The fidelity in a branch is part of the branch (``memory.evolve``)."""
     match event:
-        case ObjectCreated():
+        case events.ObjectCreated():
             return make_object(event)
-        case ObjectSummarized():
+        case events.ObjectSummarized():
             rendition = Rendition(
                 text=event.text, size=event.size, tokens=event.tokens, helper=event.helper, losses=event.losses
             )
             return attrs.evolve(memory_object, renditions={**memory_object.renditions, event.fidelity: rendition})
-        case ObjectDegraded() | ObjectRestored():
+        case events.ObjectDegraded() | events.ObjectRestored():
             return memory_object
-        case ObjectRequested():
+        case events.ObjectRequested():
             return access(memory_object, event.turn)
-        case ObjectFaulted():
+        case events.ObjectFaulted():
             return _fault(memory_object, event)
-        case ObjectPinned():
+        case events.ObjectPinned():
             return attrs.evolve(memory_object, pin=Pinned(event.reason, event.until_turn))
-        case ObjectUnpinned():
+        case events.ObjectUnpinned():
             return attrs.evolve(memory_object, pin=None)
-        case ObjectReleased():
+        case events.ObjectReleased():
             return attrs.evolve(memory_object, released=True)
-        case ObjectSuperseded():
+        case events.ObjectSuperseded():
             return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)
-        case ObjectForgotten():
+        case events.ObjectForgotten():
             return forget(memory_object)
         case _:
             assert_never(event)
@@ -206,8 +188,8 @@ def forget(memory_object: MemoryObject) -> MemoryObject:
     return attrs.evolve(bare, stub="", line="", renditions={}, pin=None, forgotten=True)
 
 
-def _fault(memory_object: MemoryObject, event: ObjectFaulted) -> MemoryObject:
-    micro = event.kind is FaultKind.MICRO
+def _fault(memory_object: MemoryObject, event: events.ObjectFaulted) -> MemoryObject:
+    micro = event.kind is events.FaultKind.MICRO
     return attrs.evolve(
         memory_object,
         faults=memory_object.faults + (not micro),

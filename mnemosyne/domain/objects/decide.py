@@ -14,22 +14,8 @@ from typing import Any, assert_never
 
 import attrs
 
+from mnemosyne.domain.objects import events as recorded
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
-from mnemosyne.domain.objects.events import (
-    FaultKind,
-    ObjectCreated,
-    ObjectDegraded,
-    ObjectEvent,
-    ObjectFaulted,
-    ObjectFields,
-    ObjectPinned,
-    ObjectReleased,
-    ObjectRequested,
-    ObjectRestored,
-    ObjectSummarized,
-    ObjectSuperseded,
-    ObjectUnpinned,
-)
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
@@ -40,12 +26,12 @@ from mnemosyne.domain.objects.memory import Memory, evolve
 
 
 @attrs.frozen(kw_only=True)
-class Create(ObjectFields):
+class Create(recorded.ObjectFields):
     """Create an object."""
 
 
 @attrs.frozen(kw_only=True)
-class Summarize(ObjectSummarized):
+class Summarize(recorded.ObjectSummarized):
     """Record a rendition: an L1, or an L2 if there is an L1."""
 
 
@@ -84,34 +70,34 @@ class Fault:
     branch: str
     turn: int
     left: int | None
-    kind: FaultKind
+    kind: recorded.FaultKind
     reason: str
     tokens: int
     latency: int = 0
 
 
 @attrs.frozen(kw_only=True)
-class Pin(ObjectPinned):
+class Pin(recorded.ObjectPinned):
     """Pin the object at its fidelity."""
 
 
 @attrs.frozen(kw_only=True)
-class Unpin(ObjectUnpinned):
+class Unpin(recorded.ObjectUnpinned):
     """Remove the object's pin."""
 
 
 @attrs.frozen(kw_only=True)
-class Release(ObjectReleased):
+class Release(recorded.ObjectReleased):
     """Record that the object is no longer needed."""
 
 
 @attrs.frozen(kw_only=True)
-class Request(ObjectRequested):
+class Request(recorded.ObjectRequested):
     """Restore more of the object in the branch with the user's next typed message."""
 
 
 @attrs.frozen(kw_only=True)
-class Supersede(ObjectSuperseded):
+class Supersede(recorded.ObjectSuperseded):
     """Mark the object as superseded."""
 
 
@@ -120,16 +106,16 @@ Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release
 # Decisions
 
 
-def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
+def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]:
     """Return the event that a command leads to: one, or none. Never raises."""
     known = memory.objects.get(command.object)
     if isinstance(command, Create):
-        return (ObjectCreated(**_fields(command)),) if known is None else ()
+        return (recorded.ObjectCreated(**_fields(command)),) if known is None else ()
     if known is None or known.forgotten:
         return ()
     match command:
         case Summarize():
-            return (ObjectSummarized(**_fields(command)),) if _may_have(known, command.fidelity) else ()
+            return (recorded.ObjectSummarized(**_fields(command)),) if _may_have(known, command.fidelity) else ()
         case Degrade():
             return () if _is_held(command, known, memory) else _degrade(command, memory)
         case Restore():
@@ -138,23 +124,23 @@ def decide(command: Command, memory: Memory) -> tuple[ObjectEvent, ...]:
             return _fault(command, known, memory)
         case Pin():
             is_so = known.pin == Pinned(command.reason, command.until_turn)
-            return () if is_so else (ObjectPinned(**_fields(command)),)
+            return () if is_so else (recorded.ObjectPinned(**_fields(command)),)
         case Unpin():
-            return (ObjectUnpinned(**_fields(command)),) if known.pin is not None else ()
+            return (recorded.ObjectUnpinned(**_fields(command)),) if known.pin is not None else ()
         case Release():
             is_free = not known.released and not known.is_pinned(command.turn)
-            return (ObjectReleased(**_fields(command)),) if is_free else ()
+            return (recorded.ObjectReleased(**_fields(command)),) if is_free else ()
         case Request():
-            return (ObjectRequested(**_fields(command)),) if _may_request(command, memory) else ()
+            return (recorded.ObjectRequested(**_fields(command)),) if _may_request(command, memory) else ()
         case Supersede():
-            return (ObjectSuperseded(**_fields(command)),)
+            return (recorded.ObjectSuperseded(**_fields(command)),)
         case _:
             assert_never(command)
 
 
-def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[ObjectEvent, ...], Memory]:
+def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recorded.ObjectEvent, ...], Memory]:
     """Decide commands in order, each on the memory after the previous ones. Return the events and the final memory."""
-    events: list[ObjectEvent] = []
+    events: list[recorded.ObjectEvent] = []
     for command in commands:
         for event in decide(command, memory):
             events.append(event)
@@ -186,18 +172,18 @@ def _is_held(command: Degrade, known: MemoryObject, memory: Memory) -> bool:
     return held and command.object not in memory.view_of(command.branch).before
 
 
-def _degrade(command: Degrade, memory: Memory) -> tuple[ObjectDegraded, ...]:
+def _degrade(command: Degrade, memory: Memory) -> tuple[recorded.ObjectDegraded, ...]:
     before = memory.view_of(command.branch).fidelity_of(command.object)
     if command.after <= before or not is_legal(before, command.after, command.cause):
         return ()
-    return (ObjectDegraded(before=before, **_fields(command)),)
+    return (recorded.ObjectDegraded(before=before, **_fields(command)),)
 
 
-def _restore(command: Restore, memory: Memory) -> tuple[ObjectRestored, ...]:
+def _restore(command: Restore, memory: Memory) -> tuple[recorded.ObjectRestored, ...]:
     before = memory.view_of(command.branch).fidelity_of(command.object)
     if command.after >= before or not is_legal(before, command.after, command.cause):
         return ()
-    return (ObjectRestored(before=before, **_fields(command)),)
+    return (recorded.ObjectRestored(before=before, **_fields(command)),)
 
 
 def _may_request(command: Request, memory: Memory) -> bool:
@@ -207,11 +193,11 @@ def _may_request(command: Request, memory: Memory) -> bool:
     return is_more and shown.requested.get(command.object) is not command.after
 
 
-def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[ObjectFaulted, ...]:
+def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[recorded.ObjectFaulted, ...]:
     """An object that the branch shows in full causes no fault."""
     if memory.view_of(command.branch).fidelity_of(command.object) is Fidelity.FULL:
         return ()
     fields = _fields(command)
     left = fields.pop("left")
     distance = max(0, command.turn - (known.last_turn if left is None else left))
-    return (ObjectFaulted(distance=distance, avoided_tokens=max(0, known.tokens - command.tokens), **fields),)
+    return (recorded.ObjectFaulted(distance=distance, avoided_tokens=max(0, known.tokens - command.tokens), **fields),)

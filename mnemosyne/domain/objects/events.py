@@ -1,4 +1,4 @@
-"""Events of semantic objects and of a branch's view of them.
+"""Events of semantic objects and of a branch's view of them. `docs/events.md` explains each field.
 
 Every change of an object is one of these events; only ``decide`` makes them.
 """
@@ -109,14 +109,7 @@ class Admission:
 
 @attrs.frozen(kw_only=True)
 class ObjectFields:
-    """An object as it was created from the blocks at ``places`` of a branch's history, as of the request of ``turn``.
-
-    ``content`` is an encoded BodyChange with no base: the JSON of those blocks in order. ``size`` counts characters of
-    text, ``tokens`` and ``stub_tokens`` are estimates, ``line`` is the index line of the evicted object. ``first_turn``
-    and ``last_turn`` are the turns whose replies and requests it covers. A derived object has no places: its links name
-    its parts. ``by_user`` lists the indexes into ``places`` of the user's own words; it is unknown for objects created
-    before version 2.
-    """
+    """An object as it was created, as of the request of a turn."""
 
     at: int
     object: str
@@ -149,7 +142,7 @@ class ObjectCreated(ObjectFields):
 
 @attrs.frozen(kw_only=True)
 class ObjectSummarized:
-    """A rendition was made. ``text`` is the SHA-256 of its stored content; ``nanodollars`` is its cost."""
+    """A rendition was made."""
 
     at: int
     object: str
@@ -187,11 +180,7 @@ class ObjectRestored(FidelityChange):
 
 @attrs.frozen(kw_only=True)
 class ObjectFaulted:
-    """A page fault: the branch needed an object that it no longer showed in full.
-
-    ``distance`` counts turns since the branch last showed it in full, ``tokens`` is what the answer added to the
-    window, ``avoided_tokens`` is the additional size of a full restore, ``latency`` is in µs.
-    """
+    """A page fault: the branch needed an object that it no longer showed in full."""
 
     at: int
     object: str
@@ -207,7 +196,7 @@ class ObjectFaulted:
 
 @attrs.frozen(kw_only=True)
 class ObjectPinned:
-    """The object keeps its fidelity, in every branch, through turn ``until_turn`` (None: until it is unpinned)."""
+    """The object keeps its fidelity in every branch."""
 
     at: int
     object: str
@@ -237,7 +226,7 @@ class ObjectReleased:
 
 @attrs.frozen(kw_only=True)
 class ObjectRequested:
-    """A person asked to restore the object to ``after``, behind the next message that the user types after ``turn``."""
+    """A person asked to restore the object behind the next message that the user types."""
 
     at: int
     object: str
@@ -249,9 +238,7 @@ class ObjectRequested:
 
 @attrs.frozen(kw_only=True)
 class ObjectSuperseded:
-    """``by`` is the current object; None if a change of the file made this one stale and the file was not read since.
-    The change was detected in ``branch``.
-    """
+    """A later object replaced this one, or a change of its file made it stale."""
 
     at: int
     object: str
@@ -262,11 +249,7 @@ class ObjectSuperseded:
 
 @attrs.frozen(kw_only=True)
 class ObjectForgotten:
-    """The object is no longer managed: its stub and renditions are not shown any more, and it cannot be restored.
-
-    No decision makes this event today, because sessions are forgotten whole (``SessionForgotten``); stored events stay
-    readable.
-    """
+    """The object can no longer be shown or restored. No decision makes this event today."""
 
     at: int
     object: str
@@ -275,13 +258,7 @@ class ObjectForgotten:
 
 @attrs.frozen(kw_only=True)
 class TurnAssessed:
-    """How full the window was in a turn, after its new messages were segmented into objects.
-
-    All messages before number ``open_from`` are in objects; segmentation continues there in the next turn. ``typed``
-    are the last messages that the user typed. ``content`` and ``head`` are the features (``tokens.Features``) of the
-    messages, and of system prompt and tools; ``tokens`` is the estimated prompt size, ``usable`` the tokens available
-    to history, ``zone`` the pressure.
-    """
+    """How full the window was in a turn, after its new messages were segmented into objects."""
 
     at: int
     branch: str

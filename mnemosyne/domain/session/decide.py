@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.decide import Degrade, Restore, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause
+from mnemosyne.domain.session import round_events
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import (
     BranchKind,
@@ -34,18 +35,6 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
     TurnRelation,
-)
-from mnemosyne.domain.session.round_events import (
-    Answered,
-    BranchModeSet,
-    EpochBegan,
-    FallbackSent,
-    KnowledgeTold,
-    ManagingSwitched,
-    RoundBegan,
-    RoundFinished,
-    WindowFilled,
-    WindowStated,
 )
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.wire.dialects import is_side
@@ -114,7 +103,7 @@ class ForgetSession:
 
 
 @attrs.frozen(kw_only=True)
-class SwitchManaging(ManagingSwitched):
+class SwitchManaging(round_events.ManagingSwitched):
     """Stop managing the session; or, with ``on``, allow branches that open from now on to be managed."""
 
 
@@ -129,27 +118,27 @@ class NameCheckpoint(CheckpointNamed):
 
 
 @attrs.frozen(kw_only=True)
-class SetMode(BranchModeSet):
+class SetMode(round_events.BranchModeSet):
     """Set the mode of a branch from now on."""
 
 
 @attrs.frozen(kw_only=True)
-class RecordKnowledge(KnowledgeTold):
+class RecordKnowledge(round_events.KnowledgeTold):
     """Cross-session knowledge is inserted into a new branch."""
 
 
 @attrs.frozen(kw_only=True)
-class BeginEpoch(EpochBegan):
+class BeginEpoch(round_events.EpochBegan):
     """The branch's wire history is rewritten with this request."""
 
 
 @attrs.frozen(kw_only=True)
-class NoteFilled(WindowFilled):
+class NoteFilled(round_events.WindowFilled):
     """The proxy sends a request that fills its window."""
 
 
 @attrs.frozen(kw_only=True)
-class NoteStated(WindowStated):
+class NoteStated(round_events.WindowStated):
     """The provider refused a prompt and stated the window of its model."""
 
 
@@ -181,12 +170,12 @@ class FinishRound:
     model: str | None
     stop_reason: str | None
     usage: Mapping[str, Any]
-    answers: tuple[Answered, ...]
+    answers: tuple[round_events.Answered, ...]
     spent: Spent
 
 
 @attrs.frozen(kw_only=True)
-class SendFallback(FallbackSent):
+class SendFallback(round_events.FallbackSent):
     """The proxy sent a request that is neither the client's own nor part of the branch's wire history."""
 
 
@@ -242,22 +231,22 @@ def _fields(command: Command) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 
-def _begin_round(command: BeginRound, session: Session) -> RoundBegan:
+def _begin_round(command: BeginRound, session: Session) -> round_events.RoundBegan:
     branch = session.branches[command.address.branch]
     before = branch.wire.ends if branch.wire is not None else ()
     kept = common_prefix(before, command.ends)
     base = branch.wire.body_version if branch.wire is not None else branch.body_version
     fields = _fields(command) | {"base": base, "kept": kept, "ends": command.ends[kept:]}
-    return RoundBegan(**attrs.asdict(fields.pop("address")), **fields)
+    return round_events.RoundBegan(**attrs.asdict(fields.pop("address")), **fields)
 
 
-def _finish_round(command: FinishRound, session: Session) -> tuple[RoundFinished, ...]:
+def _finish_round(command: FinishRound, session: Session) -> tuple[round_events.RoundFinished, ...]:
     address, rounds = command.address, session.branches[command.address.branch].rounds
     if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
         return ()  # it never began, or it has finished already: the first end counts
     fields = _fields(command) | {"faults": command.spent.faults, "tokens": command.spent.tokens}
     del fields["spent"]
-    return (RoundFinished(**attrs.asdict(fields.pop("address")), **fields),)
+    return (round_events.RoundFinished(**attrs.asdict(fields.pop("address")), **fields),)
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

@@ -59,9 +59,7 @@ class TurnRelation(Enum):
 
 @attrs.frozen(kw_only=True)
 class SessionStarted:
-    """A session was seen for the first time. ``salt`` keys the ids that are generated in it. ``at`` is in µs of UTC,
-    here as everywhere.
-    """
+    """A session was seen for the first time."""
 
     at: int
     tenant: str
@@ -73,12 +71,7 @@ class SessionStarted:
 
 @attrs.frozen(kw_only=True)
 class BranchOpened:
-    """A context window of the session was seen for the first time.
-
-    ``forked_at`` is the parent's turn after which it begins, ``kept`` the number of messages that it shares with the
-    parent. If ``inherits`` is true, its turns continue the parent's count, and turns up to ``forked_at`` belong to the
-    parent.
-    """
+    """A context window of the session was seen for the first time."""
 
     at: int
     branch: str
@@ -109,17 +102,7 @@ class SubmittedBlock:
 
 @attrs.frozen(kw_only=True)
 class TurnBegan(AttemptEvent):
-    """A request went upstream.
-
-    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded (0: on an
-    empty body). ``sha256`` is the hash of the bytes that were sent; ``stored_sha256`` is the hash of the rebuilt bytes
-    if a credential was withheld. ``chains`` are the chain hashes of the messages after the first ``kept`` of the
-    branch's history (for a fork's first turn: of its parent's). ``opaque`` is the reason why the body was not read as a
-    conversation. ``echo`` is the form in which a continued history shows the reply to the previous turn, and
-    ``echoed_attempt`` the attempt with that reply; both are None if there is nothing to compare. ``speaker`` holds the
-    client headers, None if they equal those of the branch's previous TurnBegan. ``submitted`` is the block that the
-    user is known to have submitted with this request, if any.
-    """
+    """A request went upstream."""
 
     relation: TurnRelation
     model: str | None
@@ -140,10 +123,7 @@ class TurnBegan(AttemptEvent):
 
 @attrs.frozen(kw_only=True)
 class TurnFinished(AttemptEvent):
-    """A reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message, or the error, as JSON.
-    ``limits`` are the usage limits of a subscription that the reply's headers stated (wire.limits). ``first_byte`` is
-    the time in µs from the client's request to the first byte of the provider's reply, None if it is not known.
-    """
+    """A reply is complete."""
 
     status: int
     reply: bytes
@@ -187,9 +167,7 @@ class SessionForgotten:
 
 @attrs.frozen(kw_only=True)
 class SessionImported:
-    """A ``session`` was imported from a file, from which its times and all its other data come. The event is in the
-    operator's stream, because a session's own events refer to each other by number.
-    """
+    """A ``session`` was imported from a file, from which its times and all its other data come."""
 
     at: int
     session: UUID

@@ -1,4 +1,4 @@
-"""Inputs of decisions that no other event records.
+"""Inputs of decisions that no other event records. `docs/events.md` explains each field.
 
 A decision whose inputs are all in the log can be replayed from it.
 """
@@ -14,17 +14,7 @@ from mnemosyne.domain.session.round_events import Mode
 
 @attrs.frozen(kw_only=True)
 class SettingsTaken:
-    """From here on a session's requests are decided with these settings of its server.
-
-    ``mode`` and ``tool_budget`` (as in BranchModeSet) apply to new branches. A managed prompt may hold ``window``
-    tokens; if that is None, the model and the client determine the limit. With ``strict``, the model is instructed to
-    rely on memory; with ``tell_repeats``, it is notified when it repeats the same call; with ``manages_small``, a
-    branch is managed from its first request on, however small. With ``scaled``, the ledger compares the minimum size of
-    a cached prompt with estimates at the provider's scale; with ``parts``, it scales system prompt and tools separately
-    from messages, else both at the scale of the whole. With ``counted``, the memory tools state sizes as the provider
-    counted them, else estimates. ``tariff`` is the name of the tariff used in planning, and ``models`` the digest of
-    the table that tariff, prices and models come from; empty if the log does not say.
-    """
+    """From here on a session's requests are decided with these settings of its server."""
 
     at: int
     mode: Mode
@@ -79,10 +69,7 @@ class IndexFound:
 
 @attrs.frozen(kw_only=True)
 class GroundsNoted(AttemptEvent):
-    """Further inputs of the decision about a ``round`` of a turn: the mode that the request ``wanted``, None if it
-    named none; the results that came too ``late``; the hidden calls whose results came too late (``late_calls``) or
-    whose contents could not be read (``unread_calls``); and the index results (``found``).
-    """
+    """Inputs of the decision about a round that no other event records."""
 
     round: int
     wanted: Mode | None
@@ -106,14 +93,7 @@ class GroundedSentence:
 
 @attrs.frozen(kw_only=True)
 class HelperAsked:
-    """A ``helper`` model was asked a ``question`` about remembered passages, for the hidden ``call`` of a round;
-    ``branch`` and the other fields that identify the round are None if a person asked.
-
-    ``sentences`` are the sentences of its answer that were used, ``dropped`` counts the others. If none was used,
-    ``why`` is the reason, and the question was answered with quotes alone. ``version`` is the task's, ``prompt`` the
-    SHA-256 of what was sent; ``read`` and ``written`` are tokens as the endpoint counted them, ``nanodollars`` is the
-    cost.
-    """
+    """A helper model was asked a question about remembered passages, by a hidden call or by a person."""
 
     at: int
     branch: str | None
@@ -135,14 +115,7 @@ class HelperAsked:
 
 @attrs.frozen(kw_only=True)
 class HelperWorked:
-    """A ``helper`` model worked on a ``task`` (``domain.helper``) for a ``subject``, such as an object; ``branch`` and
-    ``turn`` are None if the work is for the whole session.
-
-    ``record`` is the accepted part of its answer as JSON, empty if the answer was ``rejected`` for these reasons;
-    ``dropped`` are the reasons for which other parts were not accepted. ``version`` is the task's, ``prompt`` the
-    SHA-256 of what was sent, and ``key`` the key of the cache. If ``cached``, an earlier answer was used and the model
-    was not asked. ``read`` and ``written`` are tokens as the endpoint counted them, ``nanodollars`` is the cost.
-    """
+    """A helper model worked on a task (``domain.helper``) for a subject, such as an object."""
 
     at: int
     task: str

@@ -1,4 +1,7 @@
-"""The account of a turn: the tokens that it used, and those that it would have used without the proxy."""
+"""The account of a turn: the tokens that it used, and those that it would have used without the proxy.
+
+`docs/events.md` explains each field.
+"""
 
 import attrs
 
@@ -18,20 +21,7 @@ class Held:
 
 @attrs.frozen(kw_only=True)
 class TurnAccounted:
-    """A turn was billed. ``began`` is when its request was sent, ``rounds`` the number of requests it took.
-
-    ``actual`` is the usage that the provider counted, ``expected`` the usage that its cache rules predict for the same
-    requests; if the provider counted nothing credible, ``assumed`` is true and both are equal. ``shadow`` is the usage
-    that the client's own request would have had; 0 if an earlier attempt at the turn was accounted.
-
-    ``estimated`` and ``counted`` are the size of the last round's prompt, as the proxy estimates and as the provider
-    counts it (0 if it did not). Without the proxy the client would have compacted its history, the last time before its
-    message number ``since`` (0: never); ``compacted`` is true if it would have done so at this turn.
-
-    ``shadow_entries`` and ``wire_entries`` are the cache entries that both requests wrote; if the proxy sent the
-    client's own bytes they are equal, and only the first are recorded. ``deviates`` is true if the last turns cost
-    markedly more than expected.
-    """
+    """A turn was billed."""
 
     at: int
     began: int

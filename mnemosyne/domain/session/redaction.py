@@ -9,104 +9,70 @@ from typing import assert_never
 
 import attrs
 
-from mnemosyne.domain.objects.events import (
-    Losses,
-    ObjectCreated,
-    ObjectDegraded,
-    ObjectFaulted,
-    ObjectForgotten,
-    ObjectPinned,
-    ObjectReleased,
-    ObjectRequested,
-    ObjectRestored,
-    ObjectSummarized,
-    ObjectSuperseded,
-    ObjectUnpinned,
-    TurnAssessed,
-)
+from mnemosyne.domain.objects import events as objects
 from mnemosyne.domain.ports import UnreadableEvent
-from mnemosyne.domain.session.events import (
-    BranchOpened,
-    CheckpointNamed,
-    Event,
-    EventLost,
-    GapRecorded,
-    SessionForgotten,
-    SessionImported,
-    SessionStarted,
-    TurnBegan,
-    TurnFinished,
-    TurnInterrupted,
-)
-from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
+from mnemosyne.domain.session import events, input_events, round_events
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
-from mnemosyne.domain.session.round_events import (
-    BranchModeSet,
-    EpochBegan,
-    FallbackSent,
-    KnowledgeTold,
-    ManagingSwitched,
-    RoundBegan,
-    RoundFinished,
-    WindowFilled,
-    WindowStated,
-)
 from mnemosyne.domain.session.state import Session, evolve
 
 
-def redact(event: Event) -> Event:
+def redact(event: events.Event) -> events.Event:
     """The event without text; idempotent.
 
     Events of turns and rounds refer to bodies and replies by hash and hold no text.
     """
     match event:
-        case ObjectCreated():
+        case objects.ObjectCreated():
             return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
-        case ObjectSummarized():
-            return attrs.evolve(event, losses=Losses(lost=event.losses.lost, asked=event.losses.asked))
-        case ObjectFaulted() | ObjectPinned() | ObjectUnpinned():
+        case objects.ObjectSummarized():
+            return attrs.evolve(event, losses=objects.Losses(lost=event.losses.lost, asked=event.losses.asked))
+        case objects.ObjectFaulted() | objects.ObjectPinned() | objects.ObjectUnpinned():
             return attrs.evolve(event, reason="")
-        case ObjectReleased() | ObjectRequested() | ObjectForgotten():
+        case objects.ObjectReleased() | objects.ObjectRequested() | objects.ObjectForgotten():
             return attrs.evolve(event, reason="")
-        case ObjectDegraded() | ObjectRestored() | ObjectSuperseded():
+        case objects.ObjectDegraded() | objects.ObjectRestored() | objects.ObjectSuperseded():
             return event
-        case SessionStarted() | SessionForgotten() | SessionImported() | EventLost():
+        case events.SessionStarted() | events.SessionForgotten() | events.SessionImported() | events.EventLost():
             return event
-        case BranchOpened() | BranchModeSet() | GapRecorded():
+        case events.BranchOpened() | round_events.BranchModeSet() | events.GapRecorded():
             return event
-        case TurnBegan() | TurnFinished() | TurnInterrupted() | TurnAssessed() | TurnAccounted():
+        case events.TurnBegan() | events.TurnFinished() | events.TurnInterrupted():
             return event
-        case CheckpointNamed():
+        case objects.TurnAssessed() | TurnAccounted():
+            return event
+        case events.CheckpointNamed():
             return attrs.evolve(event, name="")
-        case KnowledgeTold():
+        case round_events.KnowledgeTold():
             return attrs.evolve(event, text="")
         case MemoryBrought():
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
-        case HelperAsked():
+        case input_events.HelperAsked():
             sentences = tuple(attrs.evolve(each, text="") for each in event.sentences)
             return attrs.evolve(event, question="", sentences=sentences)
-        case HelperWorked():
+        case input_events.HelperWorked():
             return attrs.evolve(event, subject="", record="")
-        case GoalChanged() | BroughtJudged() | SettingsTaken() | GroundsNoted():
+        case GoalChanged() | BroughtJudged() | input_events.SettingsTaken() | input_events.GroundsNoted():
             return event
-        case EpochBegan() | WindowFilled() | WindowStated() | RoundBegan() | RoundFinished() | FallbackSent():
+        case round_events.EpochBegan() | round_events.WindowFilled() | round_events.WindowStated():
             return event
-        case ManagingSwitched():
+        case round_events.RoundBegan() | round_events.RoundFinished() | round_events.FallbackSent():
+            return event
+        case round_events.ManagingSwitched():
             return event
         case _:
             assert_never(event)
 
 
-def lose(event: Event | UnreadableEvent, at: int) -> Event:
+def lose(event: events.Event | UnreadableEvent, at: int) -> events.Event:
     """The replacement of an event when a damaged session is forgotten: only SessionStarted stays, if it is readable.
 
     A session with only some of its events could be neither folded nor continued.
     """
-    return event if isinstance(event, SessionStarted | EventLost) else EventLost(at=at)
+    return event if isinstance(event, events.SessionStarted | events.EventLost) else events.EventLost(at=at)
 
 
-def is_whole(events: Sequence[Event]) -> bool:
+def is_whole(events: Sequence[events.Event]) -> bool:
     """Whether the events of a session fold to a state from which it can continue."""
     try:
         reduce(evolve, events, Session())

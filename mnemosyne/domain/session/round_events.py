@@ -1,4 +1,5 @@
-"""Events of a managed branch: its mode, its epochs, and each round with the provider.
+"""Events of a managed branch: its mode, its epochs, and each round with the provider. `docs/events.md` explains
+each field.
 
 The body that a managed branch sends upstream is not the client's. Each round's event records it as TurnBegan records
 the client's: as a change on an earlier body, with the SHA-256 of the whole.
@@ -27,12 +28,7 @@ class Mode(Enum):
 
 @attrs.frozen(kw_only=True)
 class BranchModeSet:
-    """What a branch sends upstream from here on, and ``why``. ``tool_budget`` is the budget of ``tool_paging``, in
-    tokens; None if no tool is paged.
-
-    ``late`` is true if the memory tools are not added to the branch's first request: in observe mode, the branch is
-    waiting for a request in which they cost next to nothing; in manage mode, it did wait.
-    """
+    """What a branch sends upstream from here on, and why."""
 
     at: int
     branch: str
@@ -44,14 +40,7 @@ class BranchModeSet:
 
 @attrs.frozen(kw_only=True)
 class RoundBegan(AttemptEvent):
-    """The proxy sent a request of a managed branch to the provider.
-
-    ``body`` is an encoded BodyChange on the body that the event of version ``base`` of this stream recorded. ``sha256``
-    is the hash of the bytes that were sent; ``stored_sha256`` is the hash of the rebuilt bytes if a credential was
-    withheld. ``ends`` maps each of the client's messages, from number ``kept`` on, to the number of wire messages that
-    represent the history up to it; earlier entries are as in the branch's last round (for a fork's first: in its
-    parent's). A new ``epoch`` means that the body does not begin with the body sent before.
-    """
+    """The proxy sent a request of a managed branch to the provider."""
 
     round: int
     epoch: int
@@ -74,12 +63,7 @@ class Answered:
 
 @attrs.frozen(kw_only=True)
 class RoundFinished(AttemptEvent):
-    """A round's reply is complete. ``reply`` is an encoded BodyChange on an empty body: the message as the provider
-    sent it.
-
-    ``answers`` are the results of its hidden calls. ``faults`` and ``tokens`` count the page faults of this turn so
-    far, in all rounds, and the tokens that they restored.
-    """
+    """A round's reply is complete."""
 
     round: int
     reply: bytes
@@ -93,15 +77,7 @@ class RoundFinished(AttemptEvent):
 
 @attrs.frozen(kw_only=True)
 class EpochBegan:
-    """The wire history of a branch was rewritten before the request of ``turn``: the client's first ``messages``
-    messages were rendered again, without thinking, each object at the fidelity that the branch shows from here on.
-    Epochs count from 1.
-
-    ``freed`` is the estimated reduction of the prompt in tokens. ``price`` is the cost of writing content to the
-    provider's cache again that it still held, in tokens of plain input; ``payback`` is the number of requests after
-    which the savings were expected to cover it (None if that was not the ``reason``). With ``hour``, system prompt and
-    tools are cached for an hour from here on.
-    """
+    """The wire history of a branch was rewritten before the request of a turn. Epochs count from 1."""
 
     at: int
     branch: str
@@ -117,12 +93,7 @@ class EpochBegan:
 
 @attrs.frozen(kw_only=True)
 class WindowFilled:
-    """The proxy sent the request of a ``turn`` although it fills the branch's ``window``; ``why`` is the reason why no
-    more was evicted.
-
-    ``tokens`` is its estimated size, ``fixed`` the size of system prompt and tools, ``new`` the size of the content
-    that no earlier request contained. Such a request may turn out to be larger than the window.
-    """
+    """The proxy sent a request although it fills the branch's window."""
 
     at: int
     branch: str
@@ -136,9 +107,7 @@ class WindowFilled:
 
 @attrs.frozen(kw_only=True)
 class WindowStated(AttemptEvent):
-    """The provider refused the first round of an attempt as longer than the ``window`` of the ``model`` that the client
-    asked for. ``tokens`` is the size of that round as the provider counted it; None if it does not state that.
-    """
+    """The provider refused the first round of an attempt as longer than the window of its model."""
 
     model: str | None
     window: int
@@ -147,11 +116,8 @@ class WindowStated(AttemptEvent):
 
 @attrs.frozen(kw_only=True)
 class FallbackSent(AttemptEvent):
-    """For a turn, the proxy sent neither the client's own bytes nor a body that continues the wire history, but the
-    client's request without thinking that the provider would have refused. ``why`` is the reason. The branch continues
+    """The proxy sent the client's request without thinking that the provider would have refused. The branch continues
     from the body sent before it.
-
-    ``body``, ``base``, ``size`` and the hashes are as in RoundBegan.
     """
 
     base: int
@@ -169,10 +135,7 @@ class FallbackSent(AttemptEvent):
 
 @attrs.frozen(kw_only=True)
 class KnowledgeTold:
-    """Cross-session knowledge was inserted into a new branch: this ``text``, after the client's message number
-    ``message``, in every request of the branch. ``entries`` are the ids of the entries in it, ``tokens`` is its
-    estimated size.
-    """
+    """Cross-session knowledge was inserted into a new branch, and stays in every request of it."""
 
     at: int
     branch: str
@@ -185,9 +148,7 @@ class KnowledgeTold:
 
 @attrs.frozen(kw_only=True)
 class ManagingSwitched:
-    """Managing was switched ``on`` or off, and ``why``: for the session of this stream, or for all sessions if the
-    stream is the operator's.
-    """
+    """Managing was switched on or off: for this session, or for all if the stream is the operator's."""
 
     at: int
     on: bool

@@ -13,7 +13,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectFa
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session import decision_inputs, ledger
+from mnemosyne.domain.session import decision_inputs, ledger, round_events
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales
 from mnemosyne.domain.session.decision_inputs import TakenSettings
@@ -44,18 +44,6 @@ from mnemosyne.domain.session.judged_objects import apply_work
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
-from mnemosyne.domain.session.round_events import (
-    BranchModeSet,
-    EpochBegan,
-    FallbackSent,
-    KnowledgeTold,
-    ManagingSwitched,
-    Mode,
-    RoundBegan,
-    RoundFinished,
-    WindowFilled,
-    WindowStated,
-)
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.dialects import header_conversation
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -89,16 +77,16 @@ class Rounds:
 
     turn: int = 0
     began: Mapping[int, int] = attrs.field(factory=dict)
-    finished: Mapping[int, tuple[RoundFinished, ...]] = attrs.field(factory=dict)
+    finished: Mapping[int, tuple[round_events.RoundFinished, ...]] = attrs.field(factory=dict)
     restored: Mapping[int, tuple[ObjectRestored, ...]] = attrs.field(factory=dict)
     last: int = 0
 
-    def after(self, event: RoundBegan | RoundFinished) -> "Rounds":
+    def after(self, event: round_events.RoundBegan | round_events.RoundFinished) -> "Rounds":
         """The rounds after one more began or finished. Rounds of a repeated earlier turn are ignored."""
         if event.turn < self.turn:
             return self
         known = self if event.turn == self.turn else Rounds(turn=event.turn)
-        if isinstance(event, RoundBegan):
+        if isinstance(event, round_events.RoundBegan):
             return attrs.evolve(known, began={**known.began, event.attempt: event.round})
         finished = (*known.finished.get(event.attempt, ()), event)
         return attrs.evolve(known, finished={**known.finished, event.attempt: finished}, last=event.attempt)
@@ -177,7 +165,7 @@ class Branch:
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
     client_headers: ClientHeaders | None = None
-    mode: Mode = Mode.OBSERVE
+    mode: round_events.Mode = round_events.Mode.OBSERVE
     decided: bool = False
     tool_budget: int | None = None
     late: bool = False
@@ -186,7 +174,7 @@ class Branch:
     began: TurnBegan | None = None
     replies: Mapping[int, bytes] = attrs.field(factory=dict)
     exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
-    told: KnowledgeTold | None = None
+    told: round_events.KnowledgeTold | None = None
     goal: Goal | None = None
 
     @property
@@ -224,7 +212,7 @@ class Session:
     checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
     taken: TakenSettings | None = None
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
-    stated_windows: Mapping[str | None, WindowStated] = attrs.field(factory=dict)
+    stated_windows: Mapping[str | None, round_events.WindowStated] = attrs.field(factory=dict)
     summary: SessionSummary | None = None
 
     @property
@@ -302,7 +290,7 @@ def evolve(session: Session, event: Event) -> Session:
         case TurnAccounted():
             accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
-        case GapRecorded() | WindowFilled() | SessionImported() | EventLost():
+        case GapRecorded() | round_events.WindowFilled() | SessionImported() | EventLost():
             return session
         case GoalChanged() | MemoryBrought() | BroughtJudged():
             return session
@@ -313,24 +301,24 @@ def evolve(session: Session, event: Event) -> Session:
             return _use_help(session, event)
         case SettingsTaken() | GroundsNoted() | HelperAsked():
             return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
-        case ManagingSwitched():
+        case round_events.ManagingSwitched():
             return attrs.evolve(session, off=not event.on)
-        case WindowStated():
+        case round_events.WindowStated():
             return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
-        case FallbackSent():
+        case round_events.FallbackSent():
             return _send_round(session, event)
-        case RoundFinished():
+        case round_events.RoundFinished():
             branch = session.branches[event.branch]
             known = _with_branch(session, attrs.evolve(branch, rounds=branch.rounds.after(event)))
             return _use_round(known, event)
-        case BranchModeSet():
+        case round_events.BranchModeSet():
             return _with_branch(session, _set_mode(session.branches[event.branch], event))
-        case KnowledgeTold():
+        case round_events.KnowledgeTold():
             return _with_branch(session, attrs.evolve(session.branches[event.branch], told=event))
-        case EpochBegan():
+        case round_events.EpochBegan():
             begun = _with_branch(session, _in_epoch(session.branches[event.branch], event))
             return attrs.evolve(begun, memory=memory.rewrite(session.memory, event.branch, event.freed))
-        case RoundBegan():
+        case round_events.RoundBegan():
             branch = session.branches[event.branch]
             branch = attrs.evolve(branch, rounds=branch.rounds.after(event))
             sent = _send_round(_with_branch(session, branch), event)
@@ -442,7 +430,7 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
     return {**known, event.address: OpenAttempt(model=event.model, request=request)}
 
 
-def _send_round(session: Session, event: RoundBegan | FallbackSent) -> Session:
+def _send_round(session: Session, event: round_events.RoundBegan | round_events.FallbackSent) -> Session:
     address = event.address
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None:
@@ -475,7 +463,7 @@ def _use_help(session: Session, event: HelperWorked) -> Session:
     return attrs.evolve(session, memory=apply_work(session.memory, event))
 
 
-def _use_round(session: Session, event: RoundFinished) -> Session:
+def _use_round(session: Session, event: round_events.RoundFinished) -> Session:
     address = event.address
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None or not exchange.rounds:
@@ -507,7 +495,7 @@ def _with_exchange(session: Session, address: Address, exchange: OpenAttempt | N
     return _with_branch(session, attrs.evolve(branch, exchanges=exchanges))
 
 
-def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session:
+def _after_round(session: Session, branch: Branch, event: round_events.RoundBegan) -> Session:
     if event.turn < branch.turns:  # a repeated earlier turn: the branch continues from its last one
         return session
     before = branch.wire.ends[: event.kept] if branch.wire else ()
@@ -537,9 +525,9 @@ def _after_round(session: Session, branch: Branch, event: RoundBegan) -> Session
     )
 
 
-def _set_mode(branch: Branch, event: BranchModeSet) -> Branch:
+def _set_mode(branch: Branch, event: round_events.BranchModeSet) -> Branch:
     """The branch in a new mode. A branch that waited for its memory tools continues from its client's own request."""
-    begins = event.late and event.mode is Mode.MANAGE
+    begins = event.late and event.mode is round_events.Mode.MANAGE
     return attrs.evolve(
         branch,
         mode=event.mode,
@@ -550,7 +538,7 @@ def _set_mode(branch: Branch, event: BranchModeSet) -> Branch:
     )
 
 
-def _in_epoch(branch: Branch, event: EpochBegan) -> Branch:
+def _in_epoch(branch: Branch, event: round_events.EpochBegan) -> Branch:
     if branch.wire is None:
         return branch
     wire = attrs.evolve(branch.wire, epoch=event.epoch, rewritten=event.messages, since=event.turn, hour=event.hour)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mnemosyne.domain.history.effective import find_last_uses
+from mnemosyne.domain.history.manifest import find_last_uses
 from mnemosyne.domain.objects.events import Link, LinkRelation
 from mnemosyne.domain.objects.kinds import Role
 from tests.domain.remembered import faulted, made

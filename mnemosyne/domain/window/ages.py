@@ -60,7 +60,8 @@ class Candidate:
     at every fidelity), ``thinking`` the tokens of its thinking, which any epoch removes. ``born`` is the turn in which
     it was first sent, ``last_use`` the last turn with evidence that it is needed, ``last_fault`` the turn of its last
     fault. ``later`` is the later operation on its file; ``stale``: it does not show the current state; ``kept``: it
-    must keep its fidelity at any price.
+    must keep its fidelity at any price. ``captioned``: its L1 describes its images, and is shown in one rewrite before
+    the object is evicted.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Candidate:
     stale: bool
     kept: bool
     later: Later = Later.NOTHING
+    captioned: bool = False
 
     def at(self, fidelity: Fidelity) -> int | None:
         """Tokens on the wire at a fidelity."""

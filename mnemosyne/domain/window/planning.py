@@ -155,8 +155,6 @@ class Rule:
     """
     ahead: int = 4
     """So many turns before an object would leave, a helper model writes its short form."""
-    short: Fraction = Fraction(1, 5)
-    """An L1 of at most this share of the whole is shown in one rewrite before the object is evicted."""
     told: Fraction = Fraction(1, 10)
     """Share of the window for lines that name evicted objects, newest first; older ones are only counted."""
     margin: Fraction = Fraction(102, 100)
@@ -408,17 +406,11 @@ def _goal(situation: Situation, candidate: Candidate, rule: Rule, keeping: Windo
     if unused > keeping.turns(candidate):
         if KINDS[candidate.kind].is_conversation:
             return Fidelity.DETAILED if candidate.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
-        return Fidelity.DETAILED if _has_short_form(candidate, rule) else Fidelity.EVICTED
+        is_first = candidate.captioned and candidate.fidelity is Fidelity.FULL
+        return Fidelity.DETAILED if is_first else Fidelity.EVICTED
     if EDITED in candidate.tags and situation.turn - candidate.born > rule.waiting.replaced:
         return Fidelity.DETAILED
     return candidate.fidelity
-
-
-def _has_short_form(candidate: Candidate, rule: Rule) -> bool:
-    """Whether the object has an L1 that is shown once before it is evicted: an image's caption."""
-    detailed = candidate.at(Fidelity.DETAILED)
-    is_short = detailed is not None and detailed <= rule.short * candidate.tokens[0]
-    return is_short and candidate.fidelity is Fidelity.FULL and EDITED not in candidate.tags
 
 
 def _sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:

@@ -293,6 +293,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     stale=each.stale or each.released,
                     kept=is_kept(Resident(each, fidelity), now) is not None,
                     later=later.get(each.id, Later.NOTHING),
+                    captioned=each.is_pictured and Fidelity.DETAILED in each.renditions,
                 )
             )
     return candidates

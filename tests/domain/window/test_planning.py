@@ -484,15 +484,15 @@ def test_tool_output_is_evicted_at_once() -> None:
     assert age(answer) < age(candidate())
 
 
-def test_a_short_l1_is_shown_in_one_rewrite_before_the_object_is_evicted() -> None:
+def test_a_caption_is_shown_in_one_rewrite_before_the_object_is_evicted() -> None:
     def after(**changes: object) -> Fidelity | None:
-        shot = candidate(0, kind=ObjectKind.TOOL_RESULT, tags=(), **changes)
+        tokens = (1_600, 120, None, 40, 20)
+        shot = candidate(0, kind=ObjectKind.TOOL_RESULT, tags=(), tokens=tokens, **changes)
         return want(situation(), [shot]).get(shot.key)
 
-    captioned = (1_600, 120, None, 40, 20)
-    assert after(tokens=captioned) is Fidelity.DETAILED
-    assert after(tokens=captioned, fidelity=Fidelity.DETAILED) is Fidelity.EVICTED
-    assert after(tokens=(1_600, 480, None, 40, 20)) is Fidelity.EVICTED
+    assert after(captioned=True) is Fidelity.DETAILED
+    assert after(captioned=True, fidelity=Fidelity.DETAILED) is Fidelity.EVICTED
+    assert after() is Fidelity.EVICTED
 
 
 def test_what_leaves_soon_is_foreseen_once_a_rewrite_is_affordable() -> None:

@@ -36,7 +36,7 @@ MOST_PARTS = 3
 _FOUND = 0.25
 """Added to the share of the question in a line if a search found it."""
 
-_FLOOR = 1 / 3
+_FLOOR = 0.2
 """The minimum score of a line that is chosen for itself, as a share of the best one's."""
 
 _LINE = re.compile(
@@ -151,9 +151,10 @@ def quote_sources(
     """
     quotes: list[tuple[Quote, int]] = []
     cut = [list(_cut_lines(source)) for source in sources]
-    for source, lines, scores in zip(sources, cut, _score(question, sources, cut), strict=True):
+    held = _hold(question, sources, cut)
+    for source, lines, words_of in zip(sources, cut, held, strict=True):
         room = share.take(most)
-        for span in _Choice(source, lines, scores, tokens_of).spans(room):
+        for span in _Choice(source, lines, words_of, tokens_of).spans(room):
             tokens = tokens_of(source.text[slice(*span)])
             if tokens <= room:
                 quotes.append((quote(source.id, source.text, span), tokens))
@@ -182,8 +183,8 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _score(question: str, sources: Sequence[Source], cut: Sequence[Sequence[_Line]]) -> list[list[float]]:
-    """The share of the question in each line, rare words counting more, and more for what a search found."""
+def _hold(question: str, sources: Sequence[Source], cut: Sequence[Sequence[_Line]]) -> list[list[Mapping[str, float]]]:
+    """The words of the question in each line, each with its share of the question: rare words count more."""
     wanted = frozenset(query_words(question))
     held = [
         [wanted.intersection(words(source.text[slice(*line.span)])) for line in lines]
@@ -192,13 +193,7 @@ def _score(question: str, sources: Sequence[Source], cut: Sequence[Sequence[_Lin
     count = sum(map(len, held))
     weight = {word: rarity(sum(word in of for each in held for of in each), count) for word in wanted}
     total = sum(weight.values()) or 1.0
-    return [
-        [
-            sum(weight[word] for word in of) / total + _FOUND * _is_found(source, line)
-            for line, of in zip(lines, each, strict=True)
-        ]
-        for source, lines, each in zip(sources, cut, held, strict=True)
-    ]
+    return [[{word: weight[word] / total for word in of} for of in each] for each in held]
 
 
 def _is_found(source: Source, line: _Line) -> bool:
@@ -208,9 +203,12 @@ def _is_found(source: Source, line: _Line) -> bool:
 class _Choice:
     """The lines of one source that are quoted."""
 
-    def __init__(self, source: Source, lines: Sequence[_Line], scores: Sequence[float], tokens_of: Tokens) -> None:
+    def __init__(
+        self, source: Source, lines: Sequence[_Line], held: Sequence[Mapping[str, float]], tokens_of: Tokens
+    ) -> None:
         self._lines = lines
-        self._scores = scores
+        self._held = held
+        self._found = [_FOUND * _is_found(source, line) for line in lines]
         self._costs = [
             tokens_of(source.text[line.span[0] : after.span[0] if after else line.span[1]])
             for line, after in pairwise([*lines, None])
@@ -232,18 +230,31 @@ class _Choice:
                 start = None
 
     def _choose(self, room: int) -> int:
-        """Choose the best lines, each with the lines that belong to it; return the room that is left."""
-        order = sorted(range(len(self._lines)), key=lambda number: (-self._scores[number], number))
-        for _ in range(MOST_PARTS):
-            number = next((each for each in order if each not in self._chosen), None)
-            if number is None or self._scores[number] < _FLOOR * self._scores[order[0]]:
+        """Choose the best lines, each with the lines that belong to it; return the room that is left. Words that the
+        chosen lines contain do not count for the next one, and neither does what a search found once some of it is
+        chosen.
+        """
+        covered: set[str] = set()
+        best, shows_found = 0.0, False
+        for last in (False,) * (MOST_PARTS - 1) + (True,):
+            scores = {
+                number: found * (not shows_found) + sum(share for word, share in held.items() if word not in covered)
+                for number, (found, held) in enumerate(zip(self._found, self._held, strict=True))
+                if number not in self._chosen
+            }
+            number = max(scores, key=lambda each: (scores[each], -each), default=None)
+            if number is None or scores[number] < _FLOOR * best:
                 break
-            first, last = self._unit(number)
-            numbers = [each for each in range(first, last) if each not in self._chosen]
+            best = max(best, scores[number])
+            first, beyond = self._unit(number)
+            numbers = [each for each in range(first, beyond) if each not in self._chosen]
             if sum(self._costs[each] for each in numbers) > room:
-                numbers = self._around(number, numbers, room)
+                fits = [] if last else self._around(number, numbers, room // 2)
+                numbers = fits or self._around(number, numbers, room)
             room -= sum(self._costs[each] for each in numbers)
             self._chosen.update(numbers)
+            covered.update(*(self._held[each] for each in (number, *numbers)))
+            shows_found = shows_found or any(self._found[each] for each in numbers)
         return room
 
     def _unit(self, number: int) -> tuple[int, int]:

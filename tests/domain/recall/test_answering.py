@@ -61,6 +61,14 @@ def test_what_belongs_together_is_quoted_together(text: str, asked: str, togethe
     assert together in "\n".join(find_quotes(asked, [source(f"{filler}\n{text}\n{filler}")], 40))
 
 
+def test_row_of_a_named_file_is_quoted_beside_the_name() -> None:
+    rows = "\n".join(f"{n},AT,{n / 7:.1f}" for n in range(10_000, 10_700, 7))
+    (*_, last) = find_quotes(
+        "which weight has order 10350 in orders.csv?", [source(f"file: orders.csv\norder,kg\n{rows}")]
+    )
+    assert "10350,AT" in last
+
+
 def test_passage_of_the_search_is_quoted_even_without_words_of_the_question() -> None:
     text = "nothing here\n\n" * 400 + "The port is 8443.\n\n" + "nothing there\n\n" * 400
     place = text.index("The port")

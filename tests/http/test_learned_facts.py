@@ -35,6 +35,7 @@ from tests.waiting import DEADLINE
 
 FACT = "The billing service runs on PostgreSQL 16."
 PROMPT = f"Fix the login page. {FACT}"
+REPLY = "The login page works again."
 
 
 @attrs.define(eq=False)
@@ -53,7 +54,7 @@ class Reader:
         quotes = [FACT] if FACT in prompt.user else []
         answers: dict[str, Any] = {
             "facts": {"facts": [{"kind": "fact", "quote": each, "corrects": ""} for each in quotes]},
-            "session_summary": {"title": "Login page", "done": quotes, "decided": [], "open": []},
+            "session_summary": {"title": "Login page", "done": [REPLY], "decided": quotes, "open": []},
             "goal": {"goal": "", "needed": [], "unneeded": []},
         }
         task = prompt.system.removeprefix("Task: ").partition("/")[0]
@@ -69,7 +70,7 @@ class Reader:
 
 @asynccontextmanager
 async def reading(reader: Reader, mode: Mode = Mode.OBSERVE) -> AsyncIterator[Stage]:
-    log, rules = StoppableLog(), {"reply": model_says(text("The login page works again."))}
+    log, rules = StoppableLog(), {"reply": model_says(text(REPLY))}
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
@@ -144,8 +145,8 @@ async def test_an_idle_session_is_summarized_once_for_the_next_one() -> None:
             (work,) = await worked_in(stage, "session_summary")
         assert (work.branch, work.turn) == ("main", 1)
         (sent,) = reader.asked("session_summary")
-        assert "agent: The login page works again." in sent
+        assert f"agent: {REPLY}" in sent
         (found,) = await overviews.list_overviews(MemoryArchive(stage.log), await listing(stage), openings={})
-        assert (found.title, found.texts.lines) == ("Login page", (f"Done: {FACT}",))
+        assert (found.title, found.texts.lines) == ("Login page", (f"Done: {REPLY}", f"Decided: {FACT}"))
         entries = await until_written(stage, 2)
-        assert [each.content for each in entries if each.kind is EntryKind.SESSION_SUMMARY] == [f"Done: {FACT}"]
+        assert [each.content for each in entries if each.kind is EntryKind.SESSION_SUMMARY] == [f"Done: {REPLY}"]

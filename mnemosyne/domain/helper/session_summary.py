@@ -9,13 +9,14 @@ from typing import Any
 import attrs
 
 from mnemosyne import credentials
-from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
+from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import (
     LONGEST_RECORD,
     Accepted,
     HelperTask,
     Rejected,
+    find_span,
     list_strings,
     write_prompt,
 )
@@ -74,15 +75,25 @@ class _Ordered:
 
 @attrs.frozen(kw_only=True)
 class SessionInputs:
-    """The texts of a session's conversations, in order, and lines about its other objects."""
+    """The texts of a session's conversations, in order, those of them that are the ``agent``'s own, and lines about its
+    other objects.
+    """
 
     said: tuple[str, ...] = attrs.field(repr=False)
+    agent: tuple[str, ...] = attrs.field(default=(), repr=False)
     listed: tuple[str, ...] = attrs.field(default=(), repr=False)
 
     @property
     def source(self) -> str:
         """Everything that a summary can rest on."""
         return "\n".join((*self.said, *self.listed))
+
+    def is_agents(self, line: str) -> bool:
+        """Whether a line rests on the agent's own words and quotes nobody else: results and pasted text must not
+        reach later sessions.
+        """
+        own = "\n".join(self.agent)
+        return _is_grounded(own, line) and (find_span(own, line) is not None or find_span(self.source, line) is None)
 
 
 def order_summary(
@@ -125,7 +136,8 @@ def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SessionInputs | N
         content = dialect_of(ordered.conversation).reply_content(json_object(found[_REPLY]))
         parts += [TextPart(PartRole.ASSISTANT, text_of(block)) for block in content if type_of(block) == "text"]
     texts = [f"{_SPEAKERS[part.role]}: {_shorten(part.text)}" for part in parts if part.text.strip()]
-    return SessionInputs(said=tuple(texts), listed=ordered.listed) if texts else None
+    agent = tuple(_shorten(part.text) for part in parts if part.role is PartRole.ASSISTANT)
+    return SessionInputs(said=tuple(texts), agent=agent, listed=ordered.listed) if texts else None
 
 
 _SPEAKERS = {PartRole.USER: "user", PartRole.ASSISTANT: "agent", PartRole.CALL: "call", PartRole.RESULT: "result"}
@@ -158,7 +170,8 @@ def _verify(inputs: SessionInputs, answer: Mapping[str, Any]) -> Accepted[Mappin
         room -= len(record[name])
         if len(record[name]) < len(given):
             dropped.append("a line contains what the session lacks, or is one too many")
-    return Accepted(record, record, tuple(dropped)) if title or room < MOST_LINES else Rejected(tuple(dropped))
+    reasons = tuple(dict.fromkeys(dropped))
+    return Accepted(record, record, reasons) if title or room < MOST_LINES else Rejected(reasons)
 
 
 def _is_grounded(source: str, line: str) -> bool:
@@ -167,8 +180,14 @@ def _is_grounded(source: str, line: str) -> bool:
     return measure_grounding(source, line) >= LEAST_GROUNDED
 
 
+def _apply(order: HelperOrder, inputs: SessionInputs, signed: Signed) -> Effect:
+    """The lines for the next session."""
+    record = {name: [each for each in signed.result[name] if inputs.is_agents(each)] for name in SUMMARY_LISTS}
+    return Effect(learned=list_lines(record), context=order.about.context)
+
+
 SUMMARIZE_SESSION = BackgroundTask(
     task=HelperTask(name=SUMMARY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
     gather=_gather,
-    apply=lambda order, _inputs, signed: Effect(learned=list_lines(signed.result), context=order.about.context),
+    apply=_apply,
 )

@@ -30,7 +30,7 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 710, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_900, 2_300),
     "mnemosyne": Budget("mnemosyne", 75_000, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 10_760, 11_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_430, 11_000),
     "tests": Budget("tests", 68_500, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 12_960, 12_000),

@@ -163,7 +163,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/cli/test_evaluate.py": (
         "an evaluation from files to reports",
-        "lab/evaluation/running lab/evaluation/renditions",
+        "lab/evaluation/running lab/evaluation/renditions lab/cli/judge",
     ),
     "lab/evaluation/test_driver.py": (
         "data that the driver reads and fills",

@@ -4,10 +4,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.private_files import write_private
+from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import printable
 from mnemosyne_lab.cli.evaluation import render_evaluation
 
@@ -63,6 +65,13 @@ if TYPE_CHECKING:
     help="Skip shorter sessions.",
 )
 @click.option(
+    "--judge",
+    "judged",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Have the helper model judge N places with evicted content. This sends content to it and costs money.",
+)
+@click.option(
     "--report",
     "reports",
     multiple=True,
@@ -70,6 +79,7 @@ if TYPE_CHECKING:
     metavar="OUT.{json,html}",
     help="Also write the report; repeatable.",
 )
+@log_options()
 @click.pass_context
 def evaluate(
     ctx: click.Context,
@@ -83,19 +93,23 @@ def evaluate(
     memory_tools: bool,
     window: int | None,
     min_turns: int,
+    judged: int | None,
     reports: tuple[Path, ...],
+    **options: object,
 ) -> None:
     """Compare context policies on recorded sessions: the requests that each would have sent, their cost, and the
     evicted content that the agent would have needed again.
 
     \b
       mnemosyne evaluate session.jsonl --report report.html
+      mnemosyne evaluate session.jsonl --judge 20
 
     FILE is a session written by `mnemosyne export`, or JSON Lines of sessions. The first line is the verdict. The same
     files give the same report, byte for byte. The exit code is 2 if nothing could be read. See docs/evaluation.md.
     """
     from mnemosyne.app.storage import event_codec
     from mnemosyne.services.conversations import conversations
+    from mnemosyne_lab.cli.judge import check_judge, judge, render_judge
     from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
     from mnemosyne_lab.evaluation.policy import MODEL, Settings
     from mnemosyne_lab.evaluation.running import RunPlan
@@ -116,6 +130,9 @@ def evaluate(
         window=window,
     )
     settings.price  # noqa: B018 -- an unknown model is said before the work begins
+    config = None if judged is None else configuration(options)
+    if config is not None:
+        check_judge(config)
     compared = choose_tariffs(_split_names(tariffs))
     few = [UNMANAGED.name, OURS] if window is None else [NATIVE.name, OURS]
     wanted = _split_names(names) or (few if compared or window is not None else [])
@@ -125,6 +142,7 @@ def evaluate(
         model=model,
         min_turns=min_turns,
         tariffs=compared or [settings.tariff],
+        samples=judged is not None,
     )
     with progress_bar("evaluating") as progress:
         found = evaluate_files(
@@ -141,6 +159,9 @@ def evaluate(
             say("No session to evaluate.", err=True)
         ctx.exit(2)
     say(render_evaluation(found))
+    if config is not None and judged is not None:
+        found = attrs.evolve(found, judge=judge(config, found, judged))
+        say(render_judge(found.judge))
     for path in reports:
         _write(path, found)
 

@@ -6,7 +6,7 @@ epoch, as in a real session.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +35,7 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
+from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policy import Policy
 from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, rendering_of
@@ -66,8 +67,11 @@ def simulate(
     policy: Policy,
     unmanaged: SessionResult | None = None,
     step: Step = pass_on,
+    sample: PlaceSample | None = None,
 ) -> SessionResult:
-    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed."""
+    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``sample`` gets
+    the places to judge.
+    """
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)
     run = _Run(sized, policy, unmanaged)
@@ -76,7 +80,10 @@ def simulate(
         wanted.setdefault(demand.turn, []).append(demand)
     for request in sized.trace.requests:
         run.send(request)
-        run.answer(request, wanted.get(request.turn, ()))
+        needed = wanted.get(request.turn, ())
+        if sample is not None:
+            sample.add(request, run.list_shortened(), run.list_texts, needed)
+        run.answer(request, needed)
         step()
     return run.result()
 
@@ -426,13 +433,22 @@ class _Run:
                 self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
             )
         for demand in demands:
-            found = outcome(demand, self._show, lambda: self._sized.list_texts(self._wire))
+            found = outcome(demand, self._show, self.list_texts)
             self._outcomes[found] += 1
             if found is Outcome.RESIDENT:
                 continue
             if demand.exact:
                 self._exact_faults += 1
                 self._restore(request, demand)
+
+    def list_texts(self) -> Iterator[str]:
+        """The texts of the window."""
+        return self._sized.list_texts(self._wire)
+
+    def list_shortened(self) -> Mapping[str, Fidelity]:
+        """The objects of the window below full fidelity, unless they were restored."""
+        known = (each.item.id for each in self._visible if each.item.id not in self._restored)
+        return {key: self._fidelity[key] for key in known if key in self._fidelity}
 
     def _show(self, key: str) -> ShownObject:
         each = self._sized.by_id[key]

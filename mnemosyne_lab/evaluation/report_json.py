@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne_lab.evaluation.judging import JudgeResult
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne_lab.evaluation.verdict import closeness
 
@@ -23,7 +24,7 @@ def report_json(evaluation: Evaluation) -> str:
 
 def report(evaluation: Evaluation) -> dict[str, Any]:
     """``{"verdict", "verdicts", "judged", "settings", "skipped", "comparisons", "legend", "policies", "window",
-    "closeness"}``; ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
+    "closeness", "judge"}``; ``policies`` is ``{NAME: {"about", "bound", "totals", "sessions"}}``.
 
     Billed amounts are in input-token equivalents. A ratio with denominator zero is None. Raises ``ValueError`` if two
     policies share a name.
@@ -43,6 +44,31 @@ def report(evaluation: Evaluation) -> dict[str, Any]:
         "policies": {policy.name: _policy(policy) for policy in evaluation.policies},
         "window": list(evaluation.window),
         "closeness": closeness(evaluation),
+        "judge": None if evaluation.judge is None else _judge(evaluation.judge),
+    }
+
+
+def _judge(found: JudgeResult) -> dict[str, Any]:
+    """The verdicts of the helper model, with its reasons and their quotations."""
+    return {
+        "policy": found.policy,
+        "helper": found.helper,
+        "sampled": found.sampled,
+        "judged": len(found.judgements) - len(found.rejected),
+        "equivalent": found.equivalent,
+        "not_equivalent": [
+            {
+                "session": place.session,
+                "turn": place.turn,
+                "differences": [{"why": each.why, "quote": each.quote} for each in differences],
+            }
+            for place, differences in found.different
+        ],
+        "rejected": [
+            {"session": place.session, "turn": place.turn, "reasons": list(reasons)}
+            for place, reasons in found.rejected
+        ],
+        "dollars": found.nanodollars / NANODOLLARS,
     }
 
 

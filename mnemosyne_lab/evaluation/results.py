@@ -10,6 +10,8 @@ from itertools import accumulate
 
 import attrs
 
+from mnemosyne_lab.evaluation.judging import JudgedPlace, JudgeResult
+
 DEARER = Fraction(102, 100)
 """A session whose bill is more than this many times the unmanaged one counts as having cost more."""
 
@@ -60,6 +62,7 @@ class SessionResult:
     ``declared`` (one restore finds it) or ``silent``. ``exact_faults`` are the exact texts among those not resident.
     ``compactions`` counts how often its client dropped its history. If the cost without Mnemosyne is on record,
     ``nanodollars_unmanaged`` is this amount, and both amounts of the simulation were multiplied by ``scale``.
+    ``places`` are those that a helper model may judge.
     """
 
     name: str
@@ -81,6 +84,7 @@ class SessionResult:
     scale: Fraction | None = None
     epochs: Sequence[Epoch] = ()
     points: Sequence[TurnPoint] = attrs.field(default=(), repr=False)
+    places: Sequence[JudgedPlace] = attrs.field(default=(), repr=False)
 
     @property
     def ratio(self) -> Fraction:
@@ -165,7 +169,8 @@ class Evaluation:
     unusable input. ``comparisons`` are of each policy with each alternative under each tariff; ``legend`` explains them
     by name. ``verdict`` is the result in a sentence, ``judged`` the policy that it is about (None if nothing was
     managed), ``verdicts`` one for each tariff. ``window`` describes the effect of a limited window, if there is one.
-    ``developers`` is how many developers the sessions are of, 0 if that is not known of all.
+    ``developers`` is how many developers the sessions are of, 0 if that is not known of all. ``judge`` is the result of
+    a helper model that compared contexts, if one was used.
     """
 
     settings: Mapping[str, str | int | float]
@@ -178,3 +183,4 @@ class Evaluation:
     judged: str | None = None
     window: Sequence[str] = ()
     developers: int = 0
+    judge: JudgeResult | None = None

@@ -15,6 +15,7 @@ from mnemosyne_lab.evaluation.choosing import choose_policies, render_error
 from mnemosyne_lab.evaluation.comparing import compare
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
+from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne_lab.evaluation.reading import Exported, RecordedSession, read, trace_of
@@ -23,14 +24,14 @@ from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
 from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Step, pass_on
-from mnemosyne_lab.evaluation.verdict import find_judged, verdict, verdicts
+from mnemosyne_lab.evaluation.verdict import choose_policy_to_judge, find_judged, verdict, verdicts
 
 
 @attrs.frozen(kw_only=True)
 class RunPlan:
     """A run: the names of policies, their ``settings``, and the least number of turns. Without a ``model``, each
     session uses its own if the price is known. Policies are compared with the alternatives under each of ``tariffs``.
-    It is sent to other processes, which policies cannot be.
+    With ``samples``, places for a judge are collected. It is sent to other processes, which policies cannot be.
     """
 
     policies: Sequence[str]
@@ -38,6 +39,7 @@ class RunPlan:
     model: str | None
     min_turns: int = 1
     tariffs: Sequence[JudgedTariff] = (API_5M,)
+    samples: bool = False
 
 
 NOTES = 3
@@ -213,6 +215,7 @@ def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
     sized = Sized(trace, attrs.evolve(asked.settings, model=asked.model or own_model(recorded.model)))
     wanted = demands(trace)
     policies = choose_policies(asked.policies)
+    sampled = choose_policy_to_judge(policies) if asked.samples else None
     window = asked.settings.window
     if window is not None and sized.head.tokens >= window:  # nothing can be done, and one run says so
         settings = sized.settings
@@ -225,10 +228,11 @@ def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
         for policy in _list_driven(policies):
             # Demands matter for a judged policy and for one that restores.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
-            driven = reality if policy is baseline else _drive(under, needed, policy, reality, step)
+            sample = PlaceSample(under) if is_main and policy is sampled else None
+            driven = reality if policy is baseline else _drive(under, needed, policy, reality, step, sample)
             if is_main and recorded.nanodollars is not None and asked.model is None and window is None:
                 driven = driven.scale_to(recorded.nanodollars)
-            found[tariff.name, policy.name] = driven
+            found[tariff.name, policy.name] = driven if sample is None else attrs.evolve(driven, places=sample.places)
     return found
 
 
@@ -272,10 +276,17 @@ def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
     return (attrs.evolve(NATIVE, about=f"{NATIVE.about} {scaled}"),)
 
 
-def _drive(sized: Sized, wanted: Sequence[Demand], policy: Policy, reality: SessionResult, step: Step) -> SessionResult:
+def _drive(
+    sized: Sized,
+    wanted: Sequence[Demand],
+    policy: Policy,
+    reality: SessionResult,
+    step: Step,
+    sample: PlaceSample | None,
+) -> SessionResult:
     """Drive a policy. Raises BadOption if a user's own policy fails; an error in a built-in one propagates."""
     try:
-        return simulate(sized, wanted, policy, reality, step=step)
+        return simulate(sized, wanted, policy, reality, step=step, sample=sample)
     except Exception as error:
         if policy in POLICIES:
             raise

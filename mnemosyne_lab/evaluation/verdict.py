@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from mnemosyne.figures import dollars_text, plural
 from mnemosyne_lab.evaluation.policies import POLICIES
+from mnemosyne_lab.evaluation.policy import Policy
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
 
 OURS = "mnemosyne"
@@ -17,6 +18,14 @@ def find_judged(evaluation: Evaluation) -> PolicyResult | None:
     ours = [each for each in candidates if each.name == OURS]
     others = [each for each in candidates if any(one.evictions for one in each.sessions)]
     return next(iter([*own, *ours, *sorted(others, key=_sum_billed)]), None)
+
+
+def choose_policy_to_judge(policies: Sequence[Policy]) -> Policy | None:
+    """The policy whose contexts a helper model judges: the user's own, else ours, else the first that evicts and does
+    not know the future.
+    """
+    candidates = [each for each in policies if each.planner is not None and each.for_trace is None]
+    return min(candidates, key=lambda each: (each in POLICIES, each.name != OURS), default=None)
 
 
 def _sum_billed(policy: PolicyResult) -> Fraction:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
 from mnemosyne.services.exporting import export
+from mnemosyne_lab.helper import Label, answer_by_labels, open_endpoint
 from tests.actors.support import CODEC, StoppableLog
 from tests.adapters.log_support import stream
 from tests.domain.wire.dialects import WRITTEN, Written
 from tests.http.test_dialects import talk
-from tests.lab.evaluation.recordings import LONG, session
+from tests.lab.evaluation.recordings import LONG, line_of, session
 from tests.services.talking import Plain, rich_session, talking
 
 SUMS = {
@@ -34,8 +36,8 @@ SUMS = {
 }
 
 
-def evaluate(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)], catch_exceptions=False)
+def evaluate(*arguments: object, environ: Mapping[str, str] | None = None) -> Result:
+    return CliRunner().invoke(main, ["evaluate", *map(str, arguments)], env=environ, catch_exceptions=False)
 
 
 def _write(folder: Path, length: int) -> Path:
@@ -209,6 +211,7 @@ def test_file_of_another_kind_is_named_in_one_line(line: str, tmp_path: Path) ->
         (("--policy", "best"), "There is no policy 'best'; there are unmanaged, uncompacted,"),
         (("--model", "gpt-9"), "The price of 'gpt-9' is not known"),
         (("--tariffs", "flat"), "There is no tariff 'flat'; there are api-5m, api-1h, quota, openai,"),
+        (("--judge", "3"), "--judge needs a helper model, and helper = extractive provides none here."),
         (("--report", "out.pdf"), "A report is OUT.json or OUT.html, not out.pdf."),
     ],
 )
@@ -279,6 +282,26 @@ def test_small_window_keeps_content_that_a_compacting_client_loses(long_recorded
     assert native["billed_ratio"] == 1
     assert ours["share_resident"] > native["share_resident"]
     assert ours["silent"] < native["silent"]
+
+
+async def test_helper_model_judges_places_with_evicted_content(long_recorded: Path, tmp_path: Path) -> None:
+    """One file's line makes a difference; where the helper was not sent it, the contexts are equivalent."""
+    lost = line_of(0, 7).strip()
+    members = {"verdict": "not equivalent", "why": "The action continues the work on this line."}
+    label = Label("judge", lost, members=members)
+    options = ("--policy", "simple", "--judge", "5", "--report", tmp_path / "out.json", "--data-dir", tmp_path)
+    async with open_endpoint(answer_by_labels([label])) as endpoint:
+        helper = {"HELPER": "openai", "HELPER_URL": f"{endpoint.url}/v1", "HELPER_MODEL": "m"}
+        environ = {f"MNEMOSYNE_{name}": value for name, value in helper.items()}
+        result = await trio.to_thread.run_sync(lambda: evaluate(long_recorded, *options, environ=environ))
+    assert result.exit_code == 0, result.output
+    found = _report(tmp_path / "out.json")["judge"]
+    assert (found["policy"], found["helper"], found["sampled"], found["judged"]) == ("simple", "openai:m", 5, 5)
+    assert found["equivalent"] > 0
+    assert found["equivalent"] + len(found["not_equivalent"]) == 5
+    assert found["not_equivalent"][0]["differences"] == [{"why": members["why"], "quote": lost}]
+    assert f"> {lost}" in result.stdout
+    assert len(endpoint.requests) == 5
 
 
 def test_window_smaller_than_the_head_is_reported_and_nothing_is_compared(recorded: Path) -> None:

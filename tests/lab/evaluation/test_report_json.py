@@ -63,6 +63,7 @@ def test_evaluation_of_nothing_is_an_empty_report() -> None:
         "policies": {},
         "window": [],
         "closeness": None,
+        "judge": None,
     }
     without = report(evaluation(attrs.evolve(policy("p", 0.5), sessions=[])))["policies"]["p"]["totals"]
     assert without["sessions"] == without["billed"] == 0

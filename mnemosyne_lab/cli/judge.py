@@ -1,0 +1,103 @@
+"""``mnemosyne evaluate --judge``: places judged by the configured helper model."""
+
+import os
+from collections.abc import Callable, Sequence
+
+import attrs
+import trio
+
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.adapters.helpers.opening import check_helper, open_helper
+from mnemosyne.app.process import now
+from mnemosyne.cli.printing import progress_bar
+from mnemosyne.config import Config
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.session.budget import Budget, DaySpending
+from mnemosyne.errors import BadOption, alone
+from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace, Judgement, JudgeResult, choose_places
+from mnemosyne_lab.evaluation.results import Evaluation
+
+
+def check_judge(config: Config) -> None:
+    """Raise BadOption if no helper model is configured that can judge, BadConfiguration if it cannot be opened."""
+    if config.helper in ("extractive", "client"):
+        raise BadOption(
+            f"--judge needs a helper model, and helper = {config.helper} provides none here. "
+            "Set helper = anthropic or helper = openai."
+        )
+    check_helper(config, os.environ)
+
+
+def judge(config: Config, found: Evaluation, count: int) -> JudgeResult | None:
+    """Judge at most ``count`` places of the sampled policy; None if there are none."""
+    sampled = {each.name: [one.places for one in each.sessions] for each in found.policies}
+    policy = next((name for name, places in sampled.items() if any(places)), None)
+    if policy is None:
+        return None
+    with progress_bar("judging") as progress:
+        try:
+            return trio.run(_judge, config, policy, choose_places(sampled[policy], count), progress)
+        except ExceptionGroup as group:
+            raise alone(group) from None
+
+
+async def _judge(
+    config: Config, policy: str, places: Sequence[JudgedPlace], progress: Callable[[int, int], None]
+) -> JudgeResult:
+    """Judge one place after the other, for at most the helper's budget of one day, as no session records the cost."""
+    limit = round(config.helper_budget_dollars_per_day * NANODOLLARS)
+    async with open_helper(config, os.environ) as source:
+        model = None if source is None else source.model_for(None)
+        assert model is not None
+        calls = HelperCalls(model, HelperBudget(_NothingSpent(limit), Budget(limit, 1.0), now))
+        judgements, nanodollars = [], 0
+        for number, place in enumerate(places):
+            progress(number, len(places))
+            reply = await calls.ask(JUDGE, place, JUDGE.write(place))
+            if reply is None:
+                break
+            calls.budget.charge(reply.nanodollars)
+            nanodollars += reply.nanodollars
+            judgements.append(Judgement(place, reply.verdict))
+    return JudgeResult(
+        policy=policy, helper=calls.name, sampled=len(places), judgements=judgements, nanodollars=nanodollars
+    )
+
+
+@attrs.frozen
+class _NothingSpent:
+    """No recorded spending; turns that allow a helper the whole ``limit``."""
+
+    limit: int
+
+    async def on_day(self, day: int) -> DaySpending:
+        return DaySpending(day, turns=self.limit)
+
+
+def render_judge(found: JudgeResult | None) -> str:
+    """The verdicts, and the reasons for each place without an equivalent context or without a verdict."""
+    if found is None:
+        return "\nNothing to judge: no policy evicted anything before a recorded action."
+    judged = len(found.judgements) - len(found.rejected)
+    lines = [
+        "",
+        f"{plural(judged, 'place')} under {printable(found.policy)} judged by {printable(found.helper)}: "
+        f"{found.equivalent} equivalent, {len(found.different)} not equivalent; "
+        f"{plural(len(found.rejected), 'answer')} rejected; cost {dollars_text(found.nanodollars)}.",
+    ]
+    for place, differences in found.different:
+        lines += [f"{_name(place)}: not equivalent"]
+        lines += [f"  {_line(each.why)}\n    > {_line(each.quote)}" for each in differences]
+    lines += [f"{_name(place)}: rejected because {_line('; '.join(reasons))}" for place, reasons in found.rejected]
+    if (missing := found.sampled - len(found.judgements)) > 0:
+        lines.append(f"{plural(missing, 'place')} not judged: the budget was used up, or the helper kept failing.")
+    return "\n".join(lines)
+
+
+def _name(place: JudgedPlace) -> str:
+    return f"{printable(place.session)}, turn {place.turn}"
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))

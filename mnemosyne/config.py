@@ -299,8 +299,8 @@ class Config:
     helper: str = setting(
         "extractive",
         values.one_of(*HELPERS, placeholder="NAME"),
-        f"Backend for summaries and answers: {', '.join(HELPERS)}. All but the first send content to a model; `client` "
-        "uses the API key of the client's own requests, never the token of a login.",
+        f"Helper model for summaries, answers and other tasks: {', '.join(HELPERS)}. The first uses no model, the "
+        "others send content to one; `client` uses the API key of the client's requests, never the token of a login.",
     )
     helper_model: str | None = setting(
         None,

@@ -65,7 +65,7 @@ def _text_of(content: Any) -> str:
 @attrs.frozen
 class Label:
     """A ``span`` that answers a ``task``, if ``about`` (such as the question) occurs in the request. ``members`` are
-    those of its item in the answer that are not the span.
+    the other members of its item in the answer.
     """
 
     task: str

@@ -79,7 +79,7 @@ class Epochs:
         try:
             return epochs.list_leaving(asked, session, situation, self._sizes)
         except Exception:
-            log.exception("what leaves branch %s soon cannot be foreseen", asked.branch)
+            log.exception("the objects that branch %s will evict soon cannot be predicted", asked.branch)
             return []
 
     async def fit(

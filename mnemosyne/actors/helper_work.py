@@ -1,4 +1,4 @@
-"""Has a helper model do the background work that sessions order, and reports the results to them.
+"""Sends the background work that sessions order to a helper model, and reports the results to them.
 
 The model's answer is data: the order's task verifies it before it is used (``domain.helper.task``).
 """
@@ -36,7 +36,7 @@ MOST_WAITING = 1_024
 @attrs.frozen
 class HelperRequest:
     """An order of a session. ``key`` is the API key of the session's client, if a helper model may use it;
-    ``generation`` is that of the session's memory.
+    ``generation`` is the generation of the session's memory.
     """
 
     identity: Identity

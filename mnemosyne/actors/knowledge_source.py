@@ -66,7 +66,7 @@ WasTyped = Callable[[str, str], Awaitable[bool]]
 """Whether the client's own record of a session says that a person typed a prompt."""
 
 PAUSES = (0.2, 0.5, 1.0, 2.0)
-"""Seconds between the looks at that record, which the client writes a little later than its request."""
+"""Seconds between reads of that record, which the client writes a little later than its request."""
 
 
 async def deny(session: str, text: str) -> bool:
@@ -80,8 +80,8 @@ CLIENTS_HELD = 1_000
 
 
 class KnowledgeSource:
-    """The knowledge source of a server. ``run`` writes what the other methods queue. ``tokens`` is the limit per
-    session, 0 for no entries, and ``share`` limits the entries to this share of the first request.
+    """The knowledge source of a server. ``run`` writes the entries that the other methods queue. ``tokens`` is
+    the limit per session, 0 for no entries, and ``share`` limits the entries to this share of the first request.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class KnowledgeSource:
     def obey(
         self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt
     ) -> None:
-        """Remember what a prompt of the owner asks to remember."""
+        """Write the entry that a prompt of the owner asks for."""
         self._queue(partial(self._obey, tenant, client, folder, wanted, prompt))
 
     def summarize(
@@ -161,7 +161,7 @@ class KnowledgeSource:
         return [(each.id, each.line) for each in reversed(standing[-LINES_LISTED:])]
 
     async def run(self) -> None:
-        """Write what is queued."""
+        """Write the queued entries."""
         async for write in self._receive:
             try:
                 await write()

@@ -1,5 +1,5 @@
 """Recognizes requests of the owner of the memory beyond sessions, and prompts that the owner submitted: a request with
-another key on the same port is a stranger's, and much of what has the user's role comes from files and programs.
+another key on the same port is a stranger's, and much text with the user's role comes from files and programs.
 """
 
 from collections.abc import Callable, Iterable

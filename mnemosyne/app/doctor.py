@@ -523,7 +523,7 @@ def _try_helper(config: Config, circumstances: Circumstances) -> str:
 
 
 def _helper_budget(config: Config) -> str:
-    """What is left of today's budget for helpers, in words."""
+    """The rest of today's budget for helpers, in words."""
     from mnemosyne.app.settings import helper_limits
 
     day = time.time_ns() // 1_000 // DAY

@@ -1,4 +1,4 @@
-"""The memory beyond sessions learns what a helper model finds in submitted prompts and in idle sessions."""
+"""The memory across sessions learns facts that a helper model finds in submitted prompts and in idle sessions."""
 
 import json
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ REPLY = "The login page works again."
 
 @attrs.define(eq=False)
 class Reader:
-    """A helper that finds the fact wherever it is in what it was sent, and summarizes sessions with it."""
+    """A helper that finds the fact in any text that it is sent, and summarizes sessions with it."""
 
     name: str = "reader"
     price: Price = FREE
@@ -64,7 +64,7 @@ class Reader:
         return
 
     def asked(self, task: str) -> list[str]:
-        """What it was sent for a task."""
+        """The texts that it was sent for a task."""
         return [each.user for each in self.prompts if each.system.startswith(f"Task: {task}/")]
 
 

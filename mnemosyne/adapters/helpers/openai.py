@@ -100,7 +100,7 @@ _FORMS: tuple[Callable[[HelperPrompt], Json], ...] = (
     _with_object,
     _without_schema,
 )
-"""The forms of a request, in the order of attempts: endpoints differ in what they accept."""
+"""The forms of a request, in the order of attempts, because endpoints accept different ones."""
 
 
 def _response_format(prompt: HelperPrompt) -> Json:

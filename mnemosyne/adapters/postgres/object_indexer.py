@@ -56,7 +56,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts while the database is away."""
 
 EMBEDDER_SECONDS = 15.0
-"""The interval between looks for an embedder, while there is none."""
+"""The interval between checks for an embedder while there is none."""
 
 WAITS = 20
 """How often to wait for the projection, which may have stopped."""

@@ -1,4 +1,4 @@
-"""The task that answers a question from sources: what tools returned, what the user typed, what the model concluded.
+"""The task that answers a question from sources: tool results, the user's prompts, and the model's conclusions.
 
 The helper receives the sources that the index ranks first, as data: small ones whole, of long ones the parts that the
 question is about. For each sentence it names the passage and quotes the words there that support it. A sentence is

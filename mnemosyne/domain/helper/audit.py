@@ -87,10 +87,10 @@ def _prompt(inputs: AuditInputs) -> HelperPrompt:
 def _verify(inputs: AuditInputs, answer: Mapping[str, Any]) -> Accepted[Sequence[int]] | Rejected:
     given = answer.get("answers")
     if not isinstance(given, list):
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     quoted = [each for each in given if _is_quoted(each, inputs.text)]
     if any(each["question"] > len(inputs.promises) for each in quoted):
-        return Rejected(("it answers a question that the text does not answer",))
+        return Rejected(("the model answers a question that the text does not answer",))
     held = sorted({each["question"]: each["quote"] for each in quoted if each["question"] > 0}.items())
     unquoted = len(given) - len(quoted)
     return Accepted(

@@ -51,8 +51,8 @@ class Signed:
 
 @attrs.frozen(kw_only=True)
 class BackgroundTask(Generic[Inputs, Result]):
-    """A helper task for which no turn waits. ``gather`` makes its inputs of an order and what was read for it; None if
-    there is nothing to ask. ``apply`` gives the effect of a result on the session's objects.
+    """A helper task for which no turn waits. ``gather`` makes its inputs from an order and the contents read for it;
+    None if there is nothing to ask. ``apply`` gives the effect of a result on the session's objects.
     """
 
     task: HelperTask[Inputs, Result]

@@ -1,6 +1,6 @@
-"""The task that describes the images of an object in words: its L1, and a text by which a search finds it.
+"""The task that describes the images of an object in words: its L1, and a text for searches.
 
-Without a helper model, an image that leaves is named by its type, its size and the call that returned it.
+Without a helper model, the stub of an evicted image gives its type, its size and the call that returned it.
 """
 
 from collections.abc import Mapping

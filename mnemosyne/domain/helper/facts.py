@@ -101,7 +101,7 @@ def _prompt(inputs: FactInputs) -> HelperPrompt:
 
 def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fact, ...]] | Rejected:
     if not isinstance(answer["facts"], list):
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     dropped = ["there are more than 8"] if len(answer["facts"]) > MOST_FACTS else []
     ids = {key for key, _ in inputs.known}
     facts: dict[tuple[int, int], tuple[Fact, Mapping[str, Any]]] = {}

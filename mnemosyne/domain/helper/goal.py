@@ -115,13 +115,13 @@ def _verify(inputs: GoalInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[s
     goal = answer["goal"]
     lists = {name: list_strings(answer[name], MOST_PREDICTED, _LONGEST_ID) for name in ("needed", "unneeded")}
     if not isinstance(goal, str) or None in lists.values():
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     dropped: list[str] = []
     goal = " ".join(goal.split())
     source = "\n".join((inputs.prompt, inputs.before, *map(itemgetter(1), inputs.evicted)))
     if len(goal) > LONGEST_GOAL or find_invented(source, goal):
         goal = ""
-        dropped.append("the goal is too long or contains what the prompt lacks")
+        dropped.append("the goal is too long or not supported by the prompt")
     record: dict[str, Any] = {"goal": goal}
     known = {key for key, _ in inputs.evicted}
     for name, ids in lists.items():

@@ -157,19 +157,19 @@ def _verify(inputs: SessionInputs, answer: Mapping[str, Any]) -> Accepted[Mappin
     title = answer["title"]
     lists = {name: list_strings(answer[name], 4 * MOST_LINES, LONGEST_RECORD) for name in SUMMARY_LISTS}
     if not isinstance(title, str) or None in lists.values():
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     source, dropped, room = inputs.source, list[str](), MOST_LINES
     title = " ".join(title.split())
     if not 0 < len(title) <= LONGEST_TITLE or find_invented(source, title):
         title = ""
-        dropped.append("the title is empty, too long, or contains what the session lacks")
+        dropped.append("the title is empty, too long, or not supported by the session")
     record: dict[str, Any] = {"title": title}
     for name, lines in lists.items():
         given = [" ".join(line.split()) for line in lines or ()]
         record[name] = [line for line in given if _is_grounded(source, line)][:room]
         room -= len(record[name])
         if len(record[name]) < len(given):
-            dropped.append("a line contains what the session lacks, or is one too many")
+            dropped.append("a line is not supported by the session, or is one too many")
     reasons = tuple(dict.fromkeys(dropped))
     return Accepted(record, record, reasons) if title or room < MOST_LINES else Rejected(reasons)
 

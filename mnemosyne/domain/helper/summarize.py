@@ -24,7 +24,7 @@ LONGEST = 300_000
 """Maximum length in characters of a text to summarize: a summary of a longer one is not worth its price."""
 
 LONGEST_SENT = 24_000
-"""Maximum length in characters of what a model reads of a text, about 8,000 tokens: its beginning and its end."""
+"""Maximum number of characters of a text that a model reads, about 8,000 tokens: its beginning and its end."""
 
 _DECLARED = ("dropped", "can_answer", "fault_when", "key_entities")
 _MOST_PHRASES, _LONGEST_PHRASE = 16, 160
@@ -136,7 +136,7 @@ def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propose
     lists = {name: list_strings(answer.get(name), _MOST_PHRASES, _LONGEST_PHRASE) for name in _DECLARED}
     summary = answer.get("summary")
     if not isinstance(summary, str) or None in lists.values():
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     kept, sentences = drop_inventions(inputs.full, summary)
     given = {name: phrases or [] for name, phrases in lists.items()}
     grounded = {name: [each for each in given[name] if not drop_inventions(inputs.full, each)[1]] for name in given}

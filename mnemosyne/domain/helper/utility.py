@@ -1,6 +1,6 @@
 """The task that estimates how likely objects are to be needed again, many at once, from their stubs.
 
-Without a helper model, the score of the rules stands alone (``domain/objects/admission.py``).
+Without a helper model, there is only the score of the rules (``domain/objects/admission.py``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,11 +53,11 @@ def _prompt(stubs: Stubs) -> HelperPrompt:
 def _verify(stubs: Stubs, answer: Mapping[str, Any]) -> Accepted[Mapping[str, float]] | Rejected:
     given = answer.get("scores")
     if not isinstance(given, list):
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     known = {key for key, _ in stubs}
     scores = {each["object"]: float(each["utility"]) for each in given if _is_score(each) and each["object"] in known}
     if not scores:
-        return Rejected(("it scores none of the objects",))
+        return Rejected(("the answer scores none of the objects",))
     dropped = len(given) - len(scores)
     return Accepted(
         scores,

@@ -64,7 +64,7 @@ class MemorySnapshot:
     ``session`` is the state after the turn's assessment (for the last turn: the current state), ``before`` the memory
     before the turn, ``happened`` the object events of its request, ``moved`` the changes of fidelity in this turn,
     ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``told`` the cross-session knowledge inserted
-    into the branch, ``goal`` what its user wants by a helper model, ``helped`` the questions to one, ``account`` the
+    into the branch, ``goal`` the user's goal and ``helped`` the questions, both by a helper model, ``account`` the
     cost of its last attempt. ``anchor`` is the measured prompt that the estimate starts from, ``counted`` the
     provider's count of this prompt; both may be None. ``since_rewritten`` is true if the history was rewritten after
     the anchor. ``scales`` are those of the whole session.

@@ -161,9 +161,9 @@ def describe_use(entry: Entry, at: int) -> str:
     if entry.erased or (entry.valid_until is not None and entry.valid_until <= at):
         return "never: it has ended"
     if not entry.is_confirmed:
-        return "not before you confirm it"
+        return "once you confirm it"
     if not entry.is_trusted(at):
-        return "not before you confirm it again"
+        return "once you confirm it again"
     return "in each new session" if entry.kind in _TOLD else "in new sessions whose first prompt is about it"
 
 

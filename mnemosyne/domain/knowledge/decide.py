@@ -290,7 +290,7 @@ def _shorten(text: str) -> str:
 
 
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
-    """Write an entry, unless it is known. The summary of a session replaces that of the previous one."""
+    """Write an entry, unless it is known. A session's summary replaces the previous session's."""
     draft, standing = _clean(draft, at), known.standing(at)
     last = [each for each in standing if draft.kind is each.kind is EntryKind.SESSION_SUMMARY][-1:]
     equal = [

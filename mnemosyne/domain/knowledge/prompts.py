@@ -87,7 +87,7 @@ def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: 
 
 
 def find_remembered(text: str) -> LearnedFact | None:
-    """What a prompt that begins with the word ``remember`` asks to remember."""
+    """The text that a prompt beginning with the word ``remember`` asks to remember."""
     found = _COMMAND.match(text)
     if found is None:
         return None

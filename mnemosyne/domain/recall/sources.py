@@ -1,7 +1,8 @@
-"""The texts from which a question is answered: what tools returned, what the user typed, and what the model concluded.
+"""The texts from which a question is answered: tool results, the user's prompts, and the model's
+conclusions.
 
-Roles and places of blocks decide. What the client added (system prompt, reminders, tool definitions) is no source, and
-neither is an assistant's text before a tool call, which only announces it.
+The roles and positions of blocks decide. Text that the client added (system prompt, reminders, tool definitions) is no
+source, and neither is an assistant's text before a tool call, which only announces it.
 """
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""What the recorded work of a helper model says of objects: which promises of short forms hold, and utilities.
+"""The results of a helper model's recorded work about objects: which promises of short forms hold, and utilities.
 
 These results need no event of their own: they are folded from ``HelperWorked``.
 """

@@ -1,4 +1,4 @@
-"""What a helper gets is fenced data without credentials, and what it returns is read strictly or not at all."""
+"""A helper gets fenced data without credentials, and its answer is read strictly or rejected."""
 
 from typing import Any
 

@@ -35,7 +35,7 @@ def prompt(text: str, session: int = 1, turn: int = 1, **fields: Any) -> Submitt
 
 
 def fact(said: str, words: str = PNPM, **fields: Any) -> LearnedFact:
-    """What a helper model found in a prompt: these words."""
+    """A fact that a helper model found in a prompt: these words."""
     start = said.index(words)
     return LearnedFact(
         **{"kind": EntryKind.TOOLING, "text": words, "start": start, "end": start + len(words), **fields}
@@ -48,14 +48,14 @@ def learn(place: KnowledgePlace, said: SubmittedPrompt, words: str = PNPM, **fie
 
 
 def obey(place: KnowledgePlace, said: SubmittedPrompt) -> WriteOutcome:
-    """What a prompt that begins with ``remember`` does."""
+    """The effect of a prompt that begins with ``remember``."""
     found = find_remembered(said.text)
     assert found is not None
     return place.take(LearnFacts(at=FIRST, write=place.write(), facts=(found,), prompt=said, commanded=True))
 
 
 def told(place: KnowledgePlace, at: int = FIRST) -> str:
-    """What a new session would get, whatever it is about."""
+    """The text that any new session would get."""
     kinds = [attrs.evolve(each, kind=EntryKind.TOOLING) for each in place.known.entries.values()]
     known = attrs.evolve(place.known, entries={each.id: each for each in kinds})
     block = compose([(HERE, known)], [], at, str)

@@ -247,7 +247,8 @@ class _Folding:
                 self._change(replaced, replaced_by=None)
                 self._hand_over_links(made, replaced)
         for confirmed, before in record.confirmed:
-            self._change(confirmed, confirmed_at=before)
+            if confirmed in self._entries:  # its writing may have been undone since
+                self._change(confirmed, confirmed_at=before)
         for ended in record.ended:
             self._change(ended, valid_until=None, ended=None, ended_by=None)
 

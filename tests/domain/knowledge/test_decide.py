@@ -10,6 +10,7 @@ from hypothesis import given
 from mnemosyne.domain.knowledge import decide as deciding
 from mnemosyne.domain.knowledge.decide import (
     AdmitCredential,
+    ConfirmEntry,
     DismissCredential,
     EraseEntries,
     ForgetEntry,
@@ -65,6 +66,15 @@ def test_undoing_a_write_restores_the_previous_state(done: list[Step]) -> None:
         trial.take(RememberEntry(at=at, write="trial", draft=draft("something that nobody said")))
         trial.take(UndoWrite(at=at, write="back", undone="trial"))
         assert held(trial.known, at) == before
+
+
+def test_undoing_the_confirmation_of_an_undone_entry_changes_nothing() -> None:
+    place = KnowledgePlace()
+    port = place.remember("the port is 8443")
+    place.take(ConfirmEntry(at=FIRST, write="c", wanted=port))
+    place.take(UndoWrite(at=FIRST, write="u", undone="w1"))
+    place.take(UndoWrite(at=FIRST, write="v", undone="c"))
+    assert place.lines(FIRST) == []
 
 
 def test_an_update_is_undone_as_a_whole() -> None:

@@ -361,7 +361,7 @@ def describe(found: PlacedEntry | RecalledEntry, at: int) -> dict[str, Any]:
         "links": [{"relation": relation, "id": other} for relation, other in entry.links],
         "provenance": None if provenance is None else members(provenance, "session branch turn object span"),
         "confirmed": entry.is_confirmed,
-        "used": describe_use(entry, at),
+        "used": describe_use(entry, found.place.scope, at),
     }
     if isinstance(found, RecalledEntry):
         described |= {"score": round(found.score, 3), "relevance": round(found.relevance, 3)}

@@ -156,15 +156,16 @@ def _list_believed(known: Sequence[tuple[Place, Knowledge]], at: int) -> list[Pl
     return sorted(valid, key=lambda each: (each.entry.recorded_at, each.entry.id))
 
 
-def describe_use(entry: Entry, at: int) -> str:
-    """When sessions get the entry."""
+def describe_use(entry: Entry, scope: Scope, at: int) -> str:
+    """When sessions get an entry of this scope."""
     if entry.erased or (entry.valid_until is not None and entry.valid_until <= at):
         return "never: it has ended"
     if not entry.is_confirmed:
         return "once you confirm it"
     if not entry.is_trusted(at):
         return "once you confirm it again"
-    return "in each new session" if entry.kind in _TOLD else "in new sessions whose first prompt is about it"
+    always = PREFERENCES if scope is Scope.USER else _TOLD
+    return "in each new session" if entry.kind in always else "in new sessions whose first prompt is about it"
 
 
 def _fit(

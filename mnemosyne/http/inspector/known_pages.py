@@ -44,7 +44,9 @@ async def show_entries(page_context: PageContext) -> tuple[str, Mapping[str, Any
         "count": len(entries),
         "ended": list(reversed(ended))[:ENDED_SHOWN],
         "block": block,
-        "used": {each.entry.id: describe_use(each.entry, page_context.now()) for each in (*entries, *ended)},
+        "used": {
+            each.entry.id: describe_use(each.entry, each.place.scope, page_context.now()) for each in (*entries, *ended)
+        },
         "kinds": [each.value for each in EntryKind],
         "scopes": [each.value for each in Scope],
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.knowledge.block import MOST_TOKENS, compose, count_tokens
+from mnemosyne.domain.knowledge.block import MOST_TOKENS, compose, count_tokens, describe_use
 from mnemosyne.domain.knowledge.decide import ConfirmEntry, Place
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.recalling import EntryIndex
@@ -53,6 +53,17 @@ def test_a_project_rule_is_not_shown_as_a_user_preference() -> None:
     (rules,) = (each for each in sections if each.startswith("Project rules"))
     assert (mine.count("user "), mine.count("project ")) == (3, 0)
     assert (rules.count("user "), rules.count("project ")) == (0, 3)
+
+
+@pytest.mark.parametrize("kind", EntryKind)
+def test_an_entry_is_described_as_used_in_each_session_only_if_any_session_gets_it(kind: EntryKind) -> None:
+    here, everywhere = KnowledgePlace(), KnowledgePlace("preferred")
+    here.remember("of the project", kind=kind)
+    everywhere.remember("of the user", kind=kind)
+    text = compose_text(here, preferences=everywhere)
+    for place, scope in ((here, HERE.scope), (everywhere, USER.scope)):
+        (entry,) = place.known.entries.values()
+        assert (describe_use(entry, scope, FIRST) == "in each new session") is (entry.content in text)
 
 
 def test_there_is_no_block_without_entries_or_with_unrelated_facts_only() -> None:

@@ -97,12 +97,10 @@ class Ticket(Protocol):
     @property
     def version(self) -> int:
         """The stream's version once the append is durable."""
-        ...
 
     @property
     def settled(self) -> bool:
         """Whether the outcome is known, so that ``durable`` would not wait."""
-        ...
 
     async def durable(self) -> int:
         """Wait until the append is durable; return the stream's new version. Cancelling the wait changes nothing.
@@ -110,7 +108,6 @@ class Ticket(Protocol):
         Raises VersionConflict if the stream was not at ``expected``, or if an append that this one builds on failed;
         LogUnavailable if the journal stopped before the outcome was known.
         """
-        ...
 
 
 class Progress(Protocol):
@@ -119,11 +116,9 @@ class Progress(Protocol):
     @property
     def position(self) -> int:
         """The position of the last event committed here; 0 before the first."""
-        ...
 
     async def beyond(self, position: int) -> int:
         """Wait until an event after ``position`` is committed here; return the last position."""
-        ...
 
 
 class Journal(Protocol):
@@ -132,18 +127,15 @@ class Journal(Protocol):
     @property
     def commit_seconds(self) -> float:
         """Seconds that the last commit took; infinite while the database is unreachable or hangs."""
-        ...
 
     def submit(self, append: Append) -> Ticket:
         """Queue an addition without waiting. It stays queued while the database is away.
 
         Raises LogUnavailable if the queue is full or the journal has stopped, ValueError if it cannot be stored.
         """
-        ...
 
     async def append(self, append: Append) -> int:
         """Submit, and wait until it is durable; return the stream's new version. Raises what both raise."""
-        ...
 
 
 class StreamReader(Protocol[E]):
@@ -151,7 +143,6 @@ class StreamReader(Protocol[E]):
 
     async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[E]]:
         """The stream's events with ``after < version <= upto``, in order; none for a stream that does not exist."""
-        ...
 
 
 class EventLog(StreamReader[E], Protocol[E]):
@@ -162,37 +153,29 @@ class EventLog(StreamReader[E], Protocol[E]):
 
     async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[E]]:
         """The stream's events of these versions, in order; none for a version that does not exist."""
-        ...
 
     async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[E]]:
         """The stream's events of these classes, in order. The others are not even decoded."""
-        ...
 
     async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[E | UnreadableEvent]]:
         """Up to ``limit`` events of the whole log with ``position > after``, in order, never skipping a late commit."""
-        ...
 
     async def pick_first(self) -> Sequence[Recorded[E | UnreadableEvent]]:
         """The first event of every session's stream, in order of position."""
-        ...
 
     async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[E | UnreadableEvent]]:
         """The last event of these classes of every session's stream that has one, in the order in which they began."""
-        ...
 
     async def streams(self, beginning: str = "") -> Sequence[UUID]:
         """Every session's stream whose id begins so, in order of its first event's position. Streams of operators
         (``session/directory.py``) are excluded.
         """
-        ...
 
     async def knowledge_streams(self) -> Sequence[UUID]:
         """Every stream of knowledge beyond sessions (``KnowledgeStore``), in order of its first event."""
-        ...
 
     async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
         """The sizes of this stream, or of every stream; an empty stream is not listed."""
-        ...
 
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
         """Erase the stream's content, leaving a tombstone for each piece, and put what ``redacted`` leaves of each
@@ -200,7 +183,6 @@ class EventLog(StreamReader[E], Protocol[E]):
 
         Versions and positions stay. The same bytes appended again later are stored again, in the tombstone's place.
         """
-        ...
 
 
 class ContentStore(Protocol):
@@ -211,4 +193,3 @@ class ContentStore(Protocol):
 
         Raises ContentForgotten if any was erased, ContentMissing if any was never there or is damaged.
         """
-        ...

@@ -91,7 +91,9 @@ def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBloc
     by_key = {member.key: member for member in members}
     held = ("tools", dialect.system, dialect.array)
     settings = {
-        member.key: _parse(body[member.value_start : member.value_end]) for member in members if member.key not in held
+        member.key: json_values.try_read(body[member.value_start : member.value_end])
+        for member in members
+        if member.key not in held
     }
     model = _text(settings.get("model"))
     estimator = Estimator.of(model)
@@ -118,7 +120,7 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     known = {block.same: block.origin for block in client.blocks if block.section == "messages"}
 
     def place(block: ContextBlock) -> ContextBlock:
-        stands_for = _STANDS_FOR.match(_text_of(_parse(body[slice(*block.span)])))
+        stands_for = _STANDS_FOR.match(_text_of(json_values.try_read(body[slice(*block.span)])))
         if stands_for is not None and stands_for[1] in objects:
             return attrs.evolve(block, origin=objects[stands_for[1]], stands_for=stands_for[1])
         return attrs.evolve(block, origin=known.get(block.same, block.origin))
@@ -222,7 +224,7 @@ def _plain(section: Section, body: bytes, member: Member | None, estimator: Esti
         return
     spans = json_spans.elements(body, member.value_start)
     for start, end in [(member.value_start, member.value_end)] if spans is None else spans:
-        value = _parse(body[start:end])
+        value = json_values.try_read(body[start:end])
         block = value if isinstance(value, dict) else read_block(value)
         yield _block(section, block, (start, end), None, estimator)
 
@@ -252,7 +254,9 @@ def _of_messages(
 
 def _of_message(raw: bytes, dialect: Dialect, estimator: Estimator) -> Iterator[ContextBlock]:
     """The blocks of one history element, with spans relative to it."""
-    message = _parse(raw, lambda value: dialect.read_message(value) if isinstance(value, dict) else {}) or {}
+    message = (
+        json_values.try_read(raw, lambda value: dialect.read_message(value) if isinstance(value, dict) else {}) or {}
+    )
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for block, span in zip(blocks or (), dialect.block_ranges(raw, 0), strict=False):
@@ -315,13 +319,6 @@ def _digest(section: Section, block: dict[str, Any]) -> bytes:
         return normal_form.tools_digest([block]) if section == "tools" else normal_form.system_digest([block])
     except (ValueError, RecursionError):
         return sha256(repr(block).encode("utf-8", "replace")).digest()
-
-
-def _parse(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
-    try:
-        return json_values.read_storable(raw, shape)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _dump(value: object) -> str:

@@ -252,17 +252,10 @@ _TOLD = re.compile(rf"^{MARK}(\w+) ", re.MULTILINE)
 
 
 def _text_of(raw: bytes) -> str:
-    match _parse(raw):
+    match json_values.try_read(raw):
         case str(text) | {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
             return text
         case {"content": [{"text": str(text)}, *_]}:
             return text
         case _:
             return ""
-
-
-def _parse(raw: bytes) -> Any:
-    try:
-        return json_values.read_storable(raw)
-    except (ValueError, RecursionError):
-        return None

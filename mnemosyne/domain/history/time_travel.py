@@ -548,34 +548,26 @@ def find_first_names(history: History, attempt: Attempt, wanted: Collection[byte
 
 def digests_of(event: object) -> tuple[bytes, ...]:
     """The contents that an event refers to, without duplicates. Raises ValueError if the event is damaged."""
-    match event:
-        case TurnBegan() | RoundBegan() | FallbackSent():
-            return recipe.decode(event.body).digests
-        case RoundFinished():
-            results = (recipe.decode(each.result).digests for each in event.answers)
-            return tuple(dict.fromkeys(chain(recipe.decode(event.reply).digests, *results)))
-        case TurnFinished() | TurnInterrupted() if event.reply is not None:
-            return recipe.decode(event.reply).digests
-        case ObjectSummarized():
-            return (event.text,)
-        case _:
-            return ()
+    if isinstance(event, ObjectSummarized):
+        return (event.text,)
+    results = [each.result for each in event.answers] if isinstance(event, RoundFinished) else []
+    changes = [recipe.decode(each) for each in (_change_in(event), *results) if each is not None]
+    return tuple(dict.fromkeys(chain.from_iterable(change.digests for change in changes)))
 
 
 def new_bytes(event: object) -> int:
     """The bytes of content that an event adds to the body that it builds on."""
-    match event:
-        case TurnBegan() | RoundBegan() | FallbackSent():
-            change = recipe.decode(event.body)
-        case RoundFinished():
-            change = recipe.decode(event.reply)
-        case TurnFinished() | TurnInterrupted() if event.reply is not None:
-            change = recipe.decode(event.reply)
-        case ObjectSummarized():
-            return event.size
-        case _:
-            return 0
-    return sum(piece.length for piece in change.pieces())
+    if isinstance(event, ObjectSummarized):
+        return event.size
+    change = _change_in(event)
+    return 0 if change is None else sum(piece.length for piece in recipe.decode(change).pieces())
+
+
+def _change_in(event: object) -> bytes | None:
+    """The encoded body or reply of an event; None if it has none."""
+    if isinstance(event, Sent):
+        return event.body
+    return event.reply if isinstance(event, RoundFinished | TurnFinished | TurnInterrupted) else None
 
 
 def digests_in(pieces: Iterable[Piece | Withheld]) -> set[bytes]:

@@ -37,4 +37,3 @@ class Spending(Protocol):
 
     async def on_day(self, day: int) -> DaySpending:
         """All spending recorded for a day so far, by any process. Raises LogUnavailable."""
-        ...

@@ -61,35 +61,29 @@ class Directory(Protocol):
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         """The mode of each conversation of a session for which one was decided."""
-        ...
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         """The client's name of the session that called this agent, or that the client continued under this name; None
         if there is none.
         """
-        ...
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         """The branches, of any tenant, to which a client gave this name while their sessions have another; in the order
         in which the client began to use it.
         """
-        ...
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         """The client's names of sessions in which the proxy sent a request of its own for a history that includes one
         of these chain hashes: longest shared history first, limited in number.
         """
-        ...
 
     async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         """The proxy's names of sessions without a client's name in which a request's history includes one of these
         chain hashes: longest shared history first, then newest, limited in number.
         """
-        ...
 
     async def off_since(self, tenant: str) -> int | None:
         """Since when the operator has switched managing off, in µs of UTC; None if it is on."""
-        ...
 
 
 def modes_by_conversation(session: "Session") -> dict[str, Mode]:

@@ -36,23 +36,18 @@ class ReplyReader(Protocol):
 
     def take(self, event: dict[str, Any]) -> None:
         """Add one decoded event of the stream."""
-        ...
 
     def take_raw(self, data: bytes) -> None:
         """Add bytes of a reply that is not streamed."""
-        ...
 
     def end_raw(self) -> None:
         """Mark the reply as complete, because its body has ended."""
-        ...
 
     def message(self) -> dict[str, Any]:
         """Return the reply (or error) received so far, as a JSON object."""
-        ...
 
     def result(self) -> Reply:
         """Return the reply received so far."""
-        ...
 
 
 class WriteResult(Protocol):

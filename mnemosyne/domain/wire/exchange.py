@@ -60,4 +60,3 @@ class Upstream(Protocol):
 
         ``sent`` is called again if the request had to be sent again.
         """
-        ...

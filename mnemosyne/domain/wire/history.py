@@ -56,7 +56,6 @@ class HistoryForm(Protocol):
 
     def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
         """Begin a history with a client's elements."""
-        ...
 
     def go_on(
         self, sent: SentBefore, kept: int, client: Sequence[bytes], hidden: Collection[str], visible: Visible
@@ -64,31 +63,24 @@ class HistoryForm(Protocol):
         """Continue the history that was sent. The request shares its first ``kept`` elements; ``client`` are the
         rest.
         """
-        ...
 
     def next_round(self, messages: Sequence[bytes], rounds: Sequence[Round], hidden: Collection[str]) -> list[bytes]:
         """Return all elements of the request that follows these rounds of a reply."""
-        ...
 
     def strip(self, grown: Grown) -> Grown:
         """Return the history without thinking that may have been signed against another history."""
-        ...
 
     def holds_thinking(self, messages: Sequence[bytes]) -> bool:
         """Return whether ``strip`` would remove anything."""
-        ...
 
     def bare(self, element: bytes) -> bytes:
         """Convert an element of a body that was sent to its form in the history."""
-        ...
 
     def without_replies(self, messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
         """Return the elements of a body that was sent, without any reply that its last element continues."""
-        ...
 
     def message(self, element: bytes) -> dict[str, Any]:
         """Read an element as a message, without cache markers and with a list as content."""
-        ...
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
         """Return the elements that a rendered message is sent as.
@@ -96,14 +88,12 @@ class HistoryForm(Protocol):
         ``elements`` are the client's elements that it was rendered from, none if the proxy created it. ``same`` says
         that it is one of them, unchanged.
         """
-        ...
 
     def with_text(self, element: bytes, text: str, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
         """Append a text to a user's element, followed by images and documents if ``Dialect.attaches``.
 
         An element that cannot hold the text is returned unchanged.
         """
-        ...
 
 
 def is_hidden(block: Mapping[str, Any], hidden: Collection[str]) -> bool:

@@ -170,7 +170,7 @@ class ClientHeaders:
 
 
 @attrs.frozen(kw_only=True)
-class RequestOrigin:
+class RequestOrigin(ClientHeaders):
     """The sender of a request and its purpose.
 
     ``external_id`` is the client's name for its session, or None. For a sub-agent of opencode it is the calling
@@ -180,12 +180,6 @@ class RequestOrigin:
     compaction request belongs to the conversation of the agent whose history it closes.
     """
 
-    client: Client
-    version: str | None
-    external_id: str | None
-    parent_external_id: str | None
-    agent_id: str | None
-    parent_agent_id: str | None
     conversation: str
     kind: RequestKind
 
@@ -265,16 +259,9 @@ def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str]
     conversation = (
         side_of(transcript.conversation) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.conversation
     )
-    return RequestOrigin(
-        client=client.client,
-        version=client.version,
-        external_id=client.external_id or _id_in_metadata(transcript, keys),
-        parent_external_id=client.parent_external_id,
-        agent_id=client.agent_id,
-        parent_agent_id=client.parent_agent_id,
-        conversation=conversation,
-        kind=kind,
-    )
+    external_id = client.external_id or _id_in_metadata(transcript, keys)
+    fields = {**attrs.asdict(client), "external_id": external_id}
+    return RequestOrigin(**fields, conversation=conversation, kind=kind)
 
 
 def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:

@@ -41,6 +41,14 @@ def read_storable(raw: bytes, shape: Callable[[Any], Any] = lambda value: value)
     return storable(value) if b"\\ud" in raw or b"\\uD" in raw else value
 
 
+def try_read(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Parse JSON like ``read_storable``; None if that fails."""
+    try:
+        return read_storable(raw, shape)
+    except (ValueError, RecursionError):
+        return None
+
+
 def storable(value: Any) -> Any:
     """Return the value with ``?`` for each half of a surrogate pair, also in keys."""
     match value:

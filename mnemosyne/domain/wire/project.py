@@ -23,7 +23,7 @@ _PROGRAM = ("system", "developer")
 
 def project_of(body: bytes) -> str | None:
     """Return the directory that a request names; None if it names none."""
-    request = _parse(body)
+    request = json_values.try_read(body)
     return find_project(request) if isinstance(request, dict) else None
 
 
@@ -36,16 +36,9 @@ def find_project(request: Mapping[str, Any]) -> str | None:
 
 def project_of_transcript(read: Transcript) -> str | None:
     """Return the directory that a transcript's request names; reads only its first messages."""
-    messages = [_parse(read.message_bytes(number)) for number in range(min(_FIRST, len(read.messages)))]
+    messages = [json_values.try_read(read.message_bytes(number)) for number in range(min(_FIRST, len(read.messages)))]
     members = {key: read.member(key) for key in ("system", "instructions")}
     return find_project({**members, read.dialect.array: messages})
-
-
-def _parse(raw: bytes) -> Any:
-    try:
-        return json_values.read_storable(raw)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _list_program_texts(request: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ change.
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import takewhile
@@ -181,7 +181,7 @@ class Transcript:
         """Return the message in the dialects' common form; ``{}`` if it is not a message. Must not be modified."""
         message = self._parsed.get(index)
         if message is None:
-            message = _parse(self.message_bytes(index), self._read_message) or {}
+            message = json_values.try_read(self.message_bytes(index), self._read_message) or {}
             if len(self.messages) - index <= _PARSED_HELD:
                 self._parsed[index] = message
         return message
@@ -201,7 +201,7 @@ class Transcript:
         """Return the parsed value of a top-level member, or None."""
         for member in self.members:
             if member.key == key:
-                return _parse(self.raw[member.value_start : member.value_end])
+                return json_values.try_read(self.raw[member.value_start : member.value_end])
         return None
 
     def count_shared(self, earlier: "Transcript") -> int:
@@ -457,7 +457,7 @@ def _find_offering(
         element = raw[layout.array_start + message.start : layout.array_start + message.end]
         span = dialect.find_tools(element)
         if span is not None:
-            return number, dict(dialect.read_facts("tools", _parse(element[slice(*span)])))
+            return number, dict(dialect.read_facts("tools", json_values.try_read(element[slice(*span)])))
     return None
 
 
@@ -494,13 +494,6 @@ def _mask(raw: bytes, ranges: Iterable[Range], mask: bytes) -> bytes:
     for start, end in ranges:
         masked[start:end] = mask * (end - start)
     return bytes(masked)
-
-
-def _parse(raw: bytes, shape: Callable[[Any], Any] = lambda value: value) -> Any:
-    try:
-        return json_values.read_storable(raw, shape)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _cuts(raw: bytes, layout: BodyLayout) -> list[Range]:

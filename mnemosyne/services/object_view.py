@@ -7,8 +7,8 @@ import attrs
 
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
 from mnemosyne.domain.objects import lookup
-from mnemosyne.domain.objects.aggregate import MemoryObject, Rendition
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.round_events import Mode
@@ -32,7 +32,7 @@ class ObjectText:
     text: str
     size: int
     tokens: int | None
-    rendition: Rendition | None
+    rendition: ObjectSummarized | None
 
 
 @attrs.frozen(kw_only=True)

@@ -16,17 +16,6 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS, LINES, Role, is_its_own_detail, is_operators
 
 
-@attrs.frozen(kw_only=True)
-class Rendition:
-    """The object's text at one fidelity below full; ``text`` is the digest of the stored content."""
-
-    text: bytes
-    size: int
-    tokens: int
-    helper: str
-    losses: events.Losses
-
-
 @attrs.frozen
 class Pinned:
     """The reason for a pin and the last turn in which it holds (None: until it is unpinned)."""
@@ -47,7 +36,7 @@ class MemoryObject(events.ObjectFields):
     ``utility`` is a helper model's estimate of how likely it is to be needed again, 0 to 1; no decision uses it.
     """
 
-    renditions: Mapping[Fidelity, Rendition] = attrs.field(factory=dict)
+    renditions: Mapping[Fidelity, events.ObjectSummarized] = attrs.field(factory=dict)
     pin: Pinned | None = None
     superseded: events.Supersession | None = None
     superseded_by: str | None = None
@@ -151,10 +140,7 @@ def evolve(memory_object: MemoryObject, event: events.ObjectEvent) -> MemoryObje
         case events.ObjectCreated():
             return make_object(event)
         case events.ObjectSummarized():
-            rendition = Rendition(
-                text=event.text, size=event.size, tokens=event.tokens, helper=event.helper, losses=event.losses
-            )
-            return attrs.evolve(memory_object, renditions={**memory_object.renditions, event.fidelity: rendition})
+            return attrs.evolve(memory_object, renditions={**memory_object.renditions, event.fidelity: event})
         case events.ObjectDegraded() | events.ObjectRestored():
             return memory_object
         case events.ObjectRequested():

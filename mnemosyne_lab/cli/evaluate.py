@@ -104,8 +104,9 @@ def evaluate(
       mnemosyne evaluate session.jsonl --report report.html
       mnemosyne evaluate session.jsonl --judge 20
 
-    FILE is a session written by `mnemosyne export`, or JSON Lines of sessions. The first line is the verdict. The same
-    files give the same report, byte for byte. The exit code is 2 if nothing could be read. See docs/evaluation.md.
+    FILE is a session written by `mnemosyne export`, or JSON Lines of sessions. The first line is the verdict. Without
+    --judge, the same files give the same report, byte for byte. The exit code is 2 if nothing could be read. See
+    docs/evaluation.md.
     """
     from mnemosyne.app.storage import event_codec
     from mnemosyne.services.conversations import conversations

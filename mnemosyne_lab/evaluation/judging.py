@@ -34,7 +34,7 @@ LONGEST_ACTION, LONGEST_TASK = 4_000, 2_000
 SHORTEST_QUOTE = 12
 """Minimum length of a quotation without white space; shorter ones are found everywhere."""
 
-MOST_DIFFERENCES, LONGEST_REASON = 8, 400
+MOST_DIFFERENCES, LONGEST_REASON, LONGEST_QUOTE = 8, 400, 2_000
 
 EQUIVALENT = "equivalent"
 VERDICTS = (EQUIVALENT, "not equivalent")
@@ -120,7 +120,9 @@ def _verify(place: JudgedPlace, answer: Mapping[str, Any]) -> Accepted[Sequence[
 def _read_difference(place: JudgedPlace, given: object) -> Difference | None:
     """The difference; None if its quotation is not in a full text or also in the window, or its reason invents."""
     match given:
-        case {"why": str(why), "quote": str(quote)} if why.strip() and len(why) <= LONGEST_REASON:
+        case {"why": str(why), "quote": str(quote)} if (
+            why.strip() and len(why) <= LONGEST_REASON and len(quote) <= LONGEST_QUOTE
+        ):
             pass
         case _:
             return None

@@ -64,7 +64,7 @@ class AgentTools:
 
     async def call(self, name: str, arguments: Arguments) -> Any:
         """Call a tool; return a JSON value. Raises NotFound for an unknown tool, session or entry, BadOption for
-        invalid arguments, and what the services raise.
+        invalid arguments, and the errors of the services.
         """
         if name not in BY_NAME:
             raise NotFound(f"There is no tool {name!r}; there are {', '.join(BY_NAME)}.")

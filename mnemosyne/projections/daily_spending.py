@@ -1,6 +1,6 @@
 """Daily spending, by turns at list prices and by the helper models as recorded; and the helpers' work.
 
-Unlike in the read model of usage, prices are those of the time at which an event was applied: the helpers' budget needs
+Unlike in the read model of usage, prices are taken at the time when an event was applied: the helpers' budget needs
 a sum before each request and must not price the day's turns each time.
 """
 

@@ -54,14 +54,14 @@ PROPERTIES: Mapping[str, Any] = {
 }
 
 _INSTRUCTIONS = f"""\
-You compare two contexts of a coding agent. In the second one, some texts were shortened or removed; everything else \
-is the same. You answer with one JSON object and nothing else: {{"verdict": "equivalent" or "not equivalent", \
+You compare two contexts of a coding agent. In the second context, some texts are shortened or removed; everything \
+else is the same. Reply with one JSON object and nothing else: {{"verdict": "equivalent" or "not equivalent", \
 "differences": [{{"why": string, "quote": string}}]}}.
 
-equivalent: with the second context, the agent could have taken the given next action just as well. Then differences \
+equivalent: with the second context, the agent could have taken the given next action equally well. Then differences \
 is empty.
 not equivalent: the action needs something that the second context lacks. For each such thing: why the action needs \
-it, in one sentence, and a quotation of at least {SHORTEST_QUOTE} characters from a full text, copied letter by letter.
+it, in one sentence, and a quotation of at least {SHORTEST_QUOTE} characters from a full text, copied exactly.
 A text that the action does not need makes no difference."""
 
 
@@ -103,9 +103,9 @@ def _prompt(place: JudgedPlace) -> HelperPrompt:
 def _verify(place: JudgedPlace, answer: Mapping[str, Any]) -> Accepted[Sequence[Difference]] | Rejected:
     verdict, given = answer.get("verdict"), answer.get("differences")
     if verdict not in VERDICTS or not isinstance(given, list) or len(given) > MOST_DIFFERENCES:
-        return Rejected(("its answer does not match the schema",))
+        return Rejected(("the answer does not match the schema",))
     if verdict == EQUIVALENT:
-        return Rejected(("it calls contexts equivalent and states differences",)) if given else Accepted((), answer)
+        return Rejected(("the answer is equivalent, but lists differences",)) if given else Accepted((), answer)
     kept = [found for each in given if (found := _read_difference(place, each)) is not None]
     if not kept:
         return Rejected(("it states no difference with words that the second context lacks",))

@@ -75,7 +75,7 @@ class _Ordered:
 
 @attrs.frozen(kw_only=True)
 class SessionInputs:
-    """The texts of a session's conversations, in order, those of them that are the ``agent``'s own, and lines about its
+    """The texts of a session's conversations, in order, the ``agent``'s own texts among them, and lines about its
     other objects.
     """
 
@@ -89,7 +89,7 @@ class SessionInputs:
         return "\n".join((*self.said, *self.listed))
 
     def is_agents(self, line: str) -> bool:
-        """Whether a line rests on the agent's own words and quotes nobody else: results and pasted text must not
+        """Whether a line is supported by the agent's own words and quotes no others: results and pasted text must not
         reach later sessions.
         """
         own = "\n".join(self.agent)

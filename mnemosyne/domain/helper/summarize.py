@@ -84,7 +84,7 @@ class SummaryInputs:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """What the model did not read, as declared losses."""
+        """The parts that the model did not read, as declared losses."""
         lines = self.full.count("\n") - self.sent.count("\n")
         cut = (f"{render_count(max(1, lines), 'line')} in the middle",) if self.sent != self.full else ()
         return (*cut, *(("the user's own words",) if self.full != join(self.parts) else ()))

@@ -92,8 +92,8 @@ def render_need(fault_when: Sequence[str]) -> str:
 
 
 def describe_form(obj: MemoryObject, fidelity: Fidelity) -> str:
-    """What the model is shown of a recorded rendition: its level and size, what it lacks and answers, and what else the
-    model has to ask for. A part of a file answers for its lines alone.
+    """The line about a recorded rendition that the model gets: its level and size, its losses, the questions that it
+    answers, and the others, for which the model has to ask. A part of a file answers for its lines alone.
     """
     rendition = obj.renditions[fidelity]
     losses = rendition.losses

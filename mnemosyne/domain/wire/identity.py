@@ -259,9 +259,8 @@ def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str]
     conversation = (
         side_of(transcript.conversation) if kind in (RequestKind.TITLE, RequestKind.SIDE) else transcript.conversation
     )
-    external_id = client.external_id or _id_in_metadata(transcript, keys)
-    fields = {**attrs.asdict(client), "external_id": external_id}
-    return RequestOrigin(**fields, conversation=conversation, kind=kind)
+    named = attrs.evolve(client, external_id=client.external_id or _id_in_metadata(transcript, keys))
+    return RequestOrigin(**attrs.asdict(named), conversation=conversation, kind=kind)
 
 
 def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:

@@ -15,10 +15,6 @@ _FIRST_MESSAGES = 8
 """How many messages are searched for the user's first words; the client's own texts may come before."""
 
 
-_TAGGED = re.compile(r"\s*<([\w.:-]{1,60})>[^\S\n]*\n(.*?\S.*?)(?:</\1>|\Z)", re.DOTALL)
-"""The text below a tag on a line of its own, such as mini-swe-agent's ``<pr_description>``."""
-
-
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
@@ -38,8 +34,6 @@ def title_of(request: Mapping[str, Any], dialect: Dialect) -> str | None:
 
 
 def _first_words(text: str) -> str:
-    tagged = _TAGGED.match(text)
-    text = tagged[2] if tagged else text
     line = " ".join(_BLANK_LINE.split(text.strip(), maxsplit=1)[0][: 4 * LONGEST].split())
     if len(line) > 1 and line[0] == line[-1] == '"':
         line = line[1:-1]  # opencode quotes text from its command line

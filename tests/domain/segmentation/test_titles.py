@@ -24,7 +24,6 @@ def user(*texts: str) -> dict[str, object]:
         ([user("<system-reminder>Be brief.</system-reminder>", "Repair the parser.")], "Repair the parser."),
         ([{"role": "assistant", "content": "Hello."}, user("Repair it.")], "Repair it."),
         ([user('"Repair it."')], "Repair it."),
-        ([user("<pr_description>\nRepair it.\n</pr_description>")], "Repair it."),
         ([user("<div> is broken\nin the page")], "<div> is broken in the page"),
         ([user('"Repair" it.')], '"Repair" it.'),
         ([user("<system-reminder>Be brief.</system-reminder>")], None),

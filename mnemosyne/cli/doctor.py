@@ -29,7 +29,7 @@ def doctor(ctx: click.Context, /, ask_helper: bool, as_json: bool, **options: ob
     \b
       mnemosyne doctor
 
-    It changes nothing, and sends no credentials except the one for a helper model. The exit code is 1 if something is
+    It changes nothing, and sends no credentials except the key of a helper model. The exit code is 1 if something is
     wrong.
     """
     found = []

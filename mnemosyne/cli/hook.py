@@ -28,7 +28,7 @@ def hook(**options: object) -> None:
       mnemosyne hook < input.json
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
-    UserPromptSubmit gives the server the hash of the prompt that the user submits; PreToolUse saves the files (`run
+    UserPromptSubmit sends the server the hash of the prompt that the user submits; PreToolUse saves the files (`run
     --record-worktree`). It always exits with 0 and reports problems on stderr.
     """
     from mnemosyne.app.hooks import parse_event, present

@@ -283,8 +283,8 @@ def forget(wanted: str, erase: bool, quick: bool, **options: Any) -> Mapping[str
 @memory.command(short_help="Confirm that an entry is true.")
 @does("confirmMemory", "id=ENTRY")
 def confirm(done: Any) -> None:
-    """Confirm that an entry is true. New sessions get an entry that was learned from a prompt only once you confirm it,
-    or say it again in another session, and for three months after that.
+    """Confirm that an entry is true. New sessions get an entry that was learned from a prompt only after you confirm it
+    or type it again in another session, and for three months after that.
 
     \b
       mnemosyne memory confirm c5b8b709

@@ -22,7 +22,7 @@ def model() -> None:
       mnemosyne model status
 
     With it, search finds passages with a similar meaning; without it, only those with similar words. No data leaves
-    this machine. A server downloads it soon after its first start, and otherwise the first search does.
+    this machine. A server downloads the model soon after its first start; without a server, the first search does.
     """
 
 

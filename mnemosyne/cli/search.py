@@ -329,7 +329,7 @@ def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
     metavar="N",
     show_default=True,
     type=click.IntRange(SHORTEST),
-    help="Maximum length of the answer. The model's own questions get as much unless it asks for another length.",
+    help="Maximum length of the answer. The model's own questions have the same maximum unless it names one.",
 )
 @click.option("--quotes", is_flag=True, help="Only quotes: do not use a helper model, even if one is configured.")
 @log_options()

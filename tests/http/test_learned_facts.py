@@ -121,7 +121,7 @@ async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> No
         assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
 
 
-async def test_what_no_hook_vouched_for_is_never_sent_as_a_prompt() -> None:
+async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
     reader = Reader()
     async with reading(reader, Mode.MANAGE) as stage:
         await client(stage, "typed").work(PROMPT)

@@ -370,7 +370,7 @@ def reminds(words: str) -> list[Json]:
     return [text(f"<system-reminder>\n{words}\n</system-reminder>"), text("Go on.")]
 
 
-async def test_no_forged_text_is_confirmed_or_told_whatever_a_hook_posts() -> None:
+async def test_no_forged_text_is_confirmed_or_shown_after_any_post_of_a_hook() -> None:
     """Each session gets the text in a way in which the user did not submit it."""
     async with serving(StoppableLog()) as stage:
         await talk(stage, "s", x_api_key="mine")

@@ -101,7 +101,7 @@ async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() ->
     assert made <= shown
 
 
-async def test_what_a_helper_wrote_ahead_is_shown_instead_of_an_extract() -> None:
+async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
     """Once a session has had a rewrite, the short forms of the next one are written before it."""
     clock, later = Clock(), ["gamma", "delta"]
     async with open_stage(clock=clock, questions=HelperQuestions()) as stage:

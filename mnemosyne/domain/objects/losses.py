@@ -1,6 +1,6 @@
 """Losses of a rendition: declared by its writer, and measured against the full content.
 
-Losses losses are phrases that a helper chose; measured losses count specifics (``domain/text/entities.py``),
+Declared losses are phrases that a helper chose; measured losses count specifics (``domain/text/entities.py``),
 independent of what the helper declares. Losses add up down the ladder: a specific counts as kept only if every
 rendition from L1 down to the measured one keeps it, so everything that L1 lost is lost in L2 too.
 """

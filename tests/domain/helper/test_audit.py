@@ -46,7 +46,7 @@ def test_promises_with_a_quotation_hold_and_the_others_are_withdrawn() -> None:
 
 
 @pytest.mark.parametrize("answers", [[(4, "handleAuth")], [(1, "HTTP 401"), (4, "handleAuth")]])
-def test_a_model_that_answers_what_the_text_lacks_is_not_believed(answers: list[tuple[object, object]]) -> None:
+def test_an_audit_that_answers_a_control_is_rejected(answers: list[tuple[object, object]]) -> None:
     assert isinstance(answered(*answers), Rejected)
 
 

@@ -80,7 +80,7 @@ def test_the_largest_scan_in_a_pdf_is_sent() -> None:
         pytest.param(scanned(), id="PDF without a scan"),
     ],
 )
-def test_what_is_no_image_is_not_sent(attached: Json) -> None:
+def test_only_images_are_sent(attached: Json) -> None:
     assert gathered(attached) is None
     (only,) = inputs(attached, image()).images
     assert only.media_type == "image/png"

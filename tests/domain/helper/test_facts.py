@@ -55,7 +55,7 @@ def test_a_fact_has_the_words_and_the_place_of_the_prompt() -> None:
         "velodrome",
     ],
 )
-def test_what_the_prompt_does_not_say_is_dropped_alone(given: object) -> None:
+def test_only_facts_that_the_prompt_does_not_state_are_dropped(given: object) -> None:
     verdict = read(given, fact("ein Benchmark in Go"))
     assert [each.text for each in verdict.result] == ["ein Benchmark in Go"]
     assert len(verdict.dropped) == 1

@@ -147,7 +147,7 @@ def test_remember_elsewhere_makes_an_unconfirmed_entry(said: SubmittedPrompt) ->
 
 
 @pytest.mark.parametrize("text", ["", "remember", "I remember that", "remembering x", "Go on.\nremember x"])
-def test_the_word_commands_only_at_the_beginning(text: str) -> None:
+def test_remember_is_a_command_only_at_the_beginning(text: str) -> None:
     assert find_remembered(text) is None
 
 
@@ -201,7 +201,7 @@ _PROMPTS = st.builds(
 
 
 @given(st.lists(st.tuples(_PROMPTS, st.integers(-5, 60), st.integers(-5, 60), st.booleans()), max_size=12))
-def test_without_a_typed_line_nothing_is_confirmed_or_told(
+def test_without_a_typed_line_nothing_is_confirmed_or_shown(
     steps: Sequence[tuple[SubmittedPrompt, int, int, bool]],
 ) -> None:
     """Whatever a helper model claims to have found, and wherever."""

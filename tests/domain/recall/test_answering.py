@@ -56,7 +56,7 @@ def test_small_sources_are_quoted_whole_and_long_ones_around_the_question() -> N
     ],
     ids=["a list behind a colon", "a line and its comment", "an indented block", "a fenced block"],
 )
-def test_what_belongs_together_is_quoted_together(text: str, asked: str, together: str) -> None:
+def test_related_lines_are_quoted_together(text: str, asked: str, together: str) -> None:
     filler = "".join(f"\nother {n}\n" for n in range(300))
     assert together in "\n".join(find_quotes(asked, [source(f"{filler}\n{text}\n{filler}")], 40))
 

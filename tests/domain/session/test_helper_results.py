@@ -46,7 +46,7 @@ def test_an_exchange_with_a_use_resets_the_count_of_misses() -> None:
     assert not told(*once, found(3), placed(4), later(5, "abc2345"), found(5)).is_paused
 
 
-def test_what_happened_before_an_object_was_placed_is_no_use_of_it() -> None:
+def test_event_before_an_object_was_placed_is_no_use_of_it() -> None:
     assert not told(found(1), later(1, "abc2345"), placed(2)).used
     assert not told(found(1), placed(2), later(2, "abc2345")).used, "its call was made in the turn before"
     assert not told(found(1), placed(2, Cause.PREFETCH), later(3, "abc2345")).used, "a person asked for it"

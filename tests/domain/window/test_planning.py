@@ -495,7 +495,7 @@ def test_a_caption_is_shown_in_one_rewrite_before_the_object_is_evicted() -> Non
     assert after() is Fidelity.EVICTED
 
 
-def test_what_leaves_soon_is_foreseen_once_a_rewrite_is_affordable() -> None:
+def test_evictions_are_predicted_once_a_rewrite_is_affordable() -> None:
     said = candidate(0, kind=ObjectKind.CONVERSATION_PHASE, tags=(), last_use=50 - AGES.said.turns, born=10)
     soon = attrs.evolve(said, last_use=said.last_use + RULE.ahead - 1)
     later = attrs.evolve(said, last_use=said.last_use + RULE.ahead)

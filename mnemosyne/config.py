@@ -544,7 +544,7 @@ def _check_helper(config: Config) -> None:
         return
     missing = [name for name in ("helper_url", "helper_model") if getattr(config, name) is None]
     if missing:
-        raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}.")
+        raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}: set these first.")
 
 
 def _check_readable(ca_bundle: Path) -> None:

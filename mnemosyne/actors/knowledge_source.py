@@ -174,7 +174,7 @@ class KnowledgeSource:
         try:
             self._send.send_nowait(write)
         except trio.WouldBlock:
-            log.warning("the memory is not changed now: the queue is full")
+            log.warning("a memory entry is not saved: the queue is full")
 
     async def _obey(
         self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt

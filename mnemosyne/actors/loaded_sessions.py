@@ -67,7 +67,7 @@ class LoadedSessions:
         try:
             known = await source.list_lines(request.identity.tenant, context.folder, context.at)
         except MnemosyneError as error:
-            log.info("facts are searched without the known entries: %s", error)
+            log.info("facts are extracted without the known entries: %s", error)
             return request.order
         return attrs.evolve(request.order, about=attrs.evolve(request.order.about, known=tuple(known)))
 

@@ -110,7 +110,7 @@ def test_sentence_of_a_helper_is_shown_with_its_quote_and_recorded(
     assert quoted["sentence"] == answer["helper"]["sentences"][0]["text"] == "A header raises ERR_HEADER_2041."
     assert f"    {QUOTE}  # größer" in run(*QUESTION, "--quotes").stdout  # asks no helper
     assert len(requests) == 2
-    recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v1'"
+    recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
     assert query(own_readings, recorded) == [(2,)]
     assert run("verify", "mine").stdout == "ok 1 turn\n"
 
@@ -120,7 +120,7 @@ def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[...,
     done = run(*QUESTION)
     assert "A header raises" not in done.stdout
     assert f"    {QUOTE}  # größer" in done.stdout
-    assert "the answer has quotes only: its answer cannot be used" in done.stderr
+    assert "the answer has quotes only: no sentence is supported by the passage" in done.stderr
 
 
 def test_helper_without_its_key_is_not_asked(helper: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ _OPENINGS = (
 _LONGEST_OPENING = 100
 _ELEMENT = re.compile(r"<([\w-]{1,40})[\s/>]")
 _REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
-_ADDED = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_OPENING, _CLOSING = "<system-reminder>", "</system-reminder>"
 _WRAPPING = re.compile(
     r"<returncode>0</returncode>\Z|</?output(?:_head|_tail)?>\Z|agentId: |</?usage>\Z|<usage>total_tokens: |"
     r"tool_uses: \d|Todos have been modified successfully\.|File created successfully at: |"
@@ -86,7 +86,10 @@ def is_reminder(role: str, text: str) -> bool:
 
 def find_reminders(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of reminders that a client added to an answer."""
-    return (match.span() for match in _ADDED.finditer(text))
+    end = 0
+    while (start := text.find(_OPENING, end)) >= 0 and (last := text.find(_CLOSING, start)) >= 0:
+        end = last + len(_CLOSING)
+        yield start, end
 
 
 def wraps_answer(line: str) -> bool:

@@ -150,8 +150,11 @@ class KnowledgeSource:
         source: Provenance,
         lines: Sequence[str],
     ) -> None:
-        """Keep the summary of a session for the next one, if all of the session's clients are the owner's."""
-        self._queue(partial(self._summarize, tenant, frozenset(clients), folder, source, lines))
+        """Keep the summary of a session for the project's next one, if all of the session's clients are the owner's. A
+        session without a folder belongs to no project.
+        """
+        if folder is not None:
+            self._queue(partial(self._summarize, tenant, frozenset(clients), folder, source, lines))
 
     async def list_lines(self, tenant: str, folder: str | None, at: int) -> list[tuple[str, str]]:
         """The ids and lines of the project's entries, the newest first, so that a claim can correct one. Raises

@@ -1,5 +1,6 @@
 """Usage: the provider's token counts and their cost at list prices, by session, day, folder, model, client or agent."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar
@@ -55,7 +56,10 @@ def describe_help(work: Sequence[Row], predicted: Sequence[Row]) -> str | None:
         times[row["task"]] = times.get(row["task"], 0) + row["times"] * row["accepted"]
     done = ", ".join(plural(count, _RESULTS.get(task, task)) for task, count in times.items() if count)
     rejected = [row for row in work if not row["accepted"]]
-    reasons = "; ".join(dict.fromkeys(printable(row["reason"] or "") for row in rejected))
+    counts = Counter[str]()
+    for row in rejected:
+        counts.update(dict.fromkeys((row["reason"] or "").split("; "), row["times"]))
+    reasons = "; ".join(f"{printable(reason)} ({count})" for reason, count in counts.most_common())
     said = [f"Helper: {done or 'no accepted work'}, {dollars_text(sum(row['nanodollars'] for row in work))}"]
     if rejected:
         said.append(f"{sum(row['times'] for row in rejected)} rejected because {reasons}")

@@ -82,13 +82,14 @@ def work(task: str, times: int, reason: str | None = None) -> dict[str, Any]:
 
 
 def test_the_work_of_helpers_is_one_sentence() -> None:
-    done = [work("session_summary", 12), work("answer", 3), work("answer", 2, "no JSON")]
+    done = [work("session_summary", 12), work("answer", 3), work("answer", 2, "empty")]
     found = describe_help(done, [{"placed": 4, "used": 3}])
     assert found == (
-        "Helper: 12 session summaries, 3 answers, $0.017, 2 rejected because no JSON, 3 of 4 predicted objects used."
+        "Helper: 12 session summaries, 3 answers, $0.017, 2 rejected because empty (2), 3 of 4 predicted objects used."
     )
-    assert describe_help([work("goal", 1, "late")], [{"placed": 0, "used": 0}]) == (
-        "Helper: no accepted work, $0.0010, 1 rejected because late."
+    late = [work("goal", 1, "late"), work("goal", 1, "empty; late")]
+    assert describe_help(late, [{"placed": 0, "used": 0}]) == (
+        "Helper: no accepted work, $0.0020, 2 rejected because late (2); empty (1)."
     )
     assert describe_help([], []) is None
 

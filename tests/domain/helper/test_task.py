@@ -90,7 +90,7 @@ def test_a_record_is_limited() -> None:
     assert isinstance(ECHO.read("", f'{{"n": "{"x" * LONGEST_RECORD}"}}'), Rejected)
 
 
-@given(st.text())
+@given(st.text(max_size=80))
 def test_any_text_is_an_object_or_none(text: str) -> None:
     found = parse_object(text)
     assert found is None or isinstance(found, dict)

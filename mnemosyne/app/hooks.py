@@ -18,6 +18,9 @@ from mnemosyne.errors import BadOption, NotFound
 ANSWER_SECONDS = 1.0
 """Time limit for the server's answer to a hook."""
 
+STATUS_SECONDS = 5.0
+"""The same at the beginning of a session, where a late answer would show the memory twice."""
+
 SUBMIT = "UserPromptSubmit"
 """The event of a prompt that the user submits."""
 
@@ -85,7 +88,7 @@ def is_managed(environ: Mapping[str, str], config: Config) -> bool:
     if MODE_HEADER in configured:
         return "manage" in configured.partition(MODE_HEADER)[2]
     url = environ.get(BASE_URL, "")
-    status = ask_page(url, "/-/status", config, ANSWER_SECONDS) if url else None
+    status = ask_page(url, "/-/status", config, STATUS_SECONDS) if url else None
     return isinstance(status, dict) and status.get("settings", {}).get("mode") == "manage"
 
 

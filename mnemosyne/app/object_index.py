@@ -54,16 +54,16 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
     return ObjectIndexer(index, events, PostgresContentStore(database), report=report, threads=threads)
 
 
-async def fill_index(models: OpenReadModels, *, anew: bool = False) -> PostgresObjectIndex:
+async def fill_index(models: OpenReadModels, *, rebuild: bool = False) -> PostgresObjectIndex:
     """Return the object index with the words of all objects; vectors that are missing are left to a running worker, or
-    made for a few seconds. ``anew`` rebuilds the index except for vectors, and makes all of these.
+    made for a few seconds. ``rebuild`` rebuilds the index except for vectors, and makes all of these.
     """
     index = await open_index(models.config, models.database)
-    if anew:
+    if rebuild:
         await models.refresh((OBJECT_INDEX,))
         await index.clear()
-    is_led = not anew and (await lag(models.database)).led
-    await catch_up(models, index, math.inf if anew else 0.0 if is_led else VECTOR_SECONDS)
+    is_led = not rebuild and (await lag(models.database)).led
+    await catch_up(models, index, math.inf if rebuild else 0.0 if is_led else VECTOR_SECONDS)
     return index
 
 

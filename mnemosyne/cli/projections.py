@@ -121,7 +121,7 @@ async def _rebuild_all(models: OpenReadModels, chosen: list[Projection]) -> None
         else:
             say(f"{name} is rebuilt, up to position {mark.position}.")
     if OBJECT_INDEX in chosen:
-        await fill_index(models, anew=True)
+        await fill_index(models, rebuild=True)
 
 
 # Processes

@@ -49,8 +49,8 @@ _FENCE = re.compile(r"\s*(?:\d+[\t\u2192:]\s*)?(?:```|~~~)")
 
 @attrs.frozen
 class Share:
-    """How sources divide the room for quotes: each gets at most one part in ``of`` of what is left, but ``least``
-    tokens.
+    """How sources divide the room for quotes: the next one gets the remaining room divided by ``of``, but at least
+    ``least`` tokens.
     """
 
     of: int

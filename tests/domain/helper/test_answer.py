@@ -37,7 +37,12 @@ def reply(*sentences: Any) -> str:
 
 def read_answer(asked: HelperQuestion, reply: str) -> ComposedAnswer | None:
     verdict = ANSWER.read(asked, reply)
-    return verdict.result if isinstance(verdict, Accepted) else None
+    if not isinstance(verdict, Accepted):
+        return None
+    again = ANSWER.read(asked, verdict.text)
+    assert isinstance(again, Accepted)
+    assert again.result.sentences == verdict.result.sentences
+    return verdict.result
 
 
 def read(*sentences: Any) -> ComposedAnswer | None:

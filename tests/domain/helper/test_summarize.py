@@ -108,6 +108,10 @@ def test_an_l2_is_made_of_the_l1_and_the_names_of_the_original() -> None:
     assert "The L1." in prompt.user
     assert "src/net/retry.ts" in prompt.user
     assert SOURCE not in prompt.user
+    short = "src/auth/middleware.ts: handleAuth answers an expired token with HTTP 401; jwt_cookie stays, not v2.1.3."
+    verdict = COMPRESS.task.read(shorter, answer(summary=short))
+    assert isinstance(verdict, Accepted)
+    assert COMPRESS.task.read(shorter, verdict.text) == verdict
 
 
 def test_the_prompt_names_the_lines_of_a_part_of_a_file() -> None:

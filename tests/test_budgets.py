@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 30_270, 29_000),
+    "domain": Budget("mnemosyne/domain", 30_430, 29_000),
     "actors": Budget("mnemosyne/actors", 6_950, 5_400),
     "projections": Budget("mnemosyne/projections", 2_110, 2_300),
     "services": Budget("mnemosyne/services", 7_860, 6_000),
@@ -29,7 +29,7 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_140, 5_600),
     "replay": Budget("mnemosyne/replay", 710, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_730, 2_300),
-    "mnemosyne": Budget("mnemosyne", 76_910, 65_800),
+    "mnemosyne": Budget("mnemosyne", 77_070, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_430, 11_000),
     "tests": Budget("tests", 69_940, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

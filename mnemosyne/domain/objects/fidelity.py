@@ -26,6 +26,15 @@ class Fidelity(IntEnum):
         return f"L{self.value}"
 
 
+class FidelityMode(Enum):
+    """How far a rewrite takes an object that is due."""
+
+    THRIFTY = "thrifty"
+    """At once to the fidelity that costs least. Sessions that recorded no mode were planned in this way."""
+    GRADED = "graded"
+    """One rung further down at each rewrite."""
+
+
 class Cause(Enum):
     """Why an object's fidelity changes in a branch."""
 

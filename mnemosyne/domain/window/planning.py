@@ -18,7 +18,7 @@ from math import ceil
 
 import attrs
 
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.window.ages import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
 from mnemosyne.domain.window.window_size import WINDOW
@@ -46,6 +46,7 @@ class Situation:
     ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which the user last typed. ``also`` are
     further units in which the session must not become more expensive. ``joining`` are the tokens of the memory tools if
     they are added to a prompt that was sent without them: then everything before the history is written again too.
+    ``mode`` is how far a rewrite takes an object that is due.
     """
 
     turn: int
@@ -64,6 +65,7 @@ class Situation:
     exchange: int
     also: tuple[CostSoFar, ...] = ()
     joining: int = 0
+    mode: FidelityMode = FidelityMode.THRIFTY
 
     @property
     def cold(self) -> bool:

@@ -10,7 +10,7 @@ from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import BranchView
@@ -42,7 +42,7 @@ class PendingRequest:
 
     ``window`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without them.
     ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's messages
-    that were sent before.
+    that were sent before. ``mode`` as in ``planning.Situation``.
     """
 
     at: int
@@ -55,6 +55,7 @@ class PendingRequest:
     tariff: Tariff
     joins: bool = False
     forgotten: bool = False
+    mode: FidelityMode = FidelityMode.THRIFTY
     kept: int = attrs.field()
 
     @kept.default
@@ -178,6 +179,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
+        mode=asked.mode,
     )
 
 

@@ -24,9 +24,8 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.projections.object_index import OBJECT_INDEX
-from tests.adapters.indexing import HashedWords, always
+from tests.adapters.indexing import DIMENSION, HashedWords, always
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (50, 100)
 """Passages of the sessions that are searched. They are written in turns, as sessions at the same time are."""

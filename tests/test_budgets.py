@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 30_430, 29_000),
+    "domain": Budget("mnemosyne/domain", 30_330, 29_000),
     "actors": Budget("mnemosyne/actors", 6_950, 5_400),
     "projections": Budget("mnemosyne/projections", 2_110, 2_300),
     "services": Budget("mnemosyne/services", 7_860, 6_000),

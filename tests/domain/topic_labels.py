@@ -14,10 +14,10 @@ import attrs
 from benchmarks.segmentation import recorded_sessions
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
+from mnemosyne.domain.segmentation.episodes import list_specific
 from mnemosyne.domain.segmentation.segment import segment
-from mnemosyne.domain.segmentation.topics import Vector, shifts
+from mnemosyne.domain.segmentation.topics import shifts
 from mnemosyne.domain.text.entities import key_entities
-from mnemosyne.domain.text.lexical_vector import lexical_vector
 
 LABELS: Mapping[str, Sequence[int]] = json.loads((Path(__file__).parent / "labels" / "topics.json").read_text())
 
@@ -31,7 +31,7 @@ class Session:
 
     places: Sequence[BlockPlace]
     prompts: Sequence[int]
-    vectors: Sequence[Vector]
+    names: Sequence[Sequence[str]]
 
 
 def labelled() -> dict[str, Session]:
@@ -42,14 +42,14 @@ def labelled() -> dict[str, Session]:
             drafts = [each for each in segment(messages, SegmentationState()).drafts if each.places]
             places = [each.places[0] for each in drafts]
             prompts = [number for number, each in enumerate(drafts) if "user" in each.tags]
-            names = [(*key_entities(each.text, 12), each.source_key or "") for each in drafts]
-            found[name] = Session(places, prompts, [lexical_vector(" ".join(each)) for each in names])
+            names = [list_specific(key_entities(each.text, 12)) for each in drafts]
+            found[name] = Session(places, prompts, names)
     return found
 
 
 def found_in(session: Session) -> Sequence[int]:
     """The messages at which our segmentation begins an episode."""
-    return [shift.place.message for shift in shifts(session.places, session.prompts, session.vectors.__getitem__)]
+    return [shift.place.message for shift in shifts(session.places, session.prompts, session.names.__getitem__)]
 
 
 def disagreement(sessions: Mapping[str, Session], segmented: Callable[[Session], Iterable[int]]) -> tuple[float, float]:

@@ -3,15 +3,13 @@
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
-from operator import mul
 
 import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.state import Entry, Knowledge
-from mnemosyne.domain.recall.retrieval import HASHED, RELEVANT, Calibration, WordIndex, blend
-from mnemosyne.domain.text.lexical_vector import lexical_vector
+from mnemosyne.domain.recall.retrieval import RELEVANT, WORDS_ALONE, Calibration, WordIndex, blend
 from mnemosyne.domain.text.words import query_words
 
 _BY_WORDS, _NEWEST = 100, 200
@@ -109,21 +107,18 @@ class EntryIndex:
     ) -> list[RecalledEntry]:
         """The best entries for a question, best first, entries valid at ``at`` before the others.
 
-        ``among`` is a shortlist, by default the question's; ``near`` is its semantic similarity. Without it, lexical
-        similarity is used.
+        ``among`` is a shortlist, by default the question's; ``near`` is its semantic similarity. Without it, words
+        alone decide.
         """
         question = question[:_LONGEST_QUESTION]
         among = self.shortlist(question, at) if among is None else among
         scores = self._words.scores(question)
         most = sum(map(self._words.most, query_words(question))) or 1.0
-        asked, vector = frozenset(query_words(question)), lexical_vector(question)
+        asked = frozenset(query_words(question))
         found = []
         for number, each in enumerate(among):
             share = scores.get(each.entry.id, 0.0) / most
-            if near is None:
-                nearness, calibration = _dot(vector, lexical_vector(_text_of(each.entry))) if share else 0.0, HASHED
-            else:
-                nearness, calibration = near.values[number], near.calibration
+            nearness, calibration = (0.0, WORDS_ALONE) if near is None else (near.values[number], near.calibration)
             relevance = max(
                 calibration.relevance(nearness, self._words.coverage(question, each.entry.id)),
                 _find_share(asked, each.entry.content),
@@ -133,10 +128,6 @@ class EntryIndex:
                 found.append(RecalledEntry(each.place, each.entry, score, relevance))
         found.sort(key=lambda each: (not each.entry.is_valid(at), -each.score, each.entry.id))
         return found[:limit]
-
-
-def _dot(one: Sequence[float], other: Sequence[float]) -> float:
-    return float(sum(map(mul, one, other)))
 
 
 def _find_share(asked: frozenset[str], content: str) -> float:

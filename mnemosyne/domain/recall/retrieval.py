@@ -86,12 +86,9 @@ class Calibration:
 WORDS_ALONE = Calibration(nearness=0.0, coverage=10.0, base=-3.38)
 """For words without vectors: a fifth of a query is ``RELEVANT``, nearly half of it is ``ANSWERS``."""
 
-HASHED = Calibration(nearness=12.8, coverage=10.6, base=-7.2)
-"""For vectors of hashed words (``text.lexical_vector``)."""
-
 RELEVANT = 0.2
 """Low, because a relevant result that is rejected is lost, while an irrelevant one costs only reading: 97 % of the
-relevant were kept and 87 % of the others rejected (with hashed words: 96 % and 87 %) on the sessions outside each fit;
+relevant were kept and 87 % of the others rejected on the sessions outside each fit;
 the threshold itself was chosen on all of them.
 """
 

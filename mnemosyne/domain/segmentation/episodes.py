@@ -6,7 +6,6 @@ consists of the names in its parts, so nothing has to be read again for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
 
 import attrs
 
@@ -22,13 +21,11 @@ from mnemosyne.domain.segmentation.topics import (
     SAME_THEME,
     START,
     Names,
-    Vector,
     Weights,
     likeness,
     shifts,
 )
 from mnemosyne.domain.text.entities import key_entities
-from mnemosyne.domain.text.lexical_vector import lexical_vector
 from mnemosyne.domain.text.stubs import plain, render_count, stub
 
 FIRST_TURN = 50
@@ -149,7 +146,9 @@ def _may_shift(objects: Sequence[MemoryObject], made: int) -> bool:
     if not prompts:
         return False
     places = [candidate.places[0] for candidate in objects]
-    later_shifts = shifts(places, prompts, lambda number: _vector(objects[number]), START, len(objects) - made)
+    later_shifts = shifts(
+        places, prompts, lambda number: list_specific(objects[number].key_entities), START, len(objects) - made
+    )
     return next(later_shifts, None) is not None
 
 
@@ -160,7 +159,7 @@ def _list_ended(memory: Memory, branch: str, objects: Sequence[MemoryObject], se
     unassigned = (objects[number].places[0] for number in prompts if objects[number].id not in taken)
     since = min(unassigned, default=START) if recorded else START
     places = [candidate.places[0] for candidate in objects]
-    ended = list(shifts(places, prompts, cache(lambda number: _vector(objects[number])), since, seen))
+    ended = list(shifts(places, prompts, lambda number: list_specific(objects[number].key_entities), since, seen))
     if not ended:
         return
     earlier: list[tuple[str | int, Names]] = [
@@ -203,19 +202,6 @@ def _episodes(memory: Memory, branch: str) -> Sequence[MemoryObject]:
     return [made for made in map(memory.objects.__getitem__, memory.view_of(branch).objects) if is_episode(made)]
 
 
-def _vector(compared: MemoryObject) -> Vector:
-    """Return the vector of an object's names: it is available without reading, and works as well as its text or a
-    semantic model.
-    """
-    return _vector_of(" ".join((*compared.key_entities, compared.source_key or "")))
-
-
-@lru_cache(maxsize=256)
-def _vector_of(text: str) -> Vector:
-    """Return the vector of a text. Cached, because neighboring prompts are compared by the same objects."""
-    return lexical_vector(text)
-
-
 # The text of an episode
 
 _TITLE = "Episode: "
@@ -249,13 +235,13 @@ def _draft(parts: Sequence[MemoryObject], weights: Weights) -> Draft:
 
 
 def _names(objects: Iterable[MemoryObject]) -> Names:
-    return Names.of([name for name in named.key_entities if _is_specific(name)] for named in objects)
+    return Names.of(list_specific(named.key_entities) for named in objects)
+
+
+def list_specific(names: Iterable[str]) -> Sequence[str]:
+    """Return the names that distinguish topics: not plain words, which are names only because they are called."""
+    return [name for name in names if name not in _INPUTS and not (name.isalpha() and name[1:].islower())]
 
 
 _INPUTS = frozenset({"file_path", "old_string", "new_string", "replace_all", "output_mode", "head_limit", "-n", "-A"})
 """The names of clients' tool inputs: they occur in every call and show no topic."""
-
-
-def _is_specific(name: str) -> bool:
-    """Return whether a name distinguishes topics: not a plain word, which is a name only because it is called."""
-    return name not in _INPUTS and not (name.isalpha() and name[1:].islower())

@@ -1,10 +1,8 @@
 """Topics: where a conversation changes its topic, and which stretches share one.
 
-An *episode* is a stretch of objects about one thing. A new one begins at a user prompt if the objects after it are less
-similar to those before it than either group is in itself: the mean similarity across the gap is compared with the mean
-similarity within both sides (windows as in TextTiling, Hearst 1997; cohesion within as in C99, Choi 2000). That is a
-ratio, so one threshold serves for vectors of any origin. A *theme* consists of episodes about the same thing at
-different times.
+An *episode* is a stretch of objects about one thing. A new one begins at a user prompt if the objects after it share
+few significant names with those before it (windows as in TextTiling, Hearst 1997). A *theme* consists of episodes about
+the same thing at different times.
 
 Invariants. Whether a prompt begins an episode depends only on the objects up to the ``AFTER``-th after it: an episode
 that has ended does not change, and a history that is read in pieces has the same episodes as one read at once.
@@ -16,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
-from operator import mul
 
 import attrs
 
@@ -28,14 +25,11 @@ BEFORE, AFTER = 30, 12
 SHORTEST = 16
 """The minimum number of objects of an episode."""
 
-ALIKE = 0.8
-"""If the similarity across is a smaller part than this of the similarity within, the topic has changed."""
+SAME_TOPIC = 0.12
+"""From this similarity of the names before and after a prompt on, the topic is the same."""
 
 SAME_THEME = 0.16
 """From this similarity of their names on, two episodes are about the same thing."""
-
-Vector = Sequence[float]
-"""A vector of length 1."""
 
 Weights = Mapping[str, float]
 """The significance of each name for the topic."""
@@ -54,15 +48,15 @@ class Shift:
 def shifts(
     places: Sequence[BlockPlace],
     prompts: Sequence[int],
-    vector: Callable[[int], Vector],
+    names: Callable[[int], Collection[str]],
     since: BlockPlace = START,
     seen: int = 0,
 ) -> Iterator[Shift]:
     """Yield the shifts of topic, in order.
 
     ``places`` are the beginnings of the objects, in the order in which these were made; ``prompts`` are the numbers of
-    those that the user typed, and ``vector`` returns an object's vector. ``since`` is where the last known episode
-    ended. Shifts that the first ``seen`` objects already showed are left out, at hardly any cost.
+    those that the user typed, and ``names`` returns an object's names. ``since`` is where the last known episode ended.
+    Shifts that the first ``seen`` objects already showed are left out, at hardly any cost.
     """
     messages = [place.message for place in places]
     first = next((number for number, message in enumerate(messages) if message >= since.message), 0)
@@ -78,7 +72,7 @@ def shifts(
         if sum(1 for _ in inside) < SHORTEST:
             continue
         before = [*islice((made_at for made_at in reversed(range(made)) if places[made_at] < place), BEFORE)]
-        if _differ([vector(object_) for object_ in before], [vector(object_) for object_ in after]):
+        if _differ(Names.of(map(names, before)), Names.of(map(names, after))):
             yield Shift(place, made)
             since, first = place, after[0]
 
@@ -113,24 +107,10 @@ def _behind(places: Sequence[BlockPlace], messages: Sequence[int], begins: Seque
     return result[::-1]
 
 
-def _differ(before: Sequence[Vector], after: Sequence[Vector]) -> bool:
-    one, other = _sum(before), _sum(after)
-    across = _dot(one, other) / (len(before) * len(after))
-    return across < ALIKE * (_cohesion(one, len(before)) + _cohesion(other, len(after))) / 2
-
-
-def _cohesion(total: Vector, count: int) -> float:
-    """Return the mean similarity of two of ``count`` vectors, from their sum."""
-    return (_dot(total, total) - count) / (count * (count - 1))
-
-
-def _sum(vectors: Sequence[Vector]) -> list[float]:
-    return [*map(sum, zip(*vectors, strict=True))]
-
-
-def _dot(one: Vector, other: Vector) -> float:
-    products: Iterator[float] = map(mul, one, other)
-    return sum(products)
+def _differ(before: "Names", after: "Names") -> bool:
+    """Return whether two groups of objects differ in topic; a group without names shows none."""
+    one, other = before.weights(before + after), after.weights(before + after)
+    return bool(one and other) and likeness(one, other) < SAME_TOPIC
 
 
 # Names
@@ -164,6 +144,6 @@ class Names:
 
 
 def likeness(one: Weights, other: Weights) -> float:
-    """Return the similarity of two episodes by the weights of their names, 0 to 1 (their cosine)."""
+    """Return the similarity of two groups of objects by the weights of their names, 0 to 1 (their cosine)."""
     lengths = math.sqrt(sum(value**2 for value in one.values()) * sum(value**2 for value in other.values()))
     return sum(value * other.get(name, 0.0) for name, value in one.items()) / lengths if lengths else 0.0

@@ -26,11 +26,10 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.recall.object_search import Filter, text_in_index
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.session.events import SessionForgotten
-from mnemosyne.domain.text.lexical_vector import DIMENSION
 from mnemosyne.domain.wire import recipe
 from mnemosyne.services import memories
 from tests.adapters.counting import asked_of_the_database
-from tests.adapters.indexing import HashedWords, Indexed, indexing
+from tests.adapters.indexing import DIMENSION, HashedWords, Indexed, indexing
 from tests.adapters.log_support import query, until
 from tests.projections.support import killed_at
 from tests.waiting import DEADLINE

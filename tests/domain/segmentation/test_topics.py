@@ -1,4 +1,4 @@
-"""Topics shift where the words change, ended episodes do not change, and hand-made labels are matched."""
+"""Topics shift where the names change, ended episodes do not change, and hand-made labels are matched."""
 
 import math
 from collections.abc import Sequence
@@ -22,51 +22,51 @@ class Step:
     prompt: bool
 
 
-TOPICS = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.6, 0.0, 0.8), (0.0, -0.6, 0.8)]
+TOPICS = [("parse", "token"), ("bill", "invoice"), ("parse", "error", "line"), ("log", "level")]
 
 
-def conversation(*stretches: tuple[int, int, bool]) -> tuple[list[Step], list[Sequence[float]]]:
+def conversation(*stretches: tuple[int, int, bool]) -> tuple[list[Step], list[Sequence[str]]]:
     """Return stretches of objects: of this topic, this many, and whether the user begins it."""
     steps: list[Step] = []
-    vectors: list[Sequence[float]] = []
+    names: list[Sequence[str]] = []
     for topic, count, prompt in stretches:
         for number in range(count):
             steps.append(Step(BlockPlace(len(steps), 0), prompt and number == 0))
-            vectors.append(TOPICS[topic])
-    return steps, vectors
+            names.append(TOPICS[topic])
+    return steps, names
 
 
 def find_shifts(
-    steps: Sequence[Step], vectors: Sequence[Sequence[float]], since: BlockPlace = START, seen: int = 0
+    steps: Sequence[Step], names: Sequence[Sequence[str]], since: BlockPlace = START, seen: int = 0
 ) -> list[Shift]:
     places = [each.place for each in steps]
     prompts = [number for number, each in enumerate(steps) if each.prompt]
-    return list(shifts(places, prompts, vectors.__getitem__, since, seen))
+    return list(shifts(places, prompts, names.__getitem__, since, seen))
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[float]]]:
+def histories(draw: st.DrawFn) -> tuple[list[Step], list[Sequence[str]]]:
     """Draw objects of changing topics; some are made after later ones, as a run of small objects is."""
     lengths = st.tuples(st.integers(0, 3), st.integers(1, 30), st.booleans())
-    steps, vectors = conversation(*draw(st.lists(lengths, max_size=10)))
+    steps, names = conversation(*draw(st.lists(lengths, max_size=10)))
     moved = [
         each if each.prompt else Step(BlockPlace(max(0, each.place.message - draw(st.integers(0, 20))), 1), False)
         for each in steps
     ]
-    return moved, vectors
+    return moved, names
 
 
 def test_a_topic_begins_only_at_a_user_prompt() -> None:
-    steps, vectors = conversation((0, 20, True), (0, 20, True), (1, 20, True), (1, 20, True))
-    assert [each.place for each in find_shifts(steps, vectors)] == [BlockPlace(40, 0)]
+    steps, names = conversation((0, 20, True), (0, 20, True), (1, 20, True), (1, 20, True))
+    assert [each.place for each in find_shifts(steps, names)] == [BlockPlace(40, 0)]
     assert find_shifts(*conversation((0, 40, True), (1, 40, False))) == []
 
 
 def test_a_shift_is_found_as_soon_as_enough_objects_follow() -> None:
-    steps, vectors = conversation((0, 20, True), (1, AFTER, True))
-    assert find_shifts(steps, vectors) == [Shift(BlockPlace(20, 0), 20 + AFTER)]
-    assert find_shifts(steps[:-1], vectors) == []
-    assert find_shifts(steps, vectors, seen=len(steps)) == []
+    steps, names = conversation((0, 20, True), (1, AFTER, True))
+    assert find_shifts(steps, names) == [Shift(BlockPlace(20, 0), 20 + AFTER)]
+    assert find_shifts(steps[:-1], names) == []
+    assert find_shifts(steps, names, seen=len(steps)) == []
 
 
 def test_an_episode_has_a_minimum_length() -> None:
@@ -75,21 +75,21 @@ def test_an_episode_has_a_minimum_length() -> None:
 
 
 @given(histories(), st.data())
-def test_an_ended_episode_never_changes(history: tuple[list[Step], list[Sequence[float]]], data: st.DataObject) -> None:
-    steps, vectors = history
+def test_an_ended_episode_never_changes(history: tuple[list[Step], list[Sequence[str]]], data: st.DataObject) -> None:
+    steps, names = history
     part = data.draw(st.integers(0, len(steps)))
-    assert find_shifts(steps[:part], vectors) == [each for each in find_shifts(steps, vectors) if each.made <= part]
+    assert find_shifts(steps[:part], names) == [each for each in find_shifts(steps, names) if each.made <= part]
 
 
 @given(histories(), st.data())
 def test_a_history_read_in_pieces_has_the_same_shifts(
-    history: tuple[list[Step], list[Sequence[float]]], data: st.DataObject
+    history: tuple[list[Step], list[Sequence[str]]], data: st.DataObject
 ) -> None:
-    steps, vectors = history
+    steps, names = history
     part = data.draw(st.integers(0, len(steps)))
-    first = find_shifts(steps[:part], vectors)
-    rest = find_shifts(steps, vectors, first[-1].place if first else START, seen=part)
-    assert first + rest == find_shifts(steps, vectors)
+    first = find_shifts(steps[:part], names)
+    rest = find_shifts(steps, names, first[-1].place if first else START, seen=part)
+    assert first + rest == find_shifts(steps, names)
 
 
 class Counted(list[BlockPlace]):
@@ -143,7 +143,7 @@ def test_shifts_match_hand_made_labels_better_than_simple_methods() -> None:
     pk, difference = disagreement(sessions, found_in)
     none, _ = disagreement(sessions, lambda _: [])
     _, prompts = disagreement(sessions, lambda each: [each.places[number].message for number in each.prompts])
-    assert pk <= 0.22
-    assert difference <= 0.23
-    assert pk < none - 0.07
+    assert pk <= 0.18
+    assert difference <= 0.2
+    assert pk < none - 0.1
     assert difference < prompts / 2

@@ -65,7 +65,7 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
         **members(use, "replies", unpriced_replies="unpriced"),
         **members(use.tokens, input_tokens="input", cache_read_tokens="read", output_tokens="output"),
         **members(use.tokens, cache_write_5m_tokens="write_5m", cache_write_1h_tokens="write_1h"),
-        "dollars": dollars(use.price),
+        **{"dollars": dollars(use.price), "dollars_helpers": dollars(use.helpers)},
         "unpriced_models": sorted(use.unknown),
     }
 
@@ -79,8 +79,8 @@ def _print_usage(found: Usage) -> None:
     if found.total.unpriced:
         replies = "1 reply is" if found.total.unpriced == 1 else f"{found.total.unpriced} replies are"
         say(price_sentence(found.total.unknown, replies), fg="yellow")
-    if found.helpers:
-        say(f"The helper model cost {dollars_text(found.helpers)}, which no row includes.")
+    if found.total.helpers:
+        say(f"The cost includes {dollars_text(found.total.helpers)} for the helper model.")
     if found.help is not None:
         say(found.help)
     for line in quota_lines(found.quota, found.names):
@@ -117,7 +117,7 @@ def usage(by: Grouping, **options: Any) -> Usage:
       mnemosyne usage --by model
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
-    zone; in JSON, in UTC.
+    zone; in JSON, and for the cost of a helper model, in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
 

@@ -118,10 +118,15 @@ group by 1, 2""",
 
 HELPERS = Query(
     "helpers",
-    """select stream, sum(helpers)::bigint as helpers
+    """select stream, day, sum(helpers)::bigint as helpers
 from mnemosyne.budget_spent
 where helpers > 0 and day >= %(day)s and (%(streams)s::uuid[] is null or stream = any(%(streams)s))
-group by stream""",
+group by stream, day""",
+)
+
+HELPERS_OF = Query(
+    "helpers_of",
+    "select version, helpers from mnemosyne.budget_spent where helpers > 0 and stream = %(stream)s order by version",
 )
 
 BUDGET = Projection(
@@ -129,5 +134,5 @@ BUDGET = Projection(
     version=5,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
-    queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS),
+    queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS, HELPERS_OF),
 )

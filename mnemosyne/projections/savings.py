@@ -102,7 +102,7 @@ SAVED_OF = Query(
 
 SAVED_BY_TURN = Query(
     "saved_by_turn",
-    f"""select branch, turn, attempt, began, epoch, rounds, estimated, counted, mode, model,
+    f"""select branch, turn, attempt, version, began, epoch, rounds, estimated, counted, mode, model,
     {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
     {_TERMS}, coalesce(web_searches, 0) as web_searches,
     1 as turns, assumed::int as assumed, compacted::int as compacted, deviates,

@@ -1,6 +1,6 @@
 """A branch's cost turn by turn, next to its simulated cost without Mnemosyne, as numbers and as SVG."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -17,8 +17,8 @@ _LEFT, _RIGHT, _TOP, _BASE = 56, WIDTH - 8, 22, 196
 @attrs.frozen(kw_only=True)
 class MoneyPoint:
     """The cost of a session's turns up to and including this one: ``actual`` as billed, ``unmanaged`` without
-    Mnemosyne, ``expected`` by the rules of the provider's cache. ``number`` counts the turns of all branches in the
-    order of accounting.
+    Mnemosyne, ``expected`` by the rules of the provider's cache; in dollars, all but ``unmanaged`` include helpers.
+    ``number`` counts the turns of all branches in the order of accounting.
     """
 
     number: int
@@ -38,40 +38,30 @@ class MoneyCurve:
 
 
 def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
-    """The curve of a session, from the rows of ``saved_by_turn`` and their balances."""
+    """The curve of a session, from the rows of ``saved_by_turn`` and their balances (``balances_of``)."""
     priced = all(each.is_priced for each in balances)
-    amounts = [_in_dollars(each) if priced else _in_tokens(each) for each in balances]
-    sums = (0.0, 0.0, 0.0)
+    sums = dict.fromkeys(_LINES, 0.0)
     points = []
-    for number, (row, parts) in enumerate(zip(rows, amounts, strict=True), 1):
-        sums = (sums[0] + parts[0], sums[1] + parts[1], sums[2] + parts[2])
-        points.append(
-            MoneyPoint(
-                number=number,
-                branch=row["branch"],
-                turn=row["turn"],
-                actual=sums[0],
-                unmanaged=sums[1],
-                expected=sums[2],
-            )
-        )
+    for number, (row, balance) in enumerate(zip(rows, balances, strict=True), 1):
+        amounts = _in_dollars(balance) if priced else _in_tokens(balance)
+        sums = {line: sums[line] + amounts[line] for line in _LINES}
+        points.append(MoneyPoint(number=number, branch=row["branch"], turn=row["turn"], **sums))
     return MoneyCurve(unit="dollars" if priced else "tokens of input", points=points)
 
 
-def _in_dollars(balance: Balance) -> tuple[float, float, float]:
-    actual, unmanaged = balance.nanodollars / NANODOLLARS, balance.nanodollars_unmanaged / NANODOLLARS
-    return actual, unmanaged, actual * float(balance.expected / balance.billed) if balance.billed else 0.0
+def _in_dollars(balance: Balance) -> Mapping[str, float]:
+    share = balance.expected / balance.billed if balance.billed else 0
+    expected = (balance.nanodollars - balance.helpers) * share + balance.helpers
+    amounts = (balance.nanodollars_unmanaged, expected, balance.nanodollars)
+    return {line: float(amount / NANODOLLARS) for line, amount in zip(_LINES, amounts, strict=True)}
 
 
-def _in_tokens(balance: Balance) -> tuple[float, float, float]:
-    return float(balance.billed), float(balance.unmanaged), float(balance.expected)
+def _in_tokens(balance: Balance) -> Mapping[str, float]:
+    amounts = (balance.unmanaged, balance.expected, balance.billed)
+    return {line: float(amount) for line, amount in zip(_LINES, amounts, strict=True)}
 
 
-_LINES: tuple[tuple[str, Callable[[MoneyPoint], float]], ...] = (
-    ("unmanaged", lambda point: point.unmanaged),
-    ("expected", lambda point: point.expected),
-    ("actual", lambda point: point.actual),
-)
+_LINES = ("unmanaged", "expected", "actual")
 
 
 def money_chart(found: MoneyCurve, name: str = "money") -> str:
@@ -79,7 +69,7 @@ def money_chart(found: MoneyCurve, name: str = "money") -> str:
     label = f"What the session cost so far, in {found.unit}"
     if not found.points:
         return picture(name, label, nothing("No costs are recorded yet."), height=HEIGHT)
-    highest = max(max(value(point) for _, value in _LINES) for point in found.points) or 1
+    highest = max(getattr(point, line) for point in found.points for line in _LINES) or 1
     plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
     parts = [*grid(plane, _ticks(highest), partial(render_amount, unit=found.unit))]
     parts += [
@@ -88,8 +78,8 @@ def money_chart(found: MoneyCurve, name: str = "money") -> str:
         if turn
     ]
     parts.append(f'<text class="unit" x="{_RIGHT}" y="{HEIGHT - 6}">turn, of all branches</text>')
-    for line, amount_of in _LINES:
-        places = [(0.0, 0.0), *((float(point.number), amount_of(point)) for point in found.points)]
+    for line in _LINES:
+        places = [(0.0, 0.0), *((float(point.number), getattr(point, line)) for point in found.points)]
         parts.append(curve(line, plane, places))
     return picture(name, label, "".join(parts), height=HEIGHT)
 

@@ -4,6 +4,7 @@ and the payback of each rewrite.
 If the client's own bytes were sent upstream, nothing was saved or lost, whatever the simulation says.
 """
 
+from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,7 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
-from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, names_in
+from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
 from mnemosyne.services.usage import (
     LIMITS_SEEN,
     QuotaWindow,
@@ -99,12 +100,6 @@ async def read_savings(models: ReadModels, since: int = 0) -> Savings:
     return Savings(add_up(rows, helpers), names_in(sessions), windows_of(seen))
 
 
-def balance_of_helpers(rows: Iterable[Mapping[str, Any]]) -> Balance:
-    """The balance of helpers alone, from the answer to ``helpers_since``."""
-    spent = sum(row["helpers"] for row in rows)
-    return Balance(nanodollars=spent, helpers=spent)
-
-
 async def read_break_even(models: ReadModels, found: Savings) -> int | None:
     """The break-even turn of the only session, as ``find_break_even``; None if there are several sessions."""
     if len(found.sessions) != 1:
@@ -132,9 +127,19 @@ def describe_loss(lost: int, break_even: int | None) -> str:
 
 
 def balance_of(row: Mapping[str, Any]) -> Balance:
-    """The balance of one row of ``saved`` or ``saved_by_turn``."""
+    """The balance of one row of ``saved``, ``saved_by_turn`` or ``helpers``."""
+    if "helpers" in row:
+        return Balance(nanodollars=row["helpers"], helpers=row["helpers"])
     sides = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
     return _weigh(row, *sides, sizes=(row["size"], row["shadow_size"]), terms=terms_in(row))
+
+
+def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
+    """The balance of each row of ``saved_by_turn``, with the cost of helpers (``helpers_of``) before the next row."""
+    balances, versions = [balance_of(row) for row in turns], [row["version"] for row in turns]
+    for row in helpers if balances else ():
+        balances[max(0, bisect(versions, row["version"]) - 1)] += balance_of(row)
+    return balances
 
 
 def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
@@ -182,13 +187,13 @@ class PassedBudget:
     turn: int
 
 
-def find_passed(rows: Iterable[Mapping[str, Any]], budget: int | None) -> PassedBudget | None:
-    """The turn in which a session's cost, from rows of ``saved_by_turn``, exceeds ``budget`` nanodollars; None if it
-    does not, or without a budget.
+def find_passed(rows: Iterable[Row], balances: Iterable[Balance], budget: int | None) -> PassedBudget | None:
+    """The turn, of rows of ``saved_by_turn``, after which their balances exceed ``budget`` nanodollars; None if they do
+    not, or without a budget.
     """
     spent = 0
-    for row in rows if budget is not None else ():
-        spent += balance_of(row).nanodollars
+    for row, balance in zip(rows, balances, strict=True):
+        spent += balance.nanodollars
         if budget is not None and spent > budget:
             return PassedBudget(budget=budget, branch=row["branch"], turn=row["turn"])
     return None
@@ -203,7 +208,7 @@ def add_up(rows: Iterable[Mapping[str, Any]], helpers: Iterable[Mapping[str, Any
         found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
     for row in helpers:
         if row["stream"] in found:
-            found[row["stream"]] += balance_of_helpers([row])
+            found[row["stream"]] += balance_of(row)
     return found
 
 

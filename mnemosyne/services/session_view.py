@@ -15,7 +15,7 @@ from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
-from mnemosyne.services.usage import ask_for_help, describe_help, helpers_since
+from mnemosyne.services.usage import ask_for_help, describe_help
 
 
 @attrs.frozen(kw_only=True)
@@ -79,8 +79,8 @@ class Miss:
 class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
     that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
-    ``counted`` the cost of all replies, including side calls, by the provider's count (nanodollars). ``help`` describes
-    the work of helper models.
+    ``counted`` the cost of helpers and of all replies, including side calls, by the provider's count (nanodollars).
+    ``help`` describes the work of helpers.
     """
 
     stream: UUID
@@ -155,9 +155,8 @@ async def read_session_view(
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, helpers, epochs, faults, objects, *help_ = await models.answers(
+    used, epochs, faults, objects, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
-        helpers_since(streams=[stream]),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "branch_of_objects", about),
@@ -168,7 +167,7 @@ async def read_session_view(
     found = await read_map(models, stream, chosen)
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
-    balances = [savings.balance_of(row) for row in used]
+    balances = savings.balances_of(used, whole.helpers)
     session = whole.session
     return SessionView(
         stream=stream,
@@ -184,12 +183,12 @@ async def read_session_view(
         map=found,
         turns=_turns(whole, chosen, found),
         money=money_curve(used, balances),
-        total=sum(balances, savings.balance_of_helpers(helpers)),
+        total=sum(balances, Balance()),
         break_even=savings.find_break_even(epochs, used),
         counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
-        passed=savings.find_passed(used, budget),
+        passed=savings.find_passed(used, balances, budget),
         unrecorded=sum(row["turns"] for row in whole.gaps),
         help=describe_help(*help_),
     )

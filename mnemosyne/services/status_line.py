@@ -11,7 +11,7 @@ from mnemosyne.services import savings
 from mnemosyne.services.observing import Observations, observe
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, helpers_since, windows_of
+from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, windows_of
 
 
 @attrs.frozen(kw_only=True)
@@ -40,13 +40,14 @@ async def read_status_line(
     about = {"stream": stream}
     used, helpers, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
-        helpers_since(streams=[stream]),
+        Question("budget", "helpers_of", about),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
         Question("timeline", "branches", about),
         LIMITS_SEEN,
     )
-    total = sum(map(savings.balance_of, used), savings.balance_of_helpers(helpers))
+    balances = savings.balances_of(used, helpers)
+    total = sum(balances, savings.Balance())
     talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}
     last = next((row for row in reversed(used) if row["branch"] in talked_to), None)
     observed = await observe(archive, stream, None, len(used), seen)
@@ -62,6 +63,6 @@ async def read_status_line(
         rewritten=max((row["turn"] for row in epochs if last and row["branch"] == last["branch"]), default=None),
         plan=plan.progress if plan is not None and plan.is_followed else None,
         repeated=observed.lately_repeated,
-        passed=savings.find_passed(used, budget),
+        passed=savings.find_passed(used, balances, budget),
         quota=windows_of(limits),
     )

@@ -24,7 +24,7 @@ class Timeline:
 
     The tokens of a turn are the sum over its rounds. Every turn also has its ``nanodollars``, None without a known
     price, ``context_tokens``, the size of its last prompt, and ``context_read``, the part of that from the provider's
-    cache.
+    cache. ``helpers`` are the rows of ``helpers_of``.
     """
 
     session: Row
@@ -32,28 +32,31 @@ class Timeline:
     turns: Sequence[Row]
     gaps: Sequence[Row]
     modes: Sequence[Row]
+    helpers: Sequence[Row] = ()
 
     @property
     def nanodollars(self) -> int | None:
-        """The cost of all turns with a known price; None if tokens were used and no turn has one."""
+        """The cost of helpers and of all turns with a known price; None if tokens were used and no turn has one."""
         known = [row["nanodollars"] for row in self.turns if row["nanodollars"] is not None]
         used = any(row["context_tokens"] for row in self.turns)
-        return sum(known) if known or not used else None
+        return sum(known) + sum(row["helpers"] for row in self.helpers) if known or not used else None
 
 
 async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:
     """The timeline of a session, or of one branch. Raises NotFound."""
     about = {"stream": await read_models.find(models, session)}
     queries = ("session", "branches", "turns", "gaps", "modes")
-    *rows, used = await models.answers(
-        *(Question("timeline", query, about) for query in queries), Question("usage", "used_by_turn", about)
+    *rows, used, helpers = await models.answers(
+        *(Question("timeline", query, about) for query in queries),
+        Question("usage", "used_by_turn", about),
+        Question("budget", "helpers_of", about),
     )
     (found,), branches, turns, gaps, modes = rows
     uses = usage.add_up(used, itemgetter("branch", "turn", "attempt"))
     for row in turns:
         row |= _costs(row, uses.get((row["branch"], row["turn"], row["attempt"])))
     decided = (step for _, step in list_decisions(branches, modes) if isinstance(step, Decided))
-    whole = Timeline(found, branches, turns, gaps, [{**each.row, "mode": each.mode.value} for each in decided])
+    whole = Timeline(found, branches, turns, gaps, [{**each.row, "mode": each.mode.value} for each in decided], helpers)
     return whole if branch is None else _only(whole, branch)
 
 
@@ -101,4 +104,4 @@ def _only(whole: Timeline, branch: str) -> Timeline:
     branches, turns, modes = (
         [row for row in rows if row["branch"] == branch] for rows in (whole.branches, whole.turns, whole.modes)
     )
-    return attrs.evolve(whole, branches=branches, turns=turns, modes=modes)
+    return attrs.evolve(whole, branches=branches, turns=turns, modes=modes, helpers=())

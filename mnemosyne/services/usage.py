@@ -21,12 +21,15 @@ Group = TypeVar("Group", bound=Hashable)
 
 Grouping = Literal["session", "day", "project", "model", "client", "agent"]
 
+HELPER = "helper model"
+"""The group of helpers, by model or by agent."""
+
 LIMITS_SEEN = Question("usage", "limits_seen")
 
 
 def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Question:
-    """The question for the cost of helpers since a time (on the whole of its day in UTC) by session: all, or some
-    ``streams``.
+    """The question for the cost of helpers since a time (on the whole of its day in UTC) by session and day: of all
+    sessions, or some ``streams``.
     """
     return Question("budget", "helpers", {"day": since // DAY, "streams": streams})
 
@@ -110,8 +113,8 @@ def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
 
 @attrs.frozen(kw_only=True)
 class Consumption:
-    """The usage of one group of replies. ``nanodollars`` is the cost of those with known prices, ``unpriced`` the
-    number of ``replies`` from models without one, named in ``unknown``.
+    """The usage of one group of replies. ``nanodollars`` is the cost of those with known prices and of ``helpers``,
+    ``unpriced`` the number of ``replies`` from models without one, named in ``unknown``.
     """
 
     replies: int = 0
@@ -119,16 +122,13 @@ class Consumption:
     nanodollars: int = 0
     unpriced: int = 0
     unknown: frozenset[str] = frozenset()
+    helpers: int = 0
 
     def __add__(self, other: "Consumption") -> "Consumption":
         """The sum of both."""
-        return Consumption(
-            replies=self.replies + other.replies,
-            tokens=self.tokens + other.tokens,
-            nanodollars=self.nanodollars + other.nanodollars,
-            unpriced=self.unpriced + other.unpriced,
-            unknown=self.unknown | other.unknown,
-        )
+        names = ("replies", "tokens", "nanodollars", "unpriced", "helpers")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Consumption(unknown=self.unknown | other.unknown, **sums)
 
     @property
     def price(self) -> int | None:
@@ -139,15 +139,13 @@ class Consumption:
 @attrs.frozen
 class Usage:
     """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
-    clients' for sessions, ``quota`` the windows of a subscription. ``helpers`` is the cost of helper models for these
-    sessions in nanodollars, which no group includes; ``help`` describes the work of helpers for all sessions.
+    clients' for sessions, ``quota`` a subscription's windows. ``help`` describes the work of helpers for all sessions.
     """
 
     by: Grouping
     groups: Mapping[Hashable, Consumption]
     names: Mapping[Hashable, str]
     quota: Sequence[QuotaWindow] = ()
-    helpers: int = 0
     help: str | None = None
 
     @property
@@ -164,31 +162,32 @@ async def read_usage(
     projects: Mapping[UUID, str | None] | None = None,
     only: Container[UUID] | None = None,
 ) -> Usage:
-    """The usage, in the order in which groups first appear. Days are in ``zone``; None: this machine's. ``projects``
-    are the folders of sessions, to group by them; ``only`` these sessions count.
+    """The usage, in the order in which groups first appear. Days are in ``zone``, those of helpers in UTC; None: this
+    machine's. ``projects`` are the folders of sessions, to group by them; ``only`` these sessions count.
     """
-    used = Question("usage", "used")
     rows, helpers, sessions, seen, *help_ = await models.answers(
-        used, helpers_since(), EVERY_SESSION, LIMITS_SEEN, *ask_for_help()
+        Question("usage", "used"), helpers_since(), EVERY_SESSION, LIMITS_SEEN, *ask_for_help()
     )
-    counted = [row for row in rows if only is None or row["stream"] in only]
+    counted = [row for row in (*rows, *helpers) if only is None or row["stream"] in only]
     agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
     names: Mapping[Any, str] = names_in(sessions)
     clients = {row["stream"]: row.get("client") for row in sessions}
 
-    def day(row: Mapping[str, Any]) -> Hashable:
-        return utc(row["quarter"]).astimezone(zone).date().isoformat()
+    def day(row: Mapping[str, Any]) -> str:
+        at = utc(row["day"] * DAY) if "day" in row else utc(row["quarter"]).astimezone(zone)
+        return at.date().isoformat()
 
     groupings: dict[Grouping, Callable[[Mapping[str, Any]], Hashable]] = {
         "session": lambda row: row["stream"],
         "day": day,
         "project": lambda row: (projects or {}).get(row["stream"]),
-        "model": lambda row: row["model"],
+        "model": lambda row: row.get("model", HELPER),
         "client": lambda row: clients.get(row["stream"]),
-        "agent": lambda row: agents.get((row["stream"], row["branch"])),
+        "agent": lambda row: agents.get((row["stream"], row["branch"])) if "branch" in row else HELPER,
     }
-    spent = sum(row["helpers"] for row in helpers if only is None or row["stream"] in only)
-    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), spent, describe_help(*help_))
+    if by == "day":
+        counted.sort(key=day)
+    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), describe_help(*help_))
 
 
 async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:
@@ -205,7 +204,9 @@ def _name_agent(row: Mapping[str, Any]) -> str:
 
 
 def consumption_of(row: Mapping[str, Any]) -> Consumption:
-    """The usage and cost of one row of ``used`` or ``used_by_turn``."""
+    """The usage and cost of one row of ``used``, ``used_by_turn`` or ``helpers``."""
+    if "helpers" in row:
+        return Consumption(nanodollars=row["helpers"], helpers=row["helpers"])
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
     model, terms = row["model"], terms_in(row)
     amount = cost(tokens, model, prompt=row["size"], terms=terms)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mnemosyne.services.money_curve import MoneyCurve, money_chart, money_curve
-from mnemosyne.services.savings import balance_of
+from mnemosyne.services.savings import balance_of, balances_of
 from tests.services.test_savings import row
 
 ONE = UUID(int=1)
@@ -28,6 +28,16 @@ def test_each_point_is_the_cost_of_all_turns_up_to_it() -> None:
     assert curve.unit == "dollars"
     assert [point.actual for point in curve.points] == pytest.approx([100 * 5e-6, 150 * 5e-6])
     assert [point.unmanaged for point in curve.points] == pytest.approx([200 * 5e-6, 350 * 5e-6])
+
+
+def test_cost_of_a_helper_is_billed_and_expected_but_not_without_mnemosyne() -> None:
+    turns = [{**each, "version": number} for number, each in enumerate(rows((100, 200), (50, 150)))]
+    without = money_curve(turns, balances_of(turns, []))
+    curve = money_curve(turns, balances_of(turns, [{"version": 1, "helpers": 10**9}]))
+    for point, before, dollars in zip(curve.points, without.points, (0, 1), strict=True):
+        assert point.actual == pytest.approx(before.actual + dollars)
+        assert point.expected == pytest.approx(before.expected + dollars)
+        assert point.unmanaged == before.unmanaged
 
 
 def test_without_a_price_for_every_turn_it_counts_tokens_of_input() -> None:

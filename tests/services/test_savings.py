@@ -13,6 +13,7 @@ from mnemosyne.services.savings import (
     Balance,
     PassedBudget,
     Savings,
+    balances_of,
     find_passed,
     list_caveats,
     read_break_even,
@@ -86,12 +87,41 @@ async def test_break_even_is_the_planner_s_forecast_until_that_turn(
     assert await read_break_even(models, Savings({ONE: Balance(), OTHER: Balance()}, {})) is None
 
 
-@pytest.mark.parametrize(("budget", "turn"), [(None, None), (60 * 5_000, None), (29 * 5_000, 2), (0, 1)])
-def test_a_budget_is_exceeded_at_the_first_turn_above_it(budget: int | None, turn: int | None) -> None:
-    costs = [("main", 1, 10), ("main", 2, 20), ("agent", 1, 30)]
-    rows = [{**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn} for branch, turn, sent in costs]
+COSTS = [("main", 1, 10), ("main", 2, 20), ("agent", 1, 30)]
+TURNS = [
+    {**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn, "version": 10 * number}
+    for number, (branch, turn, sent) in enumerate(COSTS, 1)
+]
+
+
+@pytest.mark.parametrize(
+    ("helpers", "budget", "turn"),
+    [
+        ([], None, None),
+        ([], 60 * 5_000, None),
+        ([], 29 * 5_000, 2),
+        ([], 0, 1),
+        ([(5, 7)], 10 * 5_000, 1),
+        ([(15, 7)], 10 * 5_000, 1),
+        ([(25, 7)], 10 * 5_000 + 6, 2),
+        ([(25, 7)], 30 * 5_000 + 6, 2),
+    ],
+)
+def test_a_budget_is_exceeded_at_the_first_turn_above_it(
+    helpers: list[tuple[int, int]], budget: int | None, turn: int | None
+) -> None:
+    """The cost of a helper, at a version of the log, belongs to the turn before it."""
     passed = None if budget is None or turn is None else PassedBudget(budget=budget, branch="main", turn=turn)
-    assert find_passed(rows, budget) == passed
+    spent = [{"version": version, "helpers": amount} for version, amount in helpers]
+    assert find_passed(TURNS, balances_of(TURNS, spent), budget) == passed
+
+
+def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorded() -> None:
+    for version in (1, 10, 29, 30, 99):
+        helpers = [{"version": version, "helpers": 7}]
+        whole = sum(balances_of(TURNS, helpers), Balance())
+        assert (whole.turns, whole.helpers, whole.nanodollars) == (3, 7, 60 * 5_000 + 7)
+    assert balances_of([], [{"version": 1, "helpers": 7}]) == []
 
 
 balances = st.builds(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import attrs
@@ -18,9 +18,21 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.services import context_map, object_view, overviews, savings, session_view, turn_view, usage, windows
+from mnemosyne.services import (
+    asking,
+    context_map,
+    object_view,
+    overviews,
+    savings,
+    session_view,
+    timeline,
+    turn_view,
+    usage,
+    windows,
+)
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.observing import no_observations
@@ -57,11 +69,24 @@ def counted(session: Mapping[str, Any], prompts: int = COUNTED) -> Mapping[str, 
     return session
 
 
+HELPER_COST = 7_000_000
+
+
+async def ask_helper(dsn: str, folder: Path, stream: UUID) -> None:
+    """Record an answer of a helper model with its cost."""
+    async with open_read_models(settings(dsn, folder), print) as models, trio.open_nursery() as nursery:
+        await nursery.start(models.archive.journal.run)
+        helped = HelperAnswer(helper="h", nanodollars=HELPER_COST)
+        await asking.record(models.archive, stream, "Where is it?", helped, 1_767_500_000_000_000, "c")
+        await models.archive.journal.close(5)
+
+
 @pytest.fixture(scope="module")
 def held(postgres_server: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     folder = tmp_path_factory.mktemp("views")
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
         (stream,) = threads.submit(fill, dsn, folder, counted(session(turns=TURNS))).result()
+        threads.submit(trio.run, ask_helper, dsn, folder, stream).result()
         yield Held(dsn, folder, stream)
 
 
@@ -135,6 +160,7 @@ async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenR
     view = await session_view.read_session_view(models, held.stream)
     whole = (await savings.read_savings(models)).total
     assert view.total == whole
+    assert whole.helpers == HELPER_COST
     assert view.money.points[-1].actual == pytest.approx(whole.nanodollars / 1e9)
     assert view.money.points[-1].unmanaged == pytest.approx(whole.nanodollars_unmanaged / 1e9)
     assert [each.turn for each in view.turns] == list(range(1, TURNS + 2))
@@ -142,11 +168,30 @@ async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenR
     assert "are shortened or evicted" in view.verdict
 
 
+async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: OpenReadModels, held: Held) -> None:
+    """In savings, usage, its timeline, list, status line, page and chart: all turns of this session were counted."""
+    view = await session_view.read_session_view(models, held.stream)
+    (overview,) = await overviews.list_overviews(models.archive, models, openings={})
+    line = await read_status_line(models.archive, models, held.stream, no_observations(), None)
+    found = (await savings.read_savings(models)).sessions[held.stream]
+    groups = [(await usage.read_usage(models, by, None)).total for by in get_args(usage.Grouping)]
+    assumed = found.nanodollars - (view.counted or 0)
+    costs = {found.nanodollars, view.total.nanodollars, overview.cost, line.cost}
+    costs |= {each.nanodollars + assumed for each in groups}
+    costs |= {((await timeline.read_timeline(models, str(held.stream))).nanodollars or 0) + assumed}
+    assert costs == {round(view.money.points[-1].actual * 1e9)}
+    assert {found.helpers, view.total.helpers, *(each.helpers for each in groups)} == {HELPER_COST}
+    by_model = (await usage.read_usage(models, "model", None)).groups[usage.HELPER]
+    assert (by_model.nanodollars, by_model.replies) == (HELPER_COST, 0)
+
+
 async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenReadModels, held: Held) -> None:
     places = [TurnPlace(turn, None, 1) for turn in range(1, TURNS + 2)]
     views = [await turn_view.read_turn_view(models.archive, models, held.stream, "main", place) for place in places]
     whole = (await usage.read_usage(models, "session", None)).groups[held.stream]
-    assert sum(view.price.nanodollars or 0 for view in views if view.price is not None) == whole.nanodollars
+    assert (
+        sum(view.price.nanodollars or 0 for view in views if view.price is not None) + HELPER_COST == whole.nanodollars
+    )
     assert views[1].account is not None
     assert views[1].account.actual.read == HEAD
     assert [view.pause is None for view in views] == [True] + [False] * TURNS

@@ -18,7 +18,7 @@ from mnemosyne.domain.knowledge.state import fold
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import rebuild
@@ -153,6 +153,14 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]
+
+
+async def test_money_of_a_helper_is_listed_by_its_task(dsn: str) -> None:
+    async with filled(dsn, "helper-work") as world:
+        spent = await rows(world, "select spent_on, dollars from money where spent_on <> 'turn'")
+    events = [each.decoded().event for each in stored(LOGS / "helper-work")]
+    tasks = {each.task for each in events if isinstance(each, HelperWorked) and each.nanodollars}
+    assert {each["spent_on"] for each in spent} == {*tasks, "answer"} > {"answer"}
 
 
 @pytest.mark.parametrize("log", ["known", "submitted"])

@@ -6,6 +6,7 @@ consists of the names in its parts, so nothing has to be read again for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import attrs
 
@@ -14,10 +15,9 @@ from mnemosyne.domain.objects.events import LinkRelation
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.segmentation.index_line import last_part
-from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, Draft, DraftLink
+from mnemosyne.domain.segmentation.segment import Draft, DraftLink
 from mnemosyne.domain.segmentation.topics import (
-    BEFORE,
-    NEWEST,
+    AFTER,
     SAME_THEME,
     START,
     Names,
@@ -111,45 +111,11 @@ def list_ended(before: Memory, after: Memory, branch: str, turn: int) -> Sequenc
     made = sum(
         bool(after.objects[object_id].places) for object_id in after.view_of(branch).objects[len(known.objects) :]
     )
-    if not made or not _may_shift(_newest(after, branch, made), made):
-        return []
+    placed = (each for each in map(after.objects.__getitem__, reversed(after.view_of(branch).objects)) if each.places)
+    if not any("user" in each.tags for each in islice(placed, AFTER - 1, AFTER - 1 + made)):
+        return []  # no prompt has just got enough objects behind it
     objects = _list_grouped(after, branch)
     return list(_list_ended(after, branch, objects, len(objects) - made))
-
-
-def _newest(memory: Memory, branch: str, made: int) -> list[MemoryObject]:
-    """Return the grouped objects that decide whether the newest ``made`` show a shift: those that determine the
-    undecided prompts, those that such a prompt is compared with, and any that may have been made since the prompt was
-    sent.
-    """
-    newest: list[MemoryObject] = []
-    lowest, before = 0, 0
-    for candidate in map(memory.objects.__getitem__, reversed(memory.view_of(branch).objects)):
-        if candidate.places:
-            if before >= BEFORE and candidate.places[-1].message < lowest - _LATE:
-                break
-            newest.append(candidate)
-            if len(newest) == made + NEWEST:
-                lowest = min(one.places[0].message for one in newest)
-            elif len(newest) > made + NEWEST:
-                before += candidate.places[0].message < lowest
-    return newest[::-1]
-
-
-_LATE = 4 * OPEN_MESSAGES
-"""An object is made before this many later messages, even in a fork, which reads the open ones once more."""
-
-
-def _may_shift(objects: Sequence[MemoryObject], made: int) -> bool:
-    """Return whether the newest ``made`` of these objects may show a shift, wherever the last one was."""
-    prompts = [number for number, candidate in enumerate(objects) if "user" in candidate.tags]
-    if not prompts:
-        return False
-    places = [candidate.places[0] for candidate in objects]
-    later_shifts = shifts(
-        places, prompts, lambda number: list_specific(objects[number].key_entities), START, len(objects) - made
-    )
-    return next(later_shifts, None) is not None
 
 
 def _list_ended(memory: Memory, branch: str, objects: Sequence[MemoryObject], seen: int) -> Iterator[Draft]:

@@ -4,15 +4,14 @@ An *episode* is a stretch of objects about one thing. A new one begins at a user
 few significant names with those before it (windows as in TextTiling, Hearst 1997). A *theme* consists of episodes about
 the same thing at different times.
 
-Invariants. Whether a prompt begins an episode depends only on the objects up to the ``AFTER``-th after it: an episode
-that has ended does not change, and a history that is read in pieces has the same episodes as one read at once.
+Invariants. Whether a prompt begins an episode depends only on the objects that are made before it and on ``AFTER``
+objects from it on: an episode that has ended does not change, and a history that is read in pieces has the same
+episodes as one read at once.
 """
 
 import math
-from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import nlargest
 from itertools import islice
 
 import attrs
@@ -20,12 +19,12 @@ import attrs
 from mnemosyne.domain.objects.events import BlockPlace
 
 BEFORE, AFTER = 30, 12
-"""How many objects before and after a prompt are compared; a prompt with fewer after it is undecided."""
+"""How many objects before a prompt and from it on are compared; a prompt with fewer from it on is undecided."""
 
 SHORTEST = 16
 """The minimum number of objects of an episode."""
 
-SAME_TOPIC = 0.12
+SAME_TOPIC = 0.1
 """From this similarity of the names before and after a prompt on, the topic is the same."""
 
 SAME_THEME = 0.16
@@ -47,7 +46,7 @@ class Shift:
 
 def shifts(
     places: Sequence[BlockPlace],
-    prompts: Sequence[int],
+    prompts: Iterable[int],
     names: Callable[[int], Collection[str]],
     since: BlockPlace = START,
     seen: int = 0,
@@ -56,55 +55,18 @@ def shifts(
 
     ``places`` are the beginnings of the objects, in the order in which these were made; ``prompts`` are the numbers of
     those that the user typed, and ``names`` returns an object's names. ``since`` is where the last known episode ended.
-    Shifts that the first ``seen`` objects already showed are left out, at hardly any cost.
+    Shifts that the first ``seen`` objects already showed are left out.
     """
-    messages = [place.message for place in places]
-    first = next((number for number, message in enumerate(messages) if message >= since.message), 0)
-    open_ = sorted((places[number], number) for number in _open(places, prompts, seen) if places[number] > since)
-    for (place, number), after in zip(open_, _behind(places, messages, [place for place, _ in open_]), strict=True):
-        if len(after) < AFTER:
-            return
-        made = max(after[-1], number) + 1
-        if made <= seen:
+    for prompt in prompts:
+        made, place = prompt + AFTER, places[prompt]
+        if not seen < made <= len(places) or place <= since:
             continue
-        newest_first = range(made - 1, first - 1, -1)
-        inside = islice((made_at for made_at in newest_first if since <= places[made_at] < place), SHORTEST)
-        if sum(1 for _ in inside) < SHORTEST:
+        earlier = list(islice((number for number in range(made - 1, -1, -1) if places[number] < place), BEFORE))
+        if sum(places[number] >= since for number in earlier) < SHORTEST:
             continue
-        before = [*islice((made_at for made_at in reversed(range(made)) if places[made_at] < place), BEFORE)]
-        if _differ(Names.of(map(names, before)), Names.of(map(names, after))):
+        if _differ(Names.of(map(names, earlier)), Names.of(map(names, range(prompt, made)))):
             yield Shift(place, made)
-            since, first = place, after[0]
-
-
-def _open(places: Sequence[BlockPlace], prompts: Sequence[int], seen: int) -> list[int]:
-    """Return the prompts for which the first ``seen`` objects may not decide yet whether they begin a topic: all except
-    those followed by ``AFTER`` of the newest of these objects.
-    """
-    newest = nlargest(AFTER, places[max(0, seen - NEWEST) : seen])
-    if len(newest) < AFTER:
-        return [*prompts]
-    return [number for number in prompts if number >= seen or places[number] > newest[-1]]
-
-
-NEWEST = 4 * AFTER
-"""How many of the known objects determine which prompts are undecided."""
-
-
-def _behind(places: Sequence[BlockPlace], messages: Sequence[int], begins: Sequence[BlockPlace]) -> list[list[int]]:
-    """Return the first ``AFTER`` objects, or all there are, at or after each of some ordered places."""
-    if not begins:
-        return []
-    later = [number for number, message in enumerate(messages) if message >= begins[0].message]
-    later.sort(key=places.__getitem__)
-    result: list[list[int]] = []
-    first: list[int] = []
-    for place in reversed(begins):
-        while later and places[later[-1]] >= place:
-            insort(first, later.pop())
-            del first[AFTER:]
-        result.append([*first])
-    return result[::-1]
+            since = place
 
 
 def _differ(before: "Names", after: "Names") -> bool:

@@ -20,8 +20,10 @@ SESSIONS_HELD = 1_000
 PROMPTS_HELD = 1_000
 """Number of prompts remembered that a hook vouched for and that have not arrived since."""
 
-PROMPT_SECONDS = 30.0
-"""How long a prompt may take from the hook to the request that contains it."""
+PROMPT_SECONDS = 120.0
+"""How long a prompt may take from the hook to the request that contains it. Claude Code calls the hook when the user
+sends a prompt, also in the middle of a turn; then the prompt waits for the running command, 120 seconds by default.
+"""
 
 
 @attrs.frozen

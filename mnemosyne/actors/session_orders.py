@@ -74,7 +74,8 @@ class SessionOrders:
             source = Provenance(session=self._loaded.identity.stream, branch=branch.name, turn=began.turn)
             prompt = read_prompt(read, began.submitted, source)
             context = attrs.evolve(self._context, prompt=prompt)
-            for order in order_facts(prompt.text if prompt else "", branch.name, began.turn, context):
+            text, answered = (prompt.text, prompt.answered) if prompt else ("", "")
+            for order in order_facts(text, branch.name, began.turn, context, answered):
                 self._put(order, ticket)
         if branch.mode is Mode.MANAGE and not read.fields.has_output_format:
             self._order_goal(branch, began, read, ticket)

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import attrs
+
 from mnemosyne.actors.owners import PROMPT_SECONDS, MemoryClient, MemoryOwners
 from mnemosyne.domain.session.events import SubmittedBlock
 from mnemosyne.domain.wire import transcript
@@ -83,6 +85,22 @@ def test_a_hash_belongs_to_its_session_and_expires() -> None:
     assert owners.vouch_in(None)(read(user(PROMPT))) is None
     clock.now = PROMPT_SECONDS
     assert owners.vouch_in("s")(read(user(PROMPT))) is None
+
+
+def test_a_prompt_sent_in_the_middle_of_a_turn_is_submitted() -> None:
+    """Claude Code puts it behind a result."""
+    framed = (
+        f"The user sent a new message while you were working:\n{PROMPT}\n\nThis is how Claude Code surfaces messages."
+    )
+    asked = [
+        user("Go on"),
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]},
+    ]
+    result = {"type": "tool_result", "tool_use_id": "t", "content": framed}
+    for text, found in ((framed, SUBMITTED), (f"x {framed}", None), (f"{framed}\n\nMore", None)):
+        said = {"role": "user", "content": [result, {"type": "text", "text": text}]}
+        submitted = vouched().vouch_in("s")(read(*asked, said))
+        assert submitted == (found and attrs.evolve(found, message=2))
 
 
 def test_only_a_new_text_of_the_user_can_be_submitted() -> None:

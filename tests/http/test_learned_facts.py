@@ -15,7 +15,7 @@ from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt, OneModel
+from mnemosyne.domain.helper.model import FREE, Completion, HelperModel, HelperPrompt, OneModel
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.session.input_events import HelperWorked
@@ -69,7 +69,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(reader: Reader, mode: Mode = Mode.OBSERVE) -> AsyncIterator[Stage]:
+async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE) -> AsyncIterator[Stage]:
     log, rules = StoppableLog(), {"reply": model_says(text(REPLY))}
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
@@ -111,13 +111,19 @@ async def listing(stage: Stage) -> Answers:
 
 
 async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> None:
+    """The model also gets the reply before the prompt."""
     reader = Reader()
     async with reading(reader) as stage:
-        await submit(stage, "s", PROMPT).work(PROMPT)
+        one = submit(stage, "s", PROMPT)
+        await one.work(PROMPT)
         (entry,) = await until_written(stage, 1)
         assert (entry.content, entry.is_confirmed) == (FACT, False)
         assert entry.provenance is not None
         assert entry.provenance.span == (PROMPT.index(FACT), len(PROMPT))
+        submit(stage, "s", "Yes, keep it.")
+        await one.work("Yes, keep it.")
+        await stage.events_until(HelperWorked, 2)
+        assert [REPLY in each for each in reader.asked("facts")] == [False, True]
         assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
 
 

@@ -1,6 +1,7 @@
 """The task that finds standing facts, decisions and preferences in a prompt that the user submitted.
 
-Each is a quotation: the memory across sessions keeps the user's own words. Without a helper model, a person uses the
+Each is a quotation: the memory across sessions keeps the user's own words, or those of the agent's proposal that the
+prompt accepts. Without a helper model, a person uses the
 commands of that memory.
 """
 
@@ -20,6 +21,9 @@ LONGEST_PART, OVERLAP = 24_000, 600
 """Maximum number of characters that are sent at once, about 8,000 tokens; and the number that two parts share, so that
 no fact is cut in both.
 """
+
+LONGEST_ANSWERED = 8_000
+"""Characters of the agent's reply before the prompt that are sent: its end, where an agent asks."""
 
 MOST_PARTS = 12
 """Maximum number of parts that are sent; the rest of a longer prompt is pasted material."""
@@ -45,20 +49,25 @@ this project should know. Reply with one JSON object and nothing else: \
 
 facts: statements that stay true after the present task: facts about the project, its people or tools, decisions of \
 the user, and how the user wants things done; at most 8. Leave out the task itself, questions, text that the message \
-only quotes or pastes from others, and anything that can be read in the code. An empty list if there are none.
+only quotes or pastes from others, and anything that can be read in the code. An empty list if there are none. If the \
+message accepts or chooses what the agent's reply before it proposes, that proposal is a decision of the user; nothing \
+else in that reply is a fact.
 kind: fact, decision, constraint (a rule to follow), workflow (a way of working), tooling (programs to use), \
 code-style, response-style (how to answer), or profile (about the user).
-quote: the sentence that states it, copied from the message exactly, in one piece, so that it can be understood alone.
+quote: the sentence that states it, copied exactly, in one piece, so that it can be understood alone: from the \
+message, or for an accepted proposal from the agent's reply.
 corrects: the id of the known entry that this fact makes untrue; otherwise empty."""
 
 
 @attrs.frozen(kw_only=True)
 class FactInputs:
-    """The ``text`` of a prompt, or of its part from the character ``start`` on. ``known`` are entries that a fact may
-    correct, each as id and line. ``context`` is for the caller that uses the facts.
+    """The ``text`` of a prompt, or of its part from the character ``start`` on; the agent's reply that it ``answered``;
+    ``known`` are entries that a fact may correct, each as id and line. ``context`` is for the caller that uses the
+    facts.
     """
 
     text: str = attrs.field(repr=False)
+    answered: str = attrs.field(default="", repr=False)
     start: int = 0
     known: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     context: Any = attrs.field(default=None, repr=False)
@@ -67,7 +76,8 @@ class FactInputs:
 @attrs.frozen(kw_only=True)
 class Fact:
     """A fact of a kind in ``KINDS``: the characters of the prompt from ``start`` up to ``end``, and as one line in
-    ``text``. ``corrects`` is the id of the entry that it replaces.
+    ``text``. ``corrects`` is the id of the entry that it replaces. ``proposed``: it is in the agent's reply, and has no
+    characters in the prompt.
     """
 
     kind: str
@@ -75,14 +85,15 @@ class Fact:
     start: int
     end: int
     corrects: str | None
+    proposed: bool = False
 
 
-def order_facts(prompt: str, branch: str, turn: int, context: Any = None) -> Iterator[HelperOrder]:
-    """The orders for a prompt: one for each part."""
+def order_facts(prompt: str, branch: str, turn: int, context: Any = None, answered: str = "") -> Iterator[HelperOrder]:
+    """The orders for a prompt: one for each part. The first part has the reply that the prompt ``answered``."""
     step = LONGEST_PART - OVERLAP
     prompt = prompt[: MOST_PARTS * step + OVERLAP]
     for start in range(0, max(1, len(prompt) - OVERLAP), step):
-        about = FactInputs(text=prompt, start=start, context=context)
+        about = FactInputs(text=prompt, answered="" if start else answered, start=start, context=context)
         yield HelperOrder(task=FACTS, subject=f"{branch} {turn} {start}", branch=branch, turn=turn, about=about)
 
 
@@ -90,12 +101,13 @@ def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:
     whole: FactInputs = order.about
     # Masked before it is cut, so that no part holds half a credential.
     text = credentials.mask(whole.text)[whole.start : whole.start + LONGEST_PART]
-    return attrs.evolve(whole, text=text) if text.strip() else None
+    answered = credentials.mask(whole.answered)[-LONGEST_ANSWERED:]
+    return attrs.evolve(whole, text=text, answered=answered) if text.strip() else None
 
 
 def _prompt(inputs: FactInputs) -> HelperPrompt:
     known = "\n".join(f"{key} {line}" for key, line in inputs.known)
-    texts = [("message", inputs.text), ("known entries", known)]
+    texts = [("message", inputs.text), ("the agent's reply before it", inputs.answered), ("known entries", known)]
     return write_prompt(_INSTRUCTIONS, {}, texts, properties=PROPERTIES, most_tokens=1_500)
 
 
@@ -104,14 +116,14 @@ def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fac
         return Rejected(("the answer does not match the schema",))
     dropped = ["there are more than 8"] if len(answer["facts"]) > MOST_FACTS else []
     ids = {key for key, _ in inputs.known}
-    facts: dict[tuple[int, int], tuple[Fact, Mapping[str, Any]]] = {}
+    facts: dict[tuple[int, str], tuple[Fact, Mapping[str, Any]]] = {}
     for each in answer["facts"][:MOST_FACTS]:
         fact = _read_fact(inputs, each, ids) if isinstance(each, dict) else "an entry does not match the schema"
         if isinstance(fact, str):
             dropped.append(fact)
         else:
             written = {"kind": fact.kind, "quote": fact.text, "corrects": fact.corrects or ""}
-            facts.setdefault((fact.start, fact.end), (fact, written))
+            facts.setdefault((fact.start, fact.text), (fact, written))
     record = {"facts": [written for _, written in facts.values()]}
     return Accepted(tuple(fact for fact, _ in facts.values()), record, tuple(dropped))
 
@@ -123,21 +135,18 @@ def _read_fact(inputs: FactInputs, given: Mapping[str, Any], ids: set[str]) -> F
         return "an entry does not match the schema"
     if len(quote) > LONGEST_FACT:
         return "a quotation is too long"
+    known = corrects if corrects in ids else None
     span = find_span(inputs.text, quote)
-    if span is None:
-        return "a quotation is not in the prompt"
-    start, end = span
-    return Fact(
-        kind=kind,
-        text=" ".join(inputs.text[start:end].split()),
-        start=inputs.start + start,
-        end=inputs.start + end,
-        corrects=corrects if corrects in ids else None,
-    )
+    if span is not None:
+        start, end = (inputs.start + each for each in span)
+        return Fact(kind=kind, text=" ".join(quote.split()), start=start, end=end, corrects=known)
+    if find_span(inputs.answered, quote) is None:
+        return "a quotation is neither in the prompt nor in the reply before it"
+    return Fact(kind="decision", text=" ".join(quote.split()), start=0, end=0, corrects=known, proposed=True)
 
 
 FIND_FACTS = BackgroundTask(
-    task=HelperTask(name=FACTS, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    task=HelperTask(name=FACTS, version=2, properties=PROPERTIES, prompt=_prompt, verify=_verify),
     gather=_gather,
     apply=lambda order, _inputs, signed: Effect(learned=signed.result, context=order.about.context),
 )

@@ -396,15 +396,16 @@ def _learn(command: LearnFacts, known: Knowledge) -> WriteOutcome:
 
 def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Knowledge) -> WriteOutcome:
     prompt, at, write = command.prompt, command.at, command.write
-    if prompt is not None and not (fact.start >= 0 and is_same(fact.text, prompt.text[fact.start : fact.end])):
-        raise BadEntry("It is not in the prompt.")  # a helper model may be wrong about its own quotation
-    is_typed = prompt is None or prompt.is_typed(fact.start, fact.end)
-    is_own = is_typed and (prompt is None or command.commanded)
-    source = None if prompt is None else attrs.evolve(prompt.provenance, span=(fact.start, fact.end))
+    if prompt is not None and not prompt.has(fact):
+        raise BadEntry("It is not in the prompt.")
+    is_own = prompt is None or (command.commanded and prompt.is_typed(fact.start, fact.end))
+    span = None if fact.proposed else (fact.start, fact.end)
+    source = None if prompt is None else attrs.evolve(prompt.provenance, span=span)
+    extracted = EntrySource.AGENT if fact.proposed else EntrySource.EXTRACTED
     draft = EntryDraft(
         kind=fact.kind,
         content=fact.text,
-        source=EntrySource.USER if is_own else EntrySource.EXTRACTED,
+        source=EntrySource.USER if is_own else extracted,
         confidence=None if is_own else LEARNED,
         provenance=source,
     )
@@ -415,7 +416,8 @@ def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Know
             return WriteOutcome("skipped", entry=same.id)
         if is_own:
             return _replace(same, draft, at, write, number)
-        return _confirm(same, known, at, write) if is_typed and _is_second(same, source) else WriteOutcome("skipped")
+        confirms = not fact.proposed and prompt is not None and prompt.confirms(fact) and _is_second(same, source)
+        return _confirm(same, known, at, write) if confirms else WriteOutcome("skipped")
     if source is not None and any(_overlaps(each.provenance, source) for each in standing):
         return WriteOutcome("skipped")
     unconfirmed = sum(not each.is_confirmed for each in standing)

@@ -57,7 +57,7 @@ class EntrySource(Enum):
     USER = "user"
     """A person, by a command, the page, the API, or ``remember`` in a prompt."""
     AGENT = "agent"
-    """An agent that called a tool, or a helper model that summarized a session."""
+    """An agent that called a tool or proposed what the user accepted, or a helper model that summarized a session."""
     EXTRACTED = "extracted"
     """The proxy, from a prompt."""
 

@@ -9,11 +9,13 @@ import re
 
 import attrs
 
+from mnemosyne.domain.knowledge.entry_text import is_same
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
-from mnemosyne.domain.segmentation.authors import list_prompt_blocks
+from mnemosyne.domain.segmentation.authors import find_answered, list_prompt_blocks
 from mnemosyne.domain.session.events import SubmittedBlock
 from mnemosyne.domain.wire import blocks
+from mnemosyne.domain.wire.client_texts import unwrap_prompt
 from mnemosyne.domain.wire.transcript import Transcript
 
 LONGEST_TYPED = 500
@@ -37,25 +39,41 @@ _CLOSES = re.compile(rf"[{_MARKS}]|['\u2019\uff07](?!\w)")
 
 @attrs.frozen(kw_only=True)
 class LearnedFact:
-    """A claim, and the characters of the prompt that state it. ``corrects`` is the id of an entry that it replaces."""
+    """A claim, and the characters of the prompt that state it. ``corrects`` is the id of an entry that it replaces.
+    ``proposed``: it is a proposal in the agent's reply before the prompt, which accepts it; it has no characters there.
+    """
 
     kind: EntryKind
     text: str
     start: int
     end: int
     corrects: str | None = None
+    proposed: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class SubmittedPrompt:
-    """A prompt and its turn. ``vouched``: a hook reported that the user submitted it; ``interactive``: a person was at
-    the client.
+    """A prompt and its turn. ``answered`` is the agent's reply before it. ``vouched``: a hook reported that the user
+    submitted it; ``interactive``: a person was at the client.
     """
 
     text: str
     provenance: Provenance
+    answered: str = attrs.field(default="", repr=False)
     vouched: bool = True
     interactive: bool = False
+
+    def has(self, fact: LearnedFact) -> bool:
+        """Whether a claim is in this prompt, or in the reply before it: a helper model may be wrong about that."""
+        if fact.proposed:
+            return " ".join(fact.text.split()) in " ".join(self.answered.split())
+        return fact.start >= 0 and is_same(fact.text, self.text[fact.start : fact.end])
+
+    def confirms(self, fact: LearnedFact) -> bool:
+        """Whether a person states a claim in this prompt, which is more than the claim: a prompt of the same line in
+        two sessions is rather pasted than typed twice.
+        """
+        return self.is_typed(fact.start, fact.end) and not is_same(fact.text, self.text)
 
     def is_typed(self, start: int, end: int) -> bool:
         """Whether a person typed these characters, as far as the form of the prompt shows: it is one line, neither
@@ -78,8 +96,9 @@ def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: 
     without one.
     """
     if submitted is not None:
-        text = blocks.text_of(read.blocks(submitted.message)[submitted.block])
-        return SubmittedPrompt(text=text, provenance=provenance, interactive=submitted.interactive)
+        text = unwrap_prompt(blocks.text_of(read.blocks(submitted.message)[submitted.block]))
+        answered = find_answered(read, submitted.message)
+        return SubmittedPrompt(text=text, answered=answered, provenance=provenance, interactive=submitted.interactive)
     found = next(list_prompt_blocks(read), None)
     if found is None or not blocks.is_prompt(read.messages[found[0]].role, read.blocks(found[0])):
         return None

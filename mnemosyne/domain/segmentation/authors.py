@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from mnemosyne.domain.wire import blocks
-from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted, is_reminder
+from mnemosyne.domain.wire.client_texts import InsertedText, find_inserted, is_reminder, unwrap_prompt
 from mnemosyne.domain.wire.transcript import Transcript
 
 
@@ -86,7 +86,15 @@ def list_prompt_blocks(read: Transcript) -> Iterator[tuple[int, int, str]]:
         content = read.blocks(number)
         for block, author in reversed([*enumerate(find_authors(role, content))]):
             if author is Author.USER:
-                yield number, block, str(content[block]["text"])
+                yield number, block, unwrap_prompt(str(content[block]["text"]))
+
+
+def find_answered(read: Transcript, message: int) -> str:
+    """The text of the model's last message before a message; empty without one."""
+    for number in reversed(range(message)):
+        if read.messages[number].role == "assistant":
+            return "\n\n".join(blocks.text_of(each) for each in read.blocks(number) if blocks.type_of(each) == "text")
+    return ""
 
 
 def _find_author(role: str | None, block: Mapping[str, Any]) -> tuple[Author, InsertedText | None]:

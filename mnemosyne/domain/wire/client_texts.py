@@ -55,6 +55,11 @@ _OPENINGS = (
 )
 _LONGEST_OPENING = 100
 _ELEMENT = re.compile(r"<([\w-]{1,40})[\s/>]")
+_MID_TURN = re.compile(
+    r"The user sent a new message while you were working:\n(.+)\n\nThis is how Claude Code surfaces messages[^\n]+",
+    re.DOTALL,
+)
+"""A prompt that the user sent in the middle of a turn, as Claude Code 2.1.332 puts it beside the next result."""
 _REMINDER = re.compile(r"\s*<system-reminder>.*</system-reminder>\s*", re.DOTALL)
 _OPENING, _CLOSING = "<system-reminder>", "</system-reminder>"
 _WRAPPING = re.compile(
@@ -75,6 +80,12 @@ def find_inserted(text: str) -> InsertedText | None:
         return _KINDS.get(element[1])
     words = " ".join(start.split())
     return next((kind for opening, kind in _OPENINGS if words.startswith(opening.strip())), None)
+
+
+def unwrap_prompt(text: str) -> str:
+    """Return the prompt in a text that a client put around one sent in the middle of a turn; other texts unchanged."""
+    found = _MID_TURN.fullmatch(text)
+    return text if found is None else found[1]
 
 
 def is_reminder(role: str, text: str) -> bool:

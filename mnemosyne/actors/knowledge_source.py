@@ -18,14 +18,7 @@ from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.block import MOST_RELEVANT, MemoryBlock, compose
-from mnemosyne.domain.knowledge.decide import (
-    AdmitCredential,
-    EntryDraft,
-    LearnFacts,
-    Place,
-    RememberEntry,
-    places_of,
-)
+from mnemosyne.domain.knowledge.decide import AdmitCredential, EntryDraft, LearnFacts, Place, RememberEntry, places_of
 from mnemosyne.domain.knowledge.entry_text import LONGEST_CONTENT
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope

@@ -11,9 +11,7 @@ from mnemosyne.cli.branches import address_of
 from mnemosyne.cli.log_access import branch_option, json_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.cli.windows import excess_as_json, excess_text
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, ContextChange
-from mnemosyne.domain.history.excess import Excess, excess_of
 from mnemosyne.domain.session.round_events import FallbackSent
 from mnemosyne.errors import LogFailed
 from mnemosyne.figures import bytes_text, count_text, iso_time, local_time, percent_text, plural, printable
@@ -81,11 +79,10 @@ def context(
         _write(with_log(config, lambda storage: rebuild_turn(storage, session, branch, turn)))
         return
     found = with_log(config, lambda storage: read_context(storage, session, branch, turn))
-    excess = excess_of(found.rebuilt.attempt, found.decision, config.manage_window)
     if as_json:
-        print_json(_as_json(found) | {"excess": None if excess is None else excess_as_json(excess)})
+        print_json(_as_json(found))
     else:
-        _print(found, excess)
+        _print(found)
 
 
 LARGEST = 20
@@ -124,7 +121,7 @@ def _write(rebuilt: Rebuilt) -> None:
     stdout.flush()
 
 
-def _print(found: SessionContext, excess: Excess | None) -> None:
+def _print(found: SessionContext) -> None:
     attempt = found.rebuilt.attempt
     began = attempt.began
     at = local_time(attempt.sent.at)
@@ -133,8 +130,6 @@ def _print(found: SessionContext, excess: Excess | None) -> None:
         say(f"Goal, according to a helper model: {found.goal}")
     for sentence in _asides(found):
         say(sentence, fg="yellow")
-    if excess is not None:
-        say(f"The request exceeded its window: {excess_text(excess)}.", fg="yellow")
     if found.view.opaque is not None:
         say(f"Cannot be parsed as a conversation: {found.view.opaque}. `--raw` writes its {found.view.size} bytes.")
     else:

@@ -17,8 +17,6 @@ from mnemosyne.cli.windows import (
     EPOCH,
     decision_as_json,
     decision_text,
-    excess_as_json,
-    excess_text,
     percent,
     plan_as_json,
     plan_sentence,
@@ -216,12 +214,11 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
 
 
 def _as_json(explanation: Explanation) -> dict[str, Any]:
-    excess, since = explanation.excess, explanation.imported_at
+    since = explanation.imported_at
     return {
         "session": str(explanation.stream),
         **snapshot_as_json(explanation.snapshot, explanation.planned),
         **decision_as_json(explanation.decision),
-        "excess": None if excess is None else excess_as_json(excess),
         "tariff": explanation.tariff.name,
         "imported_at": None if since is None else iso_time(since),
     }
@@ -235,8 +232,9 @@ def _print(explanation: Explanation) -> None:
         when = local_time(explanation.imported_at)
         say(f"This session was imported on {when}: its content, times and costs are those of the imported file.")
     say(f"This conversation was {decision_text(explanation.decision)}.")
-    if explanation.excess is not None:
-        say(f"The request exceeded its window: {excess_text(explanation.excess)}.")
+    if (filled := found.filled) is not None:
+        sizes = f"{count_text(filled.tokens)} of {count_text(filled.window)} tokens"
+        say(f"The request filled its window with an estimated {sizes}: {filled.why}.")
     say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
     for sentence, lines in _paragraphs(found, explanation.planned):
         say()

@@ -16,9 +16,8 @@ from mnemosyne.cli.branches import branch_as_json
 from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emptiness, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.cli.windows import decision_text, excess_as_json, excess_text
+from mnemosyne.cli.windows import decision_text
 from mnemosyne.config import Config
-from mnemosyne.domain.history.excess import Excess
 from mnemosyne.figures import (
     age_text,
     count_text,
@@ -31,10 +30,8 @@ from mnemosyne.figures import (
     printable,
 )
 from mnemosyne.services.overviews import SessionOverview, make_overviews
-from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions, read_excesses
+from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions
 from mnemosyne.services.unstructuring import members
-
-Over = Mapping[UUID, Sequence[Excess]]
 
 SHORT = 8
 """Characters of an id in the output, unless two ids share them."""
@@ -43,11 +40,11 @@ SHOWN = 20
 """The default number of listed sessions."""
 
 
-Found = tuple[SessionList, list[SessionOverview], Over]
+Found = tuple[SessionList, list[SessionOverview]]
 
 
 def _print(found: Found) -> None:
-    listed, overviews, over = found
+    listed, overviews = found
     near = [str(other) for session in listed.sessions for other in session.neighbours]
     ids, at = short_ids([*(str(overview.stream) for overview in overviews), *near]), now()
     rows = [(ids[str(overview.stream)], *_row(overview, at)) for overview in overviews]
@@ -56,7 +53,7 @@ def _print(found: Found) -> None:
     )
     if listed.total > len(rows):
         say(f"{plural(listed.total - len(rows), 'session')} more; --limit {listed.total} lists all.", err=True)
-    notes = _render_unmanaged(listed.sessions), _render_unpriced(overviews), _render_oversized(over, ids)
+    notes = _render_unmanaged(listed.sessions), _render_unpriced(overviews)
     for sentence in chain(*notes, _render_damaged(_damages(listed, overviews))):
         say(sentence, err=True)
 
@@ -77,14 +74,6 @@ def _render_unpriced(found: Sequence[SessionOverview]) -> Iterator[str]:
     unknown = frozenset[str]().union(*(each.unknown for each in found))
     if unknown:
         yield price_sentence(unknown, "their usage is")
-
-
-def _render_oversized(over: Mapping[UUID, Sequence[Excess]], ids: Mapping[str, str]) -> Iterator[str]:
-    """Name the managed sessions that exceeded their window, with the largest request of each."""
-    for stream, found in over.items():
-        largest = max(found, key=lambda excess: excess.sent)
-        times = plural(len(found), "time")
-        yield f"Session {ids[str(stream)]} exceeded its window {times}; the largest request: {excess_text(largest)}."
 
 
 def _damages(listed: SessionList, overviews: Sequence[SessionOverview]) -> dict[UUID, str]:
@@ -115,9 +104,9 @@ def short_ids(ids: list[str]) -> dict[str, str]:
 
 
 def _list_as_json(found: Found) -> list[dict[str, Any]]:
-    listed, overviews, over = found
+    listed, overviews = found
     both = zip(listed.sessions, overviews, strict=True)
-    rows = [_as_json(each, overview, over.get(each.stream, ())) for each, overview in both]
+    rows = [_as_json(each, overview) for each, overview in both]
     unlisted = listed.damaged.keys() - {each.stream for each in listed.sessions}
     damaged = [each for stream, each in listed.damaged.items() if stream in unlisted]
     return rows + [
@@ -125,7 +114,7 @@ def _list_as_json(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _as_json(session: ListedSession, overview: SessionOverview, over: Sequence[Excess]) -> dict[str, Any]:
+def _as_json(session: ListedSession, overview: SessionOverview) -> dict[str, Any]:
     return {
         **members(session, "external_id client model turns", id="stream"),
         **members(overview, "title project mode damage", context_tokens="context"),
@@ -137,7 +126,6 @@ def _as_json(session: ListedSession, overview: SessionOverview, over: Sequence[E
         ],
         "dollars": dollars(overview.cost),
         "dollars_saved": dollars(overview.saved),
-        "oversized": [excess_as_json(each) for each in over],
         "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
@@ -189,7 +177,6 @@ def sessions(limit: int | None, **options: Any) -> Found:
         overviews = await make_overviews(models.archive, models, listed, openings={})
         if not (overviews or listed.damaged):
             raise NothingRecorded(render_emptiness(models.config))
-        streams = [session.stream for session in listed.sessions]
-        return listed, overviews, await read_excesses(models.archive, models, streams, models.config.manage_window)
+        return listed, overviews
 
     return with_read_models(log_of(options), read)

@@ -7,7 +7,6 @@ from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.excess import Excess
     from mnemosyne.domain.history.memory_travel import WindowView
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
     from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -65,24 +64,6 @@ def flags(standing: "Resident", turn: int, planned: "PlannedRewrite | NoRewrite 
         "" if would is None else f"would→{would.label}": would is not None,
     }
     return [flag for flag, is_set in states.items() if is_set]
-
-
-def excess_text(found: "Excess") -> str:
-    """``window 45.0k, sent 57.3k at turn 179, because …``."""
-    parts = ""
-    if found.new is not None and found.fixed is not None:
-        new, fixed = count_text(found.new), count_text(found.fixed)
-        parts = f"; {new} of it is new in this request, {fixed} is system prompt and tools"
-    return (
-        f"window {count_text(found.window)}, sent {count_text(found.sent)} at turn {found.turn}"
-        f"{'' if found.branch == 'main' else f' of {found.branch}'}, because {found.why}{parts}"
-    )
-
-
-def excess_as_json(found: "Excess") -> dict[str, Any]:
-    """A request that exceeded its window, as JSON."""
-    sizes = {"window_tokens": "window", "sent_tokens": "sent", "new_tokens": "new", "fixed_tokens": "fixed"}
-    return members(found, "branch turn why", **sizes)
 
 
 def source_text(each: "MemoryObject") -> str:

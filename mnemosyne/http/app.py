@@ -11,13 +11,7 @@ import trio
 from mnemosyne.config import Config, list_settings
 from mnemosyne.domain.wire.exchange import Headers
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.http.browsers import (
-    AllowedHosts,
-    is_browser,
-    shows_a_document,
-    wants_a_page,
-    without_effect,
-)
+from mnemosyne.http.browsers import AllowedHosts, is_browser, shows_a_document, wants_a_page, without_effect
 from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse, send_error
 from mnemosyne.http.inspector.passing import PagePasser

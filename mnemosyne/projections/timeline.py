@@ -18,7 +18,7 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, WindowFilled
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan
 from mnemosyne.projections.projection import (
     PROMPT_TOKENS,
     TOKENS,
@@ -98,13 +98,6 @@ MODES = Table(
 )
 """Each decision about the mode of a branch."""
 
-FILLED = Table(
-    "filled",
-    key={"stream": Type.UUID, "version": Type.INTEGER},
-    columns={"branch": Type.TEXT, "turn": Type.INTEGER, "promised": Type.INTEGER},
-)
-"""Turns whose request filled the context window promised to their branch."""
-
 ROUNDS = Table("rounds", key={"stream": Type.UUID, "version": Type.INTEGER}, columns={"bytes": Type.INTEGER})
 """The bodies that were sent for turns instead of the client's own."""
 
@@ -152,9 +145,6 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("modes", (stream, recorded.version), row_of(event, "at", "branch", "mode", "why")),)
         case SessionImported():
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
-        case WindowFilled():
-            filled = row_of(event, "branch", "turn") | {"promised": event.window}
-            return (Merge("filled", (stream, recorded.version), filled),)
         case _:
             return ()
 
@@ -250,15 +240,6 @@ LISTED_MODES = Query(
     "listed_modes",
     """select * from mnemosyne.timeline_modes where stream = any(%(streams)s) order by stream, version""",
 )
-OVERSIZED = Query(
-    "oversized",
-    """select distinct t.stream from mnemosyne.timeline_turns t
-join mnemosyne.timeline_modes m on m.stream = t.stream and m.branch = t.branch and m.mode = 'manage'
-where t.stream = any(%(streams)s)
-    and coalesce(t.input_tokens, 0) + coalesce(t.cache_read_tokens, 0)
-    + coalesce(t.cache_write_5m_tokens, 0) + coalesce(t.cache_write_1h_tokens, 0)
-    > coalesce((select min(f.promised) from mnemosyne.timeline_filled f where f.stream = t.stream), %(window)s)""",
-)
 SENT = Query(
     "sent",
     """select stream, sum(bytes)::bigint as bytes from (
@@ -308,8 +289,8 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=6,
-    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, FILLED, GAPS),
+    version=7,
+    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
     changes=changes,
     queries=(
         OF_OTHERS,
@@ -319,7 +300,6 @@ TIMELINE = Projection(
         LISTED,
         LISTED_BRANCHES,
         LISTED_MODES,
-        OVERSIZED,
         SENT,
         SESSION,
         BRANCHES_OF,

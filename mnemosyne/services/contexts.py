@@ -12,7 +12,6 @@ from mnemosyne.domain.history.context_view import Comparison, ContextBlock, Know
 from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.events import GapRecorded
 from mnemosyne.domain.session.helper_results import find_goal
-from mnemosyne.domain.session.round_events import BranchModeSet
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -54,8 +53,8 @@ class Rebuilt:
 @attrs.frozen(kw_only=True)
 class SessionContext:
     """A session's window with its blocks and the reply's. ``reply_size`` is None if nothing arrived. ``gaps`` are
-    unrecorded turns just before it, ``decision`` the last decision about its branch's mode, ``goal`` what its user
-    wants by a helper model. ``client`` is the client's own request, if a different one is shown.
+    unrecorded turns just before it, ``goal`` what its user wants by a helper model. ``client`` is the client's own
+    request, if a different one is shown.
     """
 
     stream: UUID
@@ -65,7 +64,6 @@ class SessionContext:
     reply: tuple[ContextBlock, ...]
     reply_size: int | None
     gaps: Sequence[GapRecorded]
-    decision: BranchModeSet | None
     goal: str | None
 
 
@@ -117,7 +115,6 @@ async def context_of(
         reply=context_view.reply_blocks(reply, history.dialect_of(attempt.began.branch)) if reply is not None else (),
         reply_size=len(reply) if reply is not None else None,
         gaps=history.gaps_before(attempt),
-        decision=history.modes.get(attempt.began.branch),
         goal=find_goal(history.goals, attempt.began.branch, attempt.began.turn),
     )
 

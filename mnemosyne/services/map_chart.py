@@ -15,18 +15,7 @@ from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.figures import count_text
-from mnemosyne.services.charts import (
-    WIDTH,
-    Plane,
-    area,
-    grid,
-    nothing,
-    picture,
-    points_text,
-    px,
-    simplify,
-    ticks,
-)
+from mnemosyne.services.charts import WIDTH, Plane, area, grid, nothing, picture, points_text, px, simplify, ticks
 from mnemosyne.services.context_map import ContextMap, MapObject, MapTurn, Span
 from mnemosyne.terminal import harmless
 

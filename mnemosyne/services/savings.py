@@ -19,14 +19,7 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
-from mnemosyne.services.usage import (
-    LIMITS_SEEN,
-    QuotaWindow,
-    helpers_since,
-    name_missing_price,
-    terms_in,
-    windows_of,
-)
+from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, helpers_since, name_missing_price, terms_in, windows_of
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")

@@ -1,20 +1,17 @@
 """The list of sessions: clients, branches, length and decisions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.figures import plural
 from mnemosyne.services.read_models import Question, ReadModels, Row
-from mnemosyne.services.sessions import Archive, read_stream
 from mnemosyne.services.timeline import Decided, list_decisions
 
 
@@ -117,18 +114,6 @@ async def list_sessions(models: ReadModels, *, limit: int | None = None, only: U
     sessions = [_make_listed(row, branches.get(row["stream"], ()), modes.get(row["stream"], ())) for row in found]
     total = found[0]["sessions"] if found else 0
     return SessionList(sessions, total, {row["session"]: DamagedSession(**row) for row in damaged})
-
-
-async def read_excesses(
-    archive: Archive, models: ReadModels, streams: Collection[UUID], wanted: int | None
-) -> Mapping[UUID, Sequence[Excess]]:
-    """The managed requests of these sessions that exceeded their window, by session; reads only sessions that may have
-    one. ``wanted`` is the window setting to use if none is recorded. Raises LogFailed.
-    """
-    about = {"streams": list(streams), "window": WINDOW if wanted is None else wanted}
-    (rows,) = await models.answers(Question("timeline", "oversized", about))
-    found = {row["stream"]: [*excesses(await read_stream(archive, row["stream"]), wanted)] for row in rows}
-    return {stream: each for stream, each in found.items() if each}
 
 
 def _by_session(rows: Sequence[Row]) -> dict[UUID, Sequence[Row]]:

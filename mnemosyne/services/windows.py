@@ -9,7 +9,6 @@ import attrs
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import rewrite_preview, time_travel
-from mnemosyne.domain.history.excess import Excess, excesses
 from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
 from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.history.time_travel import TurnPlace
@@ -50,7 +49,7 @@ class Listing:
 @attrs.frozen
 class Explanation:
     """A session's memory at one time, and the planner's decision then (see ``Listing``). ``decision`` is the branch's
-    mode then and its reason; None if managing was never requested. ``excess``: the request exceeded its window.
+    mode then and its reason; None if managing was never requested.
     ``tariff`` is the one used for decisions, or that would be used if unmanaged. ``imported_at`` is the time of the
     session's import from a file, in µs of UTC; None if it was recorded here.
     """
@@ -59,7 +58,6 @@ class Explanation:
     snapshot: MemorySnapshot
     planned: PlannedRewrite | NoRewrite | None
     decision: BranchModeSet | None
-    excess: Excess | None
     tariff: Tariff
     imported_at: int | None
 
@@ -84,16 +82,12 @@ async def explain(
     planned = await preview(archive, stream, events, found, now, settings)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
     history = time_travel.history_of(str(stream), events)
-    over = (
-        each for each in excesses(history, settings.window) if (each.branch, each.turn) == (found.branch, found.turn)
-    )
     tenant = history.started.tenant if history.started is not None else ""
     return Explanation(
         stream,
         found,
         planned,
         mode_decisions(until).get(found.branch),
-        next(over, None),
         _tariff(found, settings),
         await switching.find_import(archive, tenant, stream),
     )

@@ -8,13 +8,12 @@ import pytest
 
 from mnemosyne.app.read_models import no_bars, open_read_models
 from mnemosyne.config import load
-from mnemosyne.domain.history.excess import excesses
 from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import BranchKind, SessionStarted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.footprints import measure
-from mnemosyne.services.session_list import ListedSession, list_sessions, read_excesses
+from mnemosyne.services.session_list import ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
 from tests.golden.sessions import CODEC, FOLDERS, append_all, appends
 from tests.projections.support import POSTGRES, open_world
@@ -22,7 +21,7 @@ from tests.services.answers import Answers
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-async def test_listed_sessions_and_excesses_agree_with_the_events(folder: Path, dsn: str, tmp_path: Path) -> None:
+async def test_listed_sessions_agree_with_the_events(folder: Path, dsn: str, tmp_path: Path) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:
         await append_all(world.journal, appends(folder))
     reported: list[str] = []
@@ -38,12 +37,6 @@ async def test_listed_sessions_and_excesses_agree_with_the_events(folder: Path, 
             history = histories[each.stream]
             check_listed(each, history)
             assert footprints[each.stream].sent == sum(body.size for body in history.bodies.values())
-        for window in (1, 1_000, 10_000, 10_000_000):
-            found = await read_excesses(models.archive, models, streams, window)
-            for stream, history in histories.items():
-                assert found.get(stream, []) == list(excesses(history, window))
-                managed = any(decision.mode is Mode.MANAGE for decision in history.modes.values())
-                assert window > 1 or bool(found) == managed
     assert not [sentence for sentence in reported if "stopped" in sentence]
 
 

@@ -14,13 +14,7 @@ from functools import partial
 import attrs
 import trio
 
-from mnemosyne.adapters.postgres.batches import (
-    Committed,
-    Committer,
-    EncodedAppend,
-    make_conflict,
-    prepare,
-)
+from mnemosyne.adapters.postgres.batches import Committed, Committer, EncodedAppend, make_conflict, prepare
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.ports import Append

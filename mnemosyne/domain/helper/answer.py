@@ -14,15 +14,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.helper.model import HelperPrompt
-from mnemosyne.domain.helper.task import (
-    UNREADABLE,
-    Accepted,
-    HelperTask,
-    Limits,
-    Rejected,
-    find_span,
-    write_prompt,
-)
+from mnemosyne.domain.helper.task import UNREADABLE, Accepted, HelperTask, Limits, Rejected, find_span, write_prompt
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
 from mnemosyne.domain.text.stubs import plain

@@ -29,7 +29,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, Turn
 from mnemosyne.domain.session.helper_results import find_goal
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
+from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode, WindowFilled
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 
@@ -63,11 +63,11 @@ class MemorySnapshot:
 
     ``session`` is the state after the turn's assessment (for the last turn: the current state), ``before`` the memory
     before the turn, ``happened`` the object events of its request, ``moved`` the changes of fidelity in this turn,
-    ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``told`` the cross-session knowledge inserted
-    into the branch, ``goal`` the user's goal and ``helped`` the questions, both by a helper model, ``account`` the
-    cost of its last attempt. ``anchor`` is the measured prompt that the estimate starts from, ``counted`` the
-    provider's count of this prompt; both may be None. ``since_rewritten`` is true if the history was rewritten after
-    the anchor. ``scales`` are those of the whole session.
+    ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``filled`` the event of a full window,
+    ``told`` the cross-session knowledge inserted into the branch, ``goal`` the user's goal and ``helped`` the
+    questions, both by a helper model, ``account`` the cost of its last attempt. ``anchor`` is the measured prompt that
+    the estimate starts from, ``counted`` the provider's count of this prompt; both may be None. ``since_rewritten`` is
+    true if the history was rewritten after the anchor. ``scales`` are those of the whole session.
     """
 
     branch: str
@@ -80,6 +80,7 @@ class MemorySnapshot:
     moved: Sequence[Moved]
     faults: Sequence[ObjectFaulted]
     epoch: EpochBegan | None
+    filled: WindowFilled | None
     told: KnowledgeTold | None
     goal: str | None
     helped: Sequence[HelperAsked]
@@ -174,6 +175,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
         moved=[event for event in until if isinstance(event, Moved)],
         faults=[event for event in until if isinstance(event, ObjectFaulted)],
         epoch=next((event for _, event in own if isinstance(event, EpochBegan)), None),
+        filled=next((event for _, event in own if isinstance(event, WindowFilled)), None),
         told=state.branches[owner].told,
         goal=find_goal((each.envelope.event for each in events), owner, assessed.turn),
         helped=[event for _, event in own if isinstance(event, HelperAsked)],

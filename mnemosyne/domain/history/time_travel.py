@@ -30,7 +30,7 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.helper_results import GOAL
 from mnemosyne.domain.session.input_events import HelperWorked
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished, WindowFilled
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.wire import dialects, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.recipe import Piece, Recipe, Withheld
@@ -91,8 +91,6 @@ class Attempt:
     """The requests that the proxy sent instead of the client's, if any."""
     round: TurnRound | None = None
     """The selected round; None selects the client's request and the reply that the client saw."""
-    filled: WindowFilled | None = None
-    """The WindowFilled event of the turn, if its request filled the window."""
 
     def with_round(self, version: int, event: Upstream | RoundFinished) -> "Attempt":
         """The attempt after a round of it began or finished."""
@@ -354,7 +352,6 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
     forgotten = version = 0
     times: list[int] = []
     deciding: list[Event] = []
-    filled: dict[tuple[str, int], WindowFilled] = {}
     for each in events:
         version, event = each.version, each.envelope.event
         match event:
@@ -368,8 +365,6 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
             case TurnBegan():
                 attempts[event.address] = Attempt(version, event)
                 bodies[version] = event
-            case WindowFilled():
-                filled[event.branch, event.turn] = event
             case RoundBegan() | FallbackSent() | RoundFinished():
                 address = event.address
                 if isinstance(event, Upstream):
@@ -398,10 +393,7 @@ def history_of(session: str, events: Sequence[Recorded[Event]]) -> History:
     return History(
         session=session,
         started=started,
-        lines=_lines(
-            opened,
-            [attrs.evolve(each, filled=filled.get((each.began.branch, each.began.turn))) for each in attempts.values()],
-        ),
+        lines=_lines(opened, attempts.values()),
         modes=mode_decisions(deciding),
         bodies=bodies,
         gaps=gaps,

@@ -9,7 +9,6 @@ Code 2.1.329: the system prompt and the tools).
 import json
 from collections.abc import Callable, Container, Iterable, Sequence
 from hashlib import sha256
-from typing import Protocol
 
 import attrs
 
@@ -19,15 +18,10 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
+from mnemosyne.domain.wire.transcript import HashState
 
 Fetch = Callable[[bytes], bytes]
 """Returns the content for a digest."""
-
-
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-    def digest(self) -> bytes: ...
-    def copy(self) -> "_Hash": ...
 
 
 @attrs.define(eq=False)
@@ -35,7 +29,7 @@ class _Mark:
     """An offset in a body and, once it was reached, the hash state there."""
 
     length: int
-    state: _Hash | None = None
+    state: HashState | None = None
 
 
 @attrs.frozen

@@ -16,15 +16,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.segmentation.index_line import last_part
 from mnemosyne.domain.segmentation.segment import Draft, DraftLink
-from mnemosyne.domain.segmentation.topics import (
-    AFTER,
-    SAME_THEME,
-    START,
-    Names,
-    Weights,
-    likeness,
-    shifts,
-)
+from mnemosyne.domain.segmentation.topics import AFTER, SAME_THEME, START, Names, Weights, likeness, shifts
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.text.stubs import plain, render_count, stub
 

@@ -25,13 +25,7 @@ from mnemosyne.domain.cost.tokens import (
 )
 from mnemosyne.domain.objects import admission
 from mnemosyne.domain.objects.decide import Create, Supersede, decide_all
-from mnemosyne.domain.objects.events import (
-    BlockPlace,
-    Link,
-    LinkRelation,
-    ObjectEvent,
-    TurnAssessed,
-)
+from mnemosyne.domain.objects.events import BlockPlace, Link, LinkRelation, ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import implicit
 from mnemosyne.domain.objects.ids import object_id
 from mnemosyne.domain.objects.kinds import UNCHANGED

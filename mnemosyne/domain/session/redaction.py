@@ -3,65 +3,50 @@
 Numbers, times, hashes, ids and links stay, so that a log of redacted events can still be folded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import assert_never
+from typing import Any
 
 import attrs
 
 from mnemosyne.domain.objects import events as objects
 from mnemosyne.domain.ports import UnreadableEvent
 from mnemosyne.domain.session import events, input_events, round_events
-from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
+from mnemosyne.domain.session.retired import MemoryBrought
 from mnemosyne.domain.session.state import Session, evolve
+
+_OF_OBJECT = {"source_tool": None, "source_key": None, "tags": (), "stub": "", "line": "", "key_entities": ()}
+_REASON = {"reason": ""}
+
+_WITHOUT_TEXT: Mapping[type, Mapping[str, Any]] = {
+    objects.ObjectCreated: _OF_OBJECT,
+    objects.ObjectFaulted: _REASON,
+    objects.ObjectPinned: _REASON,
+    objects.ObjectUnpinned: _REASON,
+    objects.ObjectReleased: _REASON,
+    objects.ObjectRequested: _REASON,
+    objects.ObjectForgotten: _REASON,
+    events.CheckpointNamed: {"name": ""},
+    round_events.KnowledgeTold: {"text": ""},
+    input_events.HelperWorked: {"subject": "", "record": ""},
+}
+"""The fields with text of each event, and their values without it. All other events hold no text of their own: those of
+turns and rounds refer to bodies and replies by hash.
+"""
 
 
 def redact(event: events.Event) -> events.Event:
-    """The event without text; idempotent.
-
-    Events of turns and rounds refer to bodies and replies by hash and hold no text.
-    """
+    """The event without text; idempotent."""
     match event:
-        case objects.ObjectCreated():
-            return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
         case objects.ObjectSummarized():
             return attrs.evolve(event, losses=objects.Losses(lost=event.losses.lost, asked=event.losses.asked))
-        case objects.ObjectFaulted() | objects.ObjectPinned() | objects.ObjectUnpinned():
-            return attrs.evolve(event, reason="")
-        case objects.ObjectReleased() | objects.ObjectRequested() | objects.ObjectForgotten():
-            return attrs.evolve(event, reason="")
-        case objects.ObjectDegraded() | objects.ObjectRestored() | objects.ObjectSuperseded():
-            return event
-        case events.SessionStarted() | events.SessionForgotten() | events.SessionImported() | events.EventLost():
-            return event
-        case events.BranchOpened() | round_events.BranchModeSet() | events.GapRecorded():
-            return event
-        case events.TurnBegan() | events.TurnFinished() | events.TurnInterrupted():
-            return event
-        case objects.TurnAssessed() | TurnAccounted():
-            return event
-        case events.CheckpointNamed():
-            return attrs.evolve(event, name="")
-        case round_events.KnowledgeTold():
-            return attrs.evolve(event, text="")
         case MemoryBrought():
             return attrs.evolve(event, objects=tuple(attrs.evolve(each, words=()) for each in event.objects))
         case input_events.HelperAsked():
             sentences = tuple(attrs.evolve(each, text="") for each in event.sentences)
             return attrs.evolve(event, question="", sentences=sentences)
-        case input_events.HelperWorked():
-            return attrs.evolve(event, subject="", record="")
-        case GoalChanged() | BroughtJudged() | input_events.SettingsTaken() | input_events.GroundsNoted():
-            return event
-        case round_events.EpochBegan() | round_events.WindowFilled() | round_events.WindowStated():
-            return event
-        case round_events.RoundBegan() | round_events.RoundFinished() | round_events.FallbackSent():
-            return event
-        case round_events.ManagingSwitched():
-            return event
         case _:
-            assert_never(event)
+            return attrs.evolve(event, **_WITHOUT_TEXT.get(type(event), {}))
 
 
 def lose(event: events.Event | UnreadableEvent, at: int) -> events.Event:

@@ -45,10 +45,12 @@ MARKER_KEY = b'"cache_control"'
 """The key of a cache marker."""
 
 
-class _Hash(Protocol):
+class HashState(Protocol):
+    """A SHA-256 that can be continued."""
+
     def update(self, data: bytes | memoryview, /) -> None: ...
     def digest(self) -> bytes: ...
-    def copy(self) -> "_Hash": ...
+    def copy(self) -> "HashState": ...
 
 
 @attrs.frozen
@@ -93,7 +95,7 @@ class _Checkpoint:
     """A SHA-256 state over the first ``length`` bytes of a body, from which hashing can continue."""
 
     length: int
-    state: _Hash
+    state: HashState
 
 
 @attrs.frozen(kw_only=True)

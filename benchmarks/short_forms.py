@@ -23,7 +23,9 @@ SESSIONS = DATA / "sessions"
 ALL = "all kinds"
 
 MOST_MISSED = {Fidelity.DETAILED: 35.0, Fidelity.STUB: 5.0}
-"""Percent of the questions that a level may leave unanswered. A stub answers by being the one that a question names."""
+"""Percent of the held-out questions that a level may leave unanswered. A stub answers by being the one that a question
+names.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -84,7 +86,8 @@ def _answers(_: Sequence[Server], quick: bool) -> list[Row]:
 def _rows(score: Score) -> list[Row]:
     label, of = score.level.label, f"{score.kind}, {score.split}"
     missed = "not named by its line" if score.level in LINES else "unanswered"
-    rows = [_row(f"{label} {missed}", of, 1 - score.answered, score.asked, MOST_MISSED.get(score.level))]
+    goal = MOST_MISSED.get(score.level) if score.split == "held-out" else None
+    rows = [_row(f"{label} {missed}", of, 1 - score.answered, score.asked, goal)]
     if score.level in RENDITIONS:
         rows.append(_row(f"{label} answered by another object", of, score.by_chance, score.asked))
         rows.append(_row(f"{label} ÷ whole", of, score.length, score.asked))

@@ -110,25 +110,9 @@ def any_answer(exchange: ToolExchange) -> Description:
         tool=exchange.name,
         key=key,
         group=ObjectKind.TOOL_RESULT.value,
-        stub=render_answered(plain(asked, 90) + _quote_first(exchange), exchange),
+        stub=render_answered(plain(asked, 90), exchange),
         text=exchange.text,
     )
-
-
-_SAYS_SOMETHING = re.compile(r"[^\W\d_]{5}")
-_CHEAP = re.compile(r"\s*(?:</?[\w-]{1,40}>|[\W_]|\[Tool: |-{3} )")
-_LONG_ENOUGH_TO_ASK = 1_500
-"""From this length on, in characters, an answer is described by its content if its call shows nothing."""
-
-
-def _quote_first(exchange: ToolExchange) -> str:
-    """Return the first sentence of a long answer if the values of its call name nothing: a number, yes, an id."""
-    values = [value for value in exchange.input.values() if isinstance(value, str)]
-    if len(exchange.answer) < _LONG_ENOUGH_TO_ASK or any(map(_SAYS_SOMETHING.search, values)):
-        return ""
-    lines = (line.strip() for line in exchange.answer[:20_000].split("\n"))
-    first = next((line for line in lines if len(line) > 30 and not _CHEAP.match(line)), "")
-    return f": {plain(first, 100)}" if first else ""
 
 
 _SHORT = 40

@@ -32,11 +32,6 @@ _SAYS_ERROR = re.compile(
 _NAMED = re.compile(
     r"^(?:\w+\.)*\w*(?:Error|Exception): .{1,200}|^(?:error|fatal|panic)\b.{0,40}: .{1,200}", re.MULTILINE
 )
-_PLACED = re.compile(r"^[^\S\n]*+[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?: .{1,200}", re.MULTILINE)
-"""A line about a position in a file, as compilers, linters and test runners print it."""
-
-_FOLDERS = re.compile(r"\A[^\s:]*/(?=[^\s:/]+:\d)")
-
 _WRAPPER = re.compile(r"</?(?:tool_use_error|output|warning|returncode)>|(?<=<returncode>)-?\d+|^Exit code -?\d+")
 _CUT_SHORT = re.compile(
     r"<persisted-output>|output of your last command was too long|\(File has more lines|\btruncated\b|PARTIAL view"
@@ -74,16 +69,11 @@ def was_refused_by_user(text: str) -> bool:
 
 
 def find_failure(text: str) -> str:
-    """Return the line that best describes a failure: the last one that names an error, else the first one about a
-    position in a file (shown by file name), else the first line.
-    """
+    """Return the line that best describes a failure: the last one that names an error, else the first line."""
     both_ends = text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
     named = _NAMED.findall(both_ends)
     if named:
         return str(named[-1])
-    placed = _PLACED.search(both_ends)
-    if placed:
-        return _FOLDERS.sub("", placed[0].strip())
     lines = (_WRAPPER.sub("", line).strip() for line in both_ends.splitlines())
     code = exit_code(text)
     return next((line for line in lines if line), "" if code is None else f"exit code {code}")

@@ -84,7 +84,7 @@ def _describe_inserted(text: str, inserted: InsertedText | None) -> Description 
 
 
 def _prompt(text: str, block: Mapping[str, Any]) -> Description:
-    line = _quote("User", _with_question(text), of=len(text))
+    line = _quote("User", text)
     tags = ("user", *(blocks.type_of(block) for _ in blocks.attachments(block)))
     return _phase(text, tags, line)
 
@@ -109,18 +109,6 @@ _SHOWN = re.compile(
 )
 """Code between fences, ruled lines and boxes."""
 
-
-def _with_question(text: str) -> str:
-    """Shorten a prompt for quoting: a long one keeps its beginning and the first question after it."""
-    shown = plain(text[:_LOOKED_AT], _LOOKED_AT)
-    later_question = next((match for match in _QUESTION.finditer(shown) if match.end() > _QUOTED), None)
-    if later_question is None:
-        return text
-    question = plain(later_question[1], _QUOTED // 2)
-    return f"{plain(shown[: later_question.start(1)], _QUOTED - len(question) - 1)} {question}"
-
-
-_QUESTION = re.compile(r"(?:\A|(?<=[.!?:]\s))([^.!?:]{8,400}\?)(?=\s|\Z)")
 
 _QUOTED = 170
 """How many characters of a text are quoted."""

@@ -435,8 +435,7 @@ def _draft(members: Sequence[Unit]) -> Draft:
     about = [unit.about for unit in members]
     tools_used = {description.tool for description in about}
     keys = {description.key for description in about}
-    typed = [number for number, unit in enumerate(members) if _is_prompt(unit)]
-    stub_text = parts([description.stub for description in about], "call" if about[0].tool else "text", typed)
+    stub_text = parts([description.stub for description in about], "call" if about[0].tool else "text")
     return Draft(
         kind=about[0].kind,
         role=Role.CLAIM if KINDS[about[0].kind].is_settled else Role.TRANSCRIPT,

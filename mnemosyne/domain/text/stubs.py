@@ -5,8 +5,7 @@ cannot look like an object's id (``#a1b2``), the beginning of a stub sent upstre
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mnemosyne.domain.text.media_sizes import count_pages, image_size
@@ -96,134 +95,50 @@ _TESTS = (
 )
 
 
-_FAILED_TEST = re.compile(r"^\s{0,40}--- FAIL: (\S{1,300})", re.MULTILINE)
-_PASSED_TEST = re.compile(r"^\s{0,40}--- PASS: \S", re.MULTILINE)
-_FAILED_PACKAGE = re.compile(r"^FAIL\s{1,8}\S{0,300}/(\S{1,100})", re.MULTILINE)
-_PASSED_PACKAGE = re.compile(r"^ok\s{1,8}\S{1,300}/\S", re.MULTILINE)
-"""Go reports each package on its own line."""
-
-
 def test_counts(text: str) -> str:
-    """Return the last summary of a test runner, or else the number of tests or packages that passed and failed, with
-    the first failed test; empty if the text is not a test run.
-    """
+    """Return the last summary of a test runner; empty if the text has none."""
     end = text[-4_000:]
-    for pattern in _TESTS:
-        summaries = pattern.findall(end)
-        if summaries:
-            return plain(summaries[-1], 60)
-    failed, passed = _FAILED_TEST.findall(text), len(_PASSED_TEST.findall(text))
-    if failed or passed:
-        counts = ", ".join(f"{count} {what}" for count, what in ((len(failed), "failed"), (passed, "passed")) if count)
-        return f"{counts}: {plain(failed[0], 40)}" if failed else counts
-    packages = ((len(_FAILED_PACKAGE.findall(text)), "failed"), (len(_PASSED_PACKAGE.findall(text)), "passed"))
-    if sum(count for count, _ in packages) > 1:
-        return ", ".join(f"{render_count(count, 'package')} {what}" for count, what in packages if count)
-    return ""
+    summaries = next(filter(None, (pattern.findall(end) for pattern in _TESTS)), [""])
+    return plain(summaries[-1], 60)
 
 
 MOST_PARTS = 5
 """How many items of an object its stub names."""
-
-_SHORTEST_SHARED = 12
-"""The minimum length of a word that is written only once if several items share it, such as the path of a project."""
 
 _SIZE = r"(?:[\d,]+(?: → [\d,]+)? lines?|[\d.]+ [KM]?B)"
 _SIZES = re.compile(rf" \({_SIZE}(?:, {_SIZE})?\)\Z|(?:, {_SIZE})+(?=\)\Z)")
 """Facts that are omitted when an object has several items."""
 
 
-def parts(stubs: Sequence[str], thing: str, telling: Collection[int] = ()) -> str:
-    """Make the stub of an object with several items.
-
-    Items in ``telling`` (by number) get three times the space of others. Space that an item does not need goes to the
-    others. Long words, folders of paths, and the role or tool name are written only once, so that the differences have
-    space. The items' sizes are omitted.
+def parts(stubs: Sequence[str], thing: str) -> str:
+    """Make the stub of an object with several items. The items' sizes are omitted, and space that an item does not need
+    goes to the others.
     """
     if len(stubs) == 1:
         return stubs[0]
-    shown = stubs[:MOST_PARTS]
+    shown = [_SIZES.sub("", line) for line in stubs[:MOST_PARTS]]
     more = f"; {len(stubs) - len(shown)} more" if len(stubs) > len(shown) else ""
     head = f"{render_count(len(stubs), thing)}: "
-    lines = _write_once([_SIZES.sub("", line) for line in shown])
-    room = LONGEST - len(head) - len(more) - len(_BETWEEN) * (len(lines) - 1)
-    # Later items refer to the first one, which contains the shared words in full, so it gets twice the space.
-    is_referenced = any("…" in line for line in lines[1:])
-    shares = [3 if n in telling else 2 if is_referenced and n == 0 else 1 for n in range(len(lines))]
-    limits = _share_out(room, [len(line) for line in lines], shares)
-    text = _BETWEEN.join(_shorten_part(line, limit) for line, limit in zip(lines, limits, strict=True))
+    limits = _share_out(LONGEST - len(head) - len(more) - 2 * (len(shown) - 1), list(map(len, shown)))
+    text = "; ".join(_shorten_item(line, limit) for line, limit in zip(shown, limits, strict=True))
     return plain(head + text, LONGEST - len(more)) + more
 
 
-_BETWEEN = "; "
-
-
-def _share_out(room: int, needed: Sequence[int], shares: Sequence[int]) -> list[int]:
+def _share_out(room: int, needed: Sequence[int]) -> list[int]:
     """Return the space for each item: at most its need, plus its share of the space that others do not need."""
     limits = [0] * len(needed)
-    by_need = sorted(range(len(needed)), key=lambda n: (needed[n] / shares[n], n))
-    for place, number in enumerate(by_need):
-        remaining = sum(shares[n] for n in by_need[place:])
-        limits[number] = min(needed[number], room * shares[number] // remaining)
+    for place, number in enumerate(sorted(range(len(needed)), key=needed.__getitem__)):
+        limits[number] = min(needed[number], room // (len(needed) - place))
         room -= limits[number]
     return limits
 
 
-def _write_once(lines: Sequence[str]) -> list[str]:
-    """Shorten each line by what earlier lines contain: a mark replaces long words, folders of a path, and leading
-    commands; the role or the tool's name is omitted.
+def _shorten_item(line: str, limit: int) -> str:
+    """Shorten an item to its space: first its longest path, keeping the file name, then the whole, keeping the
+    beginning.
     """
-    known: set[str] = set()
-    folders: set[str] = set()
-    before: list[str] = []
-    shortened: list[str] = []
-    for line in lines:
-        words = line.split(" ")
-        words, before = _without_lead(words, before), words
-        names = [word.rstrip(":,") for word in words]
-        marked = [
-            "…" + word[len(name) :] if name in known else _under(word, folders)
-            for word, name in zip(words, names, strict=True)
-        ]
-        once = [word for n, word in enumerate(marked) if word != "…" or n == 0 or marked[n - 1] != "…"]
-        shortened.append(" ".join(once))
-        known.update(name for name in names if len(name) >= _SHORTEST_SHARED)
-        folders.update(folder for name in names if _PATH.fullmatch(name) for folder in _folders(name))
-    return shortened
-
-
-def _without_lead(words: list[str], before: list[str]) -> list[str]:
-    """Remove the leading role or tool name, and the leading change of directory, if the line ``before`` begins with the
-    same words.
-    """
-    same = [word for word, _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, before, strict=False))]
-    if "&&" in same:
-        return ["…", *words[len(same) - same[::-1].index("&&") :]]
-    return words[1:] if same and len(words) > 1 else words
-
-
-_PATH = re.compile(r"(?:[~.]{1,2}|[A-Za-z]:)?(?:/[\w.@+-]+){2,}/?")
-
-
-def _under(word: str, folders: Collection[str]) -> str:
-    """Abbreviate a path by the longest of the known folders, but keep its last part."""
-    if not _PATH.fullmatch(word.rstrip(":,")):
-        return word
-    known = next((folder for folder in reversed(_folders(word)) if folder in folders), None)
-    return word if known is None else "…" + word[len(known) :]
-
-
-def _folders(path: str) -> list[str]:
-    """Return the folders that contain a path, outermost first, without those that are too short to be worth a mark."""
-    ends = [at for at in range(_SHORTEST_SHARED, len(path)) if path[at] == "/"]
-    return [path[:at] for at in ends]
-
-
-def _shorten_part(line: str, limit: int) -> str:
-    """Shorten an item to its space: first its longest path, keeping the end, then the whole, keeping the beginning."""
-    paths = [word for word in line.split(" ") if _PATH.fullmatch(word.rstrip(":,"))]
-    if len(line) > limit and paths:
-        path = max(paths, key=len)
+    path = max((word for word in line.split(" ") if "/" in word), key=len, default="")
+    if len(line) > limit and path:
         name = len(path) - path.rstrip("/").rfind("/") + 1
         line = line.replace(path, shorten(path, max(name, len(path) - len(line) + limit)), 1)
     return plain(line, limit)

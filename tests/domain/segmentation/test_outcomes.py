@@ -57,14 +57,10 @@ def test_an_answer_that_is_only_an_error_is_recognized(text: str, is_error: bool
         ("ValueError: a\nKeyError: b", "KeyError: b"),
         ("<tool_use_error>File not read yet</tool_use_error>", "File not read yet"),
         ("", ""),
-        ("# a.org/part\n    do_test.go:12: begins\n    do_test.go:14: got 1\nFAIL", "do_test.go:12: begins"),
-        (
-            "Exit code 1\n[lint] $ lint run\n\npackage/deep/do_test.go:112:11: elseif: no",
-            "do_test.go:112:11: elseif: no",
-        ),
+        ("Exit code 1\n[lint] $ lint run\n\npackage/deep/do_test.go:112:11: elseif: no", "[lint] $ lint run"),
     ],
 )
-def test_failure_is_the_last_error_or_position_or_the_first_line(output: str, failure: str) -> None:
+def test_failure_is_the_last_error_or_the_first_line(output: str, failure: str) -> None:
     assert find_failure(output) == failure
 
 

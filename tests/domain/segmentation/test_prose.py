@@ -42,12 +42,3 @@ def test_text_and_thinking_share_a_group_regardless_of_wording() -> None:
     described = [describe("assistant", text_block(text)) for text in ("I'll look.", "I decided to use a cache.", PLAN)]
     assert {each.group for each in described} == {thoughts().group}
     assert not any(each.alone for each in described)
-
-
-def test_a_long_prompt_is_quoted_with_its_first_later_question() -> None:
-    asked = "Could we ask for a confirmation before the newer one is replaced?"
-    stub = describe(
-        "user", text_block(f"There is a log for each branch. {'It was written long ago. ' * 20}{asked} Thanks.")
-    ).stub
-    assert stub.startswith("User: There is a log for each branch.")
-    assert asked in stub

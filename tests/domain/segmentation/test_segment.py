@@ -376,12 +376,6 @@ def test_attachments_known_by_reference_are_tagged_and_separate_objects(kept: Ma
             "Asked the user: Which lock? A file; And where? Beside it",
         ),
         (
-            "TaskOutput",
-            {"block": True, "task_id": "a29"},
-            "<status>completed</status>\n\nEvery branch is read twice, so slow.\n" + "More of it.\n" * 200,
-            'TaskOutput {"block": true, "task_id": "a29"}: Every branch is read twice, so slow. (203 lines, 2.5 KB)',
-        ),
-        (
             "Grep",
             {"-n": True, "output_mode": "content", "pattern": "lock", "path": "/a/b"},
             "Path does not exist",

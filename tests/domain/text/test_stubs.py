@@ -36,21 +36,6 @@ def test_many_stubs_are_merged_into_one(texts: list[str]) -> None:
     assert len(merged) == 1 or together.startswith(f"{len(merged)} calls: ")
 
 
-def test_words_that_items_share_are_written_once() -> None:
-    folder = "/home/someone/code/project/subproject"
-    calls = [f"Bash cd {folder} && {command} (3 lines)" for command in ("git log", "git show 288a28a --stat", "ls -la")]
-    assert stubs.parts(calls, "call") == f"3 calls: Bash cd {folder} && git log; … git show 288a28a --stat; … ls -la"
-
-
-def test_shared_folders_and_repeated_roles_are_written_once() -> None:
-    folder = "/home/someone/code/engine/src"
-    assert stubs.parts([f"Grep 'a' in {folder}/rules", f"Grep 'b' in {folder}/tables/wide.py: no files"], "call") == (
-        f"2 calls: Grep 'a' in {folder}/rules; 'b' in …/tables/wide.py: no files"
-    )
-    texts = ["User: Why?", "Assistant: I look.", "Assistant: It is late.", "User: Then go."]
-    assert stubs.parts(texts, "text") == "4 texts: User: Why?; Assistant: I look.; It is late.; User: Then go."
-
-
 def test_items_keep_their_outcomes_but_not_their_sizes() -> None:
     calls = ["Bash make (3 passed, 9 lines, 1.2 KB)", "Grep x (14 files)", "Read a (9 lines)", "Edited b (3 → 4 lines)"]
     assert stubs.parts(calls, "call") == "4 calls: Bash make (3 passed); Grep x (14 files); Read a; Edited b"
@@ -60,18 +45,12 @@ def test_space_that_an_item_does_not_need_goes_to_others() -> None:
     calls = ["Bash make test", "Bash " + "wide " * 60, "Bash ls"]
     together = stubs.parts(calls, "call")
     assert len(together) >= stubs.LONGEST - 1
-    assert together.endswith("; ls")
+    assert together.endswith("; Bash ls")
 
 
 def test_a_shortened_item_keeps_the_file_name_of_its_longest_path() -> None:
     calls = ["Read /home/" + "deep/" * 60 + "name.py", "Bash " + "wide " * 60]
     assert "/name.py; Bash wide" in stubs.parts(calls, "call")
-
-
-def test_significant_items_get_most_space() -> None:
-    texts = ["Assistant: " + "a " * 200, "User: " + "u " * 200]
-    together = stubs.parts(texts, "text", [1])
-    assert together.count("u ") > 2 * together.count("a ")
 
 
 @given(TEXTS, st.integers(1, 200))
@@ -116,18 +95,8 @@ def test_a_document_with_any_source_is_described() -> None:
 
 
 def test_counts_of_tests_are_read_from_common_runners() -> None:
-    """pytest, cargo, jest and go have different summaries."""
+    """pytest, cargo and jest have different summaries."""
     assert stubs.test_counts("..F\n=== 3 failed, 41 passed in 2.10s ===\n") == "3 failed, 41 passed"
     assert stubs.test_counts("test result: ok. 5 passed; 0 failed; finished in 0.1s\n") == "ok. 5 passed; 0 failed"
     assert stubs.test_counts("Tests:       2 failed, 8 passed, 10 total\n") == "2 failed, 8 passed, 10 total"
-    assert stubs.test_counts("--- PASS: TestA (0.0s)\n--- FAIL: TestB (0.0s)\nFAIL\n") == "1 failed, 1 passed: TestB"
-    assert stubs.test_counts("ok  \ta.example/cli\t0.1s\nok  \ta.example/cli/list\t(cached)\n") == "2 packages passed"
-    assert stubs.test_counts("ok  \ta.example/cli\t0.1s\nFAIL\ta.example/list [build failed]\n") == (
-        "1 package failed, 1 package passed"
-    )
     assert stubs.test_counts("nothing was tested") == ""
-
-
-def test_every_failed_test_is_counted_however_long_the_run_was() -> None:
-    run = "".join(f"--- FAIL: Test{n} (0.0s)\n" + "    a_test.go:7: expected 2, got 1\n" * 200 for n in range(3))
-    assert stubs.test_counts(run + "FAIL\n") == "3 failed: Test0"

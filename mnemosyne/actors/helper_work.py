@@ -79,11 +79,9 @@ class WaitingOrders(Protocol):
 
     async def wait_for_order(self) -> HelperRequest:
         """Wait for an order and take it; everything that it names is durable."""
-        ...
 
     async def tell(self, identity: Identity, done: HelperDone) -> bool:
         """Report work to its session; return whether it is recorded."""
-        ...
 
 
 class HelperCache(Protocol):
@@ -91,7 +89,6 @@ class HelperCache(Protocol):
 
     async def find(self, key: bytes) -> str | None:
         """The record of an accepted answer with this key (``HelperTask.key``). Raises LogUnavailable."""
-        ...
 
 
 class HelperWorker:

@@ -35,7 +35,6 @@ class ServedTools(Protocol):
 
     async def call(self, name: str, arguments: Arguments) -> Any:
         """Call a tool; return a JSON value. Raises MnemosyneError."""
-        ...
 
 
 def make_server(tools: ServedTools, version: str) -> "Server[Any]":

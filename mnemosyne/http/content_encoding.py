@@ -32,11 +32,9 @@ class _Member(Protocol):
     @property
     def unused_data(self) -> bytes:
         """The input after the member's end."""
-        ...
 
     def decompress(self, data: bytes, most: int) -> bytes:
         """Decode to about ``most`` bytes; if fewer are returned, all input has been consumed."""
-        ...
 
 
 class _Inflating:

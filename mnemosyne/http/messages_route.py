@@ -45,11 +45,9 @@ class TurnLogs(Protocol):
         ``lease`` holds the memory of a decoded body for the turn's lifetime. ``lacks_room``: there is no memory for
         planning the context.
         """
-        ...
 
     async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         """Whether a request may belong to a managed conversation, judging by its headers."""
-        ...
 
 
 MODE_HEADER = b"x-mnemosyne-mode"

@@ -28,23 +28,18 @@ class Texts(Protocol):
     @property
     def breaking(self) -> Collection[str]:
         """Kinds of events that end the open text."""
-        ...
 
     def find_begun(self, kind: object, event: Message) -> tuple[Place, str] | None:
         """Return the text that begins with the event, and its first part; None if none begins."""
-        ...
 
     def find_added(self, kind: object, event: Message) -> tuple[Place, str] | None:
         """Return the text that the event extends, and the added part; None if it extends none."""
-        ...
 
     def find_ended(self, kind: object, event: Message) -> Place | None:
         """Return the text that ends with the event."""
-        ...
 
     def with_text(self, event: Message, text: str) -> Message | None:
         """Replace the event's text; None if the event is then unnecessary."""
-        ...
 
 
 def kind_of(frame: Frame, event: Message) -> str | None:

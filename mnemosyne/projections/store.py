@@ -20,7 +20,6 @@ class Tail(Protocol):
 
         An unreadable event is replaced by ``UnreadableEvent``.
         """
-        ...
 
 
 @attrs.frozen
@@ -92,11 +91,9 @@ class ProjectionStore(Protocol):
 
     async def status(self, projection: Projection) -> ProjectionStatus | None:
         """Return the status; None if the projection was never created."""
-        ...
 
     async def create(self, projection: Projection) -> None:
         """Create empty tables with a checkpoint before the log's first event; do nothing if there is a checkpoint."""
-        ...
 
     async def apply(self, portions: Sequence[Portion]) -> list[ProjectionStatus | None]:
         """Apply events and move the checkpoints, all or nothing; return the status of each projection.
@@ -105,26 +102,21 @@ class ProjectionStore(Protocol):
         Events set aside are recorded with the checkpoint. None if there is no such checkpoint; a side checkpoint is
         gone once another rebuild has begun.
         """
-        ...
 
     async def stop(self, projection: Projection, error: str, *, after: Mark) -> ProjectionStatus | None:
         """Record that the projection cannot continue from ``after``, unless it has; return its status."""
-        ...
 
     async def begin_side(self, projection: Projection) -> int:
         """Create empty side tables; return their number."""
-        ...
 
     async def switch(self, projection: Projection, side: int, *, unless_beyond: int) -> Switch:
         """Replace the live tables by the side tables at once.
 
         Not if the live tables are beyond a position: readers never go back in time.
         """
-        ...
 
     async def drop_side(self, projection: Projection, side: int) -> None:
         """Delete the side tables, unless they belong to another rebuild by now."""
-        ...
 
     async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
         """Read every row, table by table in key order: ``write`` gets each as JSON values, with the table's name as
@@ -132,4 +124,3 @@ class ProjectionStore(Protocol):
 
         The rows are one consistent snapshot. ``write`` may be called from another thread.
         """
-        ...

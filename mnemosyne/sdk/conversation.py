@@ -21,7 +21,6 @@ class SdkMessage(Protocol):
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return the message as JSON values."""
-        ...
 
 
 class AgentHistory:

@@ -27,27 +27,22 @@ class ArchivedContents(Protocol):
 
     async def files(self, stream: UUID) -> Sequence[str]:
         """The files that hold contents of a session."""
-        ...
 
     async def own_files(self, stream: UUID) -> Sequence[str]:
         """The files among them that this log wrote. Only these may be deleted."""
-        ...
 
     async def log_id(self) -> UUID:
         """The identity of the log, which its archive files carry."""
-        ...
 
     async def put(self, stream: UUID, file: str, places: Mapping[bytes, FramePlace]) -> Moved:
         """Read these contents of a session from a file from now on: all of them or none. A content smaller than its
         frame stays in the database. Raises ContentForgotten if one of them was erased.
         """
-        ...
 
     async def take(self, stream: UUID) -> int:
         """Move some of a session's contents back in one transaction; return how many, 0 if no file holds any. Raises
         ContentMissing if a file cannot be read.
         """
-        ...
 
 
 def name_file(stream: UUID, events: int) -> str:

@@ -23,11 +23,9 @@ class Disk(Protocol):
 
     async def disk_bytes(self) -> int:
         """Their size."""
-        ...
 
     async def rewrite_content(self, report: Report) -> None:
         """Rewrite the content so that erased bytes leave the files. Raises LogFailed."""
-        ...
 
 
 @attrs.frozen

@@ -68,7 +68,6 @@ class Meaning(Protocol):
 
     async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
         """The nearness of texts to a question; None if no model is available."""
-        ...
 
 
 FindFacts = Callable[[str], Awaitable[Sequence[LearnedFact]]]

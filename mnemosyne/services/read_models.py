@@ -33,7 +33,6 @@ class ReadModels(Protocol):
 
         Raises LogFailed.
         """
-        ...
 
 
 async def find(models: ReadModels, wanted: str) -> UUID:

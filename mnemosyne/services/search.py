@@ -42,7 +42,6 @@ class CrossSessionIndex(ObjectIndex, Protocol):
         self, question: str, chosen: Filter, streams: Collection[UUID] | None, limit: int
     ) -> AcrossResult:
         """The best matching objects of these sessions, or of all. Raises LogFailed."""
-        ...
 
 
 @attrs.frozen

@@ -59,7 +59,6 @@ class Committer(Protocol):
         Raises LogUnavailable if the database did not answer: the batch may be committed or not, and another commit of
         it must recognize its own events. Raises another error if the database refuses the batch.
         """
-        ...
 
 
 def prepare(append: Append, codec: EventCodec) -> EncodedAppend:

@@ -299,7 +299,6 @@ _in_force: list[Catalogue] = []
 
 
 def load_shipped() -> Tables:
-    """Return the shipped rows."""
     return read_tables(shipped.models(), "that is shipped")
 
 
@@ -311,7 +310,6 @@ def in_force() -> Catalogue:
 
 
 def use(catalogue: Catalogue) -> None:
-    """Use this catalogue from now on."""
     _in_force[:] = [catalogue]
     for known in (family_of, tokenizer_of, price_of):
         known.cache_clear()

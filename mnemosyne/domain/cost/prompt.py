@@ -164,7 +164,6 @@ def _sharing(keys: Keys, steps: list[PromptStep], length: int) -> Prompt:
 
 
 def _steps(keys: Keys, last: PromptStep | None, blocks: Iterable[PromptBlock]) -> list[PromptStep]:
-    """Return the steps that follow ``last``."""
     steps = []
     digest, tokens, position = (last.digest, last.tokens, last.position) if last else (b"", 0, -1)
     tier, kind = (last.block.tier, last.block.kind) if last else (-1, "")

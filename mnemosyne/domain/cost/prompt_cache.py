@@ -67,7 +67,6 @@ MARKED = CacheRules()
 
 
 def rules_of(tariff: Tariff) -> CacheRules:
-    """Return the cache rules for a tariff."""
     if tariff.caching is Caching.MARKERS:
         return MARKED
     life, is_local = tariff.life(hour=False), tariff.slots == 1

@@ -33,11 +33,9 @@ class Features:
     fixed: int = 0
 
     def __add__(self, other: "Features") -> "Features":
-        """Add features."""
         return Features(self.text + other.text, self.fixed + other.fixed)
 
     def __sub__(self, other: "Features") -> "Features":
-        """Subtract features."""
         return Features(self.text - other.text, self.fixed - other.fixed)
 
 
@@ -78,7 +76,6 @@ def features_of_block(block: Mapping[str, Any]) -> Features:
 
 
 def features_of_message(message: Mapping[str, Any]) -> Features:
-    """Return the features of one element of ``messages``."""
     return _MESSAGE + features_of_system(message.get("content"))
 
 

@@ -82,22 +82,16 @@ class HelperModel(Hashable, Protocol):
     """A model behind an endpoint. It may be down, slow or wrong: the caller limits and checks it."""
 
     @property
-    def name(self) -> str:
-        """Its name in the log."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def price(self) -> Price:
-        """The price of its tokens."""
-        ...
+    def price(self) -> Price: ...
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
         """Ask once. Raises HelperFailed."""
-        ...
 
     async def check(self) -> None:
         """Check the endpoint without cost. Raises HelperFailed if it does not answer or lacks the model."""
-        ...
 
 
 class HelperSource(Protocol):
@@ -105,7 +99,6 @@ class HelperSource(Protocol):
 
     def model_for(self, key: ClientKey | None) -> HelperModel | None:
         """The model for a session with this API key; None if there is none."""
-        ...
 
 
 @attrs.frozen

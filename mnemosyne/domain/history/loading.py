@@ -20,7 +20,6 @@ _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 
 
 def without_body(event: Event) -> Event:
-    """The event with an empty body."""
     return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
 
 

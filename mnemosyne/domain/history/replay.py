@@ -76,7 +76,6 @@ class ReplayedDecision:
 
     @property
     def turn(self) -> str | None:
-        """The turn of the decision, for people."""
         branch, turn = getattr(self.last, "branch", None), getattr(self.last, "turn", None)
         return f"{branch} {turn}" if branch is not None and turn is not None else None
 

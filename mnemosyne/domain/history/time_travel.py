@@ -169,12 +169,10 @@ class BranchTurns:
 
     @property
     def last(self) -> int:
-        """The number of its last turn."""
         return max(self.turns, default=self.inherited)
 
     @property
     def attempts(self) -> Iterator[Attempt]:
-        """All attempts on it, by turn."""
         for turn in sorted(self.turns):
             yield from self.turns[turn]
 

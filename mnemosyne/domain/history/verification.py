@@ -45,7 +45,6 @@ class Discrepancy:
 
     @property
     def sentence(self) -> str:
-        """The discrepancy as a sentence for people."""
         at, round_ = self.address, self.attempt.round
         number = "" if round_ is None else f"/{round_.began.round}"
         return f"turn {at.turn}.{at.attempt}{number} of branch {at.branch}: {self.what}"

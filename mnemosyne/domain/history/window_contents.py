@@ -71,7 +71,6 @@ class ContentGroup:
 
     @property
     def tokens(self) -> int:
-        """The tokens of all items."""
         return sum(each.tokens for each in self.items)
 
 
@@ -84,7 +83,6 @@ class KindContents:
 
     @property
     def tokens(self) -> int:
-        """The tokens of all groups."""
         return sum(each.tokens for each in self.groups)
 
 
@@ -103,12 +101,10 @@ class WindowContents:
 
     @property
     def tokens(self) -> int:
-        """The tokens of the request."""
         return sum(each.tokens for each in self.kinds)
 
     @property
     def share(self) -> float | None:
-        """The used share of the window."""
         return self.tokens / self.window if self.window else None
 
     @property

@@ -51,7 +51,6 @@ class MemoryObject(events.ObjectFields):
 
     @property
     def id(self) -> str:
-        """The object's id."""
         return self.object
 
     @property
@@ -130,7 +129,6 @@ def parts_of(obj: MemoryObject) -> tuple[str, ...]:
 
 
 def make_object(event: events.ObjectCreated) -> MemoryObject:
-    """The object that an event creates."""
     return MemoryObject(**attrs.asdict(event, recurse=False), last_use=event.last_turn)
 
 

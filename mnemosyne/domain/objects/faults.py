@@ -72,7 +72,6 @@ class EvictionTurns:
         return self.turns.get(branch, {}).get(object_id)
 
     def after(self, event: ObjectEvent) -> "EvictionTurns":
-        """The eviction turns after an event."""
         match event:
             case ObjectDegraded(before=Fidelity.FULL):
                 return self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})

@@ -116,7 +116,6 @@ class Memory:
             yield self.objects[object_id], shown.fidelity_of(object_id)
 
     def with_view(self, branch: str, shown: BranchView) -> "Memory":
-        """The memory with another view of a branch."""
         return attrs.evolve(self, branches={**self.branches, branch: shown})
 
 

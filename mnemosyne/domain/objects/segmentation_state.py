@@ -20,7 +20,6 @@ class SegmentationState:
     index: ObjectPaths = attrs.field(factory=ObjectPaths)
 
     def after(self, made: MemoryObject) -> "SegmentationState":
-        """The state after an object was created."""
         children = [link.target for link in made.links if link.relation is LinkRelation.PARENT_OF]
         owned = self.owned.union(place for place in made.places if place.message >= self.open)
         return attrs.evolve(self, owned=owned, index=self.index.after(made.id, made, children))

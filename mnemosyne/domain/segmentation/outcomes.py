@@ -64,7 +64,6 @@ def cut_short(text: str) -> bool:
 
 
 def was_refused_by_user(text: str) -> bool:
-    """Return whether the user refused the call."""
     return _REFUSED.match(text[:200]) is not None
 
 

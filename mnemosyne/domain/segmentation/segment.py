@@ -145,13 +145,11 @@ class _Run:
     size: int = 0
 
     def add(self, unit: Unit) -> None:
-        """Add a unit."""
         self.units.append(unit)
         self.keys.add(unit.about.key)
         self.size += len(unit.about.text)
 
     def without(self, removed: Unit) -> "_Run":
-        """Return the run without one unit."""
         rest = _Run()
         for unit in self.units:
             if unit is not removed:

@@ -83,7 +83,6 @@ def _reader(exchange: ToolExchange) -> Reader:
 
 
 def _describe_search(exchange: ToolExchange) -> Description:
-    """Describe searches and listings."""
     pattern = exchange.string("pattern", "query", "regex")
     where = exchange.string("path", "include", "glob")
     key = f"{exchange.name} {shell.key_of(blocks.as_json(dict(exchange.input)))}"

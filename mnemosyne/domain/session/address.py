@@ -23,5 +23,4 @@ class AttemptEvent:
 
     @property
     def address(self) -> Address:
-        """The attempt's address."""
         return Address(self.branch, self.turn, self.attempt)

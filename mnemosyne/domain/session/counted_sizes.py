@@ -79,7 +79,6 @@ class CountedTurns:
         return attrs.evolve(self, counted={**self.counted, key: used.prompt})
 
     def find_scales(self) -> Scales:
-        """Compute the scales of the turns."""
         return find_scales(
             TurnSize(branch=branch, turn=turn, tokens=tokens, counted=self.counted.get((branch, turn)))
             for (branch, turn), tokens in self.assessed.items()

@@ -97,7 +97,6 @@ def find_goal(events: Iterable[object], branch: str, turn: int) -> str | None:
 
 
 def summary_after(before: SessionSummary | None, event: HelperWorked) -> SessionSummary | None:
-    """A session's summary after work on the task."""
     if event.branch is None or event.turn is None:
         return before
     known = before or SessionSummary(branch=event.branch, turn=event.turn)

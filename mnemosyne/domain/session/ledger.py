@@ -446,7 +446,6 @@ def _with(
 
 
 def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
-    """The ledger after a turn was accounted."""
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
     account = attrs.evolve(

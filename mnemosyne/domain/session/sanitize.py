@@ -22,7 +22,6 @@ def text(value: str) -> str:
 
 
 def optional_text(value: str | None) -> str | None:
-    """The text, if there is one."""
     return None if value is None else text(value)
 
 

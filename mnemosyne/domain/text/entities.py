@@ -111,7 +111,6 @@ _NOT_CALLS = frozenset(
 
 
 def specifics(text: str) -> frozenset[Specific]:
-    """Return the specifics of a text, each once."""
     return frozenset(occurrences(text))
 
 

@@ -33,5 +33,4 @@ class TextPart:
 
 
 def join(parts: Sequence[TextPart]) -> str:
-    """Return the text that consists of these parts."""
     return "\n".join(part.text for part in parts)

@@ -42,7 +42,6 @@ _KNOWN = 1 << 14
 
 @lru_cache(maxsize=_KNOWN)
 def _words_of(token: str) -> tuple[str, ...]:
-    """Return the words in a token."""
     if token.isascii() and token.isalpha() and (token.islower() or token.istitle()):
         return (stem(token.lower()),)
     parts = _PART.findall(token)

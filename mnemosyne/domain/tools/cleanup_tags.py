@@ -65,7 +65,6 @@ class TagFilter:
         self._fence = ""  # the fence of the code that contains the current line
 
     def feed(self, text: str) -> list[Piece]:
-        """Return the pieces that this text completes."""
         return [piece for part in _LINES.findall(text) for piece in self._take(part)]
 
     def end(self) -> list[Piece]:

@@ -90,7 +90,6 @@ class _Exchange:
 
     @property
     def is_change(self) -> bool:
-        """Whether it changed the file."""
         return KINDS[self.about.kind].is_file and is_change(self.about.tags)
 
     @property

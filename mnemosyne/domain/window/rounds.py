@@ -77,7 +77,6 @@ class Opening:
 
     @property
     def branch(self) -> Branch:
-        """The branch of the request."""
         return self.session.branches[self.began.branch]
 
     @property

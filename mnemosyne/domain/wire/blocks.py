@@ -24,7 +24,6 @@ _DEEPEST = 20
 
 
 def type_of(block: Block) -> str:
-    """Return the type of a block, or ``""`` if it has none."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
 

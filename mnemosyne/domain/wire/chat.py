@@ -19,7 +19,6 @@ _CONTENT = frozenset({"content", "refusal", *THOUGHTS})
 
 
 def read_message(message: dict[str, Any]) -> dict[str, Any]:
-    """Read an element of ``messages``."""
     role = message.get("role")
     if not isinstance(role, str):
         return {"content": []}

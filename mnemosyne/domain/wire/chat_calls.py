@@ -74,7 +74,6 @@ class Call:
     _pieces: dict[str, list[str]] = attrs.field(factory=dict)
 
     def add(self, piece: "_Piece") -> None:
-        """Add a piece."""
         self.named_again = self.named_again or (piece.name == self.name != "" and self.written.is_whole)
         self.id = piece.id if self.id is None else self.id
         self.name = _join_names(self.name, piece.name)
@@ -214,5 +213,4 @@ class Calls:
             self._by_id[None, call.id] = self._by_id[index, call.id] = call
 
     def content(self) -> list[dict[str, Any]]:
-        """Return all calls, in order."""
         return [self._calls[place].content() for place in in_order([call.index for call in self._calls])]

@@ -211,7 +211,6 @@ def _call(block: Block, native: Message) -> Message:
 
 
 def _with_arguments(call: Message, given: object) -> Message:
-    """Return a call with other arguments."""
     if call.get("type") == "custom":
         return {**call, "custom": {**call["custom"], "input": given}}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)

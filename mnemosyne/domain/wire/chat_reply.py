@@ -52,7 +52,6 @@ class ChatReply(WholeBody):
 
 
 def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
-    """Describe a completion or an error."""
     choices = completion.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     return Reply(

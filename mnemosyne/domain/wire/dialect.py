@@ -109,7 +109,6 @@ class Dialect:
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
 
     def read_reply(self, body: bytes) -> Reply:
-        """Read a recorded reply."""
         reader = self.reader()
         reader.take_raw(body)
         reader.end_raw()

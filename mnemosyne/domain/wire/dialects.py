@@ -40,7 +40,6 @@ def side_of(conversation: str) -> str:
 
 
 def is_side(conversation: str) -> bool:
-    """Return whether this is a conversation of side requests."""
     return conversation == side_of(conversation)
 
 

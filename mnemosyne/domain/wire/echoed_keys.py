@@ -29,7 +29,6 @@ def keys_in_body(raw: bytes, dialect: Dialect) -> frozenset[str]:
 
 
 def is_error(status: int | None, reply: Reply) -> bool:
-    """Return whether a reply reports an error."""
     return (status is not None and status >= 400) or reply.error_type is not None
 
 

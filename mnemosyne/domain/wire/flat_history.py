@@ -42,7 +42,6 @@ class FlatHistory:
     splits_replies: bool = False
 
     def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
-        """Begin a history with a client's elements."""
         return self._grow(Grown(), client)
 
     def go_on(
@@ -73,7 +72,6 @@ class FlatHistory:
         return any(self.keep(element) != (element,) for element in messages)
 
     def bare(self, element: bytes) -> bytes:
-        """Return an element unchanged."""
         return element
 
     def without_replies(self, messages: Sequence[bytes], replies: Mapping[int, tuple[Round, ...]]) -> tuple[bytes, ...]:
@@ -81,7 +79,6 @@ class FlatHistory:
         return tuple(messages)
 
     def message(self, element: bytes) -> Message:
-        """Read an element as a message."""
         return self.read_message(json_values.read(element))
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:

@@ -56,7 +56,6 @@ def read_parts(content: object) -> list[Fragment]:
 
 
 def thinking_of(text: str) -> Fragment:
-    """Return a thinking block with this text."""
     return {"type": "thinking", "thinking": text}
 
 

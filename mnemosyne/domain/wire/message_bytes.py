@@ -45,7 +45,6 @@ def _is_excluded(block: Block) -> bool:
 
 
 def of_assistant(blocks: Iterable[bytes]) -> bytes:
-    """Write an assistant message."""
     return b'{"role":"assistant","content":[' + b",".join(blocks) + b"]}"
 
 
@@ -73,7 +72,6 @@ def with_block(message: bytes, block: bytes) -> bytes:
 
 
 def role_of(message: bytes) -> str:
-    """Return the role of a message, or ``""`` if it has none."""
     for member in reversed(json_spans.members(message) or ()):
         if member.key == "role":
             role = json_values.read(message[member.value_start : member.value_end])

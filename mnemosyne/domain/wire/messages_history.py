@@ -21,7 +21,6 @@ class AlternatingHistory:
     """How the Messages API writes histories (history.HistoryForm)."""
 
     def begin(self, client: Sequence[bytes], *, keep_thinking: bool) -> Grown:
-        """Begin a history with a client's messages."""
         messages = tuple(message_bytes.of_client(message, keep_thinking=keep_thinking) for message in client)
         return Grown(messages=messages, ends=tuple(range(1, len(messages) + 1)))
 
@@ -102,7 +101,6 @@ class AlternatingHistory:
 
 
 def write_result(call: str, text: str, is_error: bool = False, attached: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """Write the JSON of a result."""
     failed = {"is_error": True} if is_error else {}
     content = [{"type": "text", "text": text}, *attached] if attached else text
     return as_json({"type": "tool_result", "tool_use_id": call, "content": content, **failed})

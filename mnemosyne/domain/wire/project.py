@@ -68,5 +68,4 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def is_within(project: str | None, folder: str) -> bool:
-    """Return whether a project is this folder, or inside it."""
     return project is not None and f"{project.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -216,7 +216,6 @@ class ReplyBlock:
 
 
 def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
-    """Describe a message whose bytes are ``body``."""
     error = message.get("error")
     usage = message.get("usage")
     return Reply(
@@ -269,7 +268,6 @@ def read_input(text: str) -> Any:
 
 
 def text_or_none(value: object) -> str | None:
-    """Return the value if it is a string."""
     return value if isinstance(value, str) else None
 
 

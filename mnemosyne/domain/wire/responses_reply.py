@@ -63,7 +63,6 @@ class ItemPlaces:
                 return self._last
 
     def in_order(self) -> list[int]:
-        """Return the numbers of the items in the order of the reply."""
         return in_order(self._places.indices)
 
 
@@ -133,7 +132,6 @@ class ResponsesReply(WholeBody):
 
 
 def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
-    """Describe a response or an error whose bytes are ``body``."""
     why = message.get("incomplete_details")
     reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
     return Reply(

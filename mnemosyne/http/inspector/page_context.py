@@ -53,7 +53,6 @@ class SimulationService(Protocol):
         """Return the simulation of ``question``: session, branch, policy and the branch's number of turns. While it is
         running, return its progress; on failure, an error message.
         """
-        ...
 
 
 class PageContext(Protocol):
@@ -84,47 +83,36 @@ class PageContext(Protocol):
 
     async def wait_until_tried(self) -> None:
         """Wait briefly until the first connection attempt to the database has ended."""
-        ...
 
     def now(self) -> int:
         """Return the time in µs of UTC."""
-        ...
 
     def new_id(self) -> str:
         """Return a new correlation id for a request."""
-        ...
 
     async def index(self) -> CrossSessionIndex:
         """Return the object index, up to date with the log."""
-        ...
 
     async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
         """Return the memory visible from a folder; without a folder, only global entries."""
-        ...
 
     def knowledge_of(self, project: str | None) -> KnowledgeService:
         """Return the memory visible from a project, by its name."""
-        ...
 
     async def places(self) -> Sequence[Place]:
         """Return all places that have or had entries."""
-        ...
 
     async def version_of(self, stream: UUID) -> int:
         """Return the version of a session's last event; its pages change only with this version."""
-        ...
 
     @property
     def position(self) -> int:
         """The position of the last known event in the log."""
-        ...
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
         """Wait for events after ``position``; return the new position and the changed sessions. Raises LogUnavailable
         as soon as the database becomes unavailable.
         """
-        ...
 
     async def health(self) -> Mapping[str, Any]:
         """Return the state of the database and the read models for display."""
-        ...

@@ -28,6 +28,8 @@ HELPER_MODEL = "claude-haiku-5-5"
 HELPERS = ("extractive", "anthropic", "openai", "client")
 MODES = ("observe", "manage")
 GROUNDINGS = ("free", "strict")
+POLICIES = ("economic", "zones")
+FIDELITIES = ("graded", "thrifty")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
@@ -175,6 +177,28 @@ class Config:
         values.SWITCH,
         "Manage small conversations from their first request on. Below about 15,000 tokens the memory tools cost "
         "more than 2 % of the prompt; with false, such a conversation is observed until they cost less.",
+    )
+    policy: str = setting(
+        "economic",
+        values.text(
+            "NAME",
+            rf"{'|'.join(POLICIES)}|[\w.]+:\w+",
+            f"one of {', '.join(POLICIES)}, or MODULE:NAME, is needed",
+        ),
+        "When to compact, and what: economic when it pays, zones by how full the window is, or a planner of your own, "
+        "which only the settings file may name (docs/internals/policies.md).",
+    )
+    fidelity: str = setting(
+        "graded",
+        values.one_of(*FIDELITIES),
+        "How far a compaction takes an object that is due: graded one step (detailed, short, one line, gone), thrifty "
+        "at once to what costs least.",
+    )
+    header_choices: tuple[str, ...] = setting(
+        (*POLICIES, *FIDELITIES),
+        values.some_of(*POLICIES, *FIDELITIES),
+        "What the headers x-mnemosyne-policy and x-mnemosyne-fidelity of a request may choose.",
+        unset="nothing",
     )
     manage_tool_budget: int | None = setting(
         None,
@@ -513,6 +537,11 @@ def _check(config: Config) -> None:
                 f"{name} = {url} is the proxy's own address: requests would loop. "
                 "Name the provider, or choose another --port."
             )
+    if ":" in config.policy and not config.sources["policy"].startswith("file"):
+        raise BadConfiguration(
+            f"policy = {config.policy} ({config.sources['policy']}): only the settings file may name a module, because "
+            "the server runs its code. `mnemosyne config set policy MODULE:NAME` writes it there."
+        )
     _check_helper(config)
     if config.ca_bundle is not None:
         _check_readable(config.ca_bundle)

@@ -106,6 +106,11 @@ def one_of(*words: str, placeholder: str | None = None) -> Kind:
     return Kind(placeholder or "|".join(words), parse)
 
 
+def some_of(*words: str) -> Kind:
+    """A list of these words."""
+    return _list_of("NAMES", one_of(*words).parse)
+
+
 def _list_of(placeholder: str, parse: Callable[[object], str]) -> Kind:
     """A TOML list, or text with commas."""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The library
+    "actors/test_plug_ins.py": ("a policy of one's own is made of what the library exports", "sdk/policies"),
     "sdk/test_session.py": (
         "a runtime and a turn in an agent's hands show in the session that they carry",
         "sdk/runtime app/turns app/deriving",

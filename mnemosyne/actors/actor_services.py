@@ -4,7 +4,7 @@ Their results are collected so that they can be recorded with the decision.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 import attrs
@@ -12,11 +12,15 @@ import trio
 
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.patience import USUAL, Patience
+from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
 from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound
+from mnemosyne.domain.window.ages import Candidate
+from mnemosyne.domain.window.planning import Plan, Situation
+from mnemosyne.domain.window.policies import PolicyFailed
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
@@ -33,14 +37,19 @@ SelectKnowledge = Callable[[MemoryClient, str | None, str, int, int], Awaitable[
 
 class ActorServices:
     """The services of one session. ``find`` searches its object index, if there is one; ``select_knowledge`` reads the
-    memory beyond sessions.
+    memory beyond sessions; ``plug_in`` runs the operator's own policy.
     """
 
     def __init__(
-        self, find: Find | None = None, patience: Patience = USUAL, select_knowledge: SelectKnowledge | None = None
+        self,
+        find: Find | None = None,
+        patience: Patience = USUAL,
+        select_knowledge: SelectKnowledge | None = None,
+        plug_in: PlugInRunner | None = None,
     ) -> None:
         self.patience = patience
         self._select_knowledge = select_knowledge
+        self._plug_in = plug_in
         self.noted = InputsSoFar()
         """The inputs collected since ``begin``."""
         self._find = find
@@ -89,6 +98,17 @@ class ActorServices:
         if scope.cancelled_caught:
             log.info("the memory beyond sessions did not answer within %g s", self.patience.knowledge)
         return block
+
+    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | None:
+        """The plan of a policy that is not built in. Raises PolicyFailed."""
+        if self._plug_in is None or self._plug_in.policy.name != name:
+            raise PolicyFailed("this server does not have it")
+        return await self._plug_in.plan(situation, objects, self.patience.policy)
+
+    def note_policy(self, why: str) -> None:
+        """Record why a policy gave no usable plan."""
+        log.warning("the policy gave no usable plan: %s", why)
+        self.noted = attrs.evolve(self.noted, policy=sanitize.text(why))
 
     def note_late(self, wait: Awaited) -> None:
         """Record that an input was not available in time."""

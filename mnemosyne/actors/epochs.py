@@ -21,11 +21,12 @@ from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.window import epochs, rereads
+from mnemosyne.domain.window import epochs, policies, rereads
 from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten
-from mnemosyne.domain.window.planning import NoRewrite, Situation
+from mnemosyne.domain.window.planning import NoRewrite, Plan, Situation
+from mnemosyne.domain.window.policies import PolicyFailed
 from mnemosyne.domain.window.predictions import find_room
-from mnemosyne.domain.window.situation import PendingRequest, Sizes
+from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -55,7 +56,7 @@ class Epochs:
             if situation is None:
                 return None, None
             self._planned = asked, situation
-            planned = epochs.decide_epoch(asked, session, situation, self._sizes)
+            planned = await self._decide(asked, session, situation)
             if isinstance(planned, NoRewrite):
                 return None, epochs.note_filled(asked, situation, planned.reason)
             rewritten = await self._rewrite(planned, asked, session)
@@ -93,7 +94,7 @@ class Epochs:
             if situation is None:
                 return None
             situation = attrs.evolve(situation, prompt=max(situation.prompt, tokens))
-            planned = epochs.decide_epoch(asked, session, situation, self._sizes)
+            planned = await self._decide(asked, session, situation)
             rewritten = None if isinstance(planned, NoRewrite) else await self._rewrite(planned, asked, session)
             if rewritten is None or situation.prompt - rewritten.freed > situation.limit:
                 return None
@@ -126,6 +127,19 @@ class Epochs:
         except Exception:
             log.exception("turn %d of branch %s begins with the client's whole history", asked.turn, asked.branch)
             return None
+
+    async def _decide(self, asked: PendingRequest, session: Session, situation: Situation) -> Decision | NoRewrite:
+        """Decide whether this request begins an epoch; a policy that is not built in is asked first."""
+        planned: Plan | NoRewrite | None = None
+        if asked.policy not in policies.BUILT_IN and epochs.may_begin(asked):
+            objects = candidates_of(asked, session, self._sizes)
+            try:
+                plan = await self._outside.ask_policy(asked.policy, situation, objects)
+                planned = policies.guard(situation, objects, plan)
+            except PolicyFailed as failure:
+                self._outside.note_policy(str(failure))
+                planned = policies.plan_without(situation, objects, "the policy gave no usable plan")
+        return epochs.decide_epoch(asked, session, situation, self._sizes, planned)
 
     async def _rewrite(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
         texts = epochs.texts_of(decision, asked, session)

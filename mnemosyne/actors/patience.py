@@ -58,6 +58,9 @@ class Patience:
     index: float = 0.5
     """For the object index; after that, the words of some objects are compared."""
 
+    policy: float = 0.25
+    """For the plan of a policy from the operator's own module, which runs in a thread."""
+
     summaries: float = 0.25
     """For the summaries from the log that an epoch shows."""
 

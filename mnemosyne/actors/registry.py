@@ -15,6 +15,7 @@ from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.pending_reports import PendingReports
+from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
@@ -24,6 +25,7 @@ from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import modes_by_conversation
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
@@ -76,8 +78,10 @@ class SessionRegistry:
         questions: HelperQuestions | None = None,
         client_keys: ClientKeys | None = None,
         knowledge_source: KnowledgeSource | None = None,
+        plug_in: PlugIn | None = None,
     ) -> None:
         self._nursery = nursery
+        self._plug_in = PlugInRunner(plug_in) if plug_in is not None else None
         self._event_log = event_log
         self._contents = contents
         self._journal = journal
@@ -271,7 +275,7 @@ class SessionRegistry:
             new_salt=self._new_salt,
             settings=self.settings,
             orders=self.orders,
-            outside=ActorServices(find, self.patience, self._select_knowledge(identity)),
+            outside=ActorServices(find, self.patience, self._select_knowledge(identity), self._plug_in),
             known_credentials=self.known_credentials,
             client_keys=self.client_keys,
             knowledge_source=self.knowledge_source,

@@ -133,7 +133,7 @@ class ManagedRounds:
         MnemosyneError if no request would fit the model.
         """
         self._outside.begin()
-        mode, command = rounds.choose_mode(opening, self._settings)
+        mode, command = rounds.choose_mode(opening, opening.settings)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
             return await self._join(opening) or Planned(mode=mode, events=opening.events, more=switched)
@@ -149,7 +149,7 @@ class ManagedRounds:
 
     async def _join(self, opening: Opening) -> Planned | None:
         """The plan that adds the memory tools to a conversation that was waiting for them."""
-        late = late_tools.find(opening, self._settings)
+        late = late_tools.find(opening, opening.settings)
         if late is None:
             return None
         rewritten, note = await self._epochs.begin_epoch(late.asked, late.session)
@@ -197,11 +197,11 @@ class ManagedRounds:
                 opening.read,
                 history,
                 lambda: self._epochs.find_room(asked, after),
-                strict=self._settings.strict,
+                strict=opening.settings.strict,
             )
             history, contents = again.history, again.contents
             happened += again.events
-            if self._settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
+            if opening.settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
                 history = guards.note_repetition(opening.read, history)
         turn = ManagedTurn(
             read=opening.read,
@@ -287,7 +287,7 @@ class ManagedRounds:
 
     async def plan_continuation(self, opening: Opening) -> Planned | None:
         """A turn that continues the last upstream request without a plan; None if the request does not continue it."""
-        mode, command = rounds.choose_mode(opening, self._settings)
+        mode, command = rounds.choose_mode(opening, opening.settings)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
@@ -353,8 +353,10 @@ class ManagedRounds:
             read=opening.read,
             before=prior,
             history=history,
-            window=self._settings.window,
-            tariff=rounds.tariff_of(opening, self._settings),
+            window=opening.settings.window,
+            tariff=rounds.tariff_of(opening, opening.settings),
+            policy=opening.settings.policy,
+            mode=opening.settings.fidelity,
             kept=opening.began.kept,
         )
 
@@ -471,6 +473,8 @@ class ManagedRounds:
             history=turn.history,
             window=settings.window,
             tariff=rounds.find_tariff(branch.client_headers, turn.read, settings),
+            policy=settings.policy,
+            mode=settings.fidelity,
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)
         if fitted is None:

@@ -76,6 +76,7 @@ from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
+from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -279,7 +280,10 @@ class SessionActor:
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
         after = self._memory.preview(events)
-        opening = opening_of(request.at, request.wanted, request.default, events, reading.transcript, self.state, after)
+        settings = choose(self._settings, request.headers)
+        opening = opening_of(
+            request.at, request.wanted, request.default, events, reading.transcript, self.state, after, settings
+        )
         return reading, opening
 
     async def _plan(self, request: ArrivedRequest, gap: Gap | None = None) -> _Gathered:
@@ -402,7 +406,7 @@ class SessionActor:
         if fallback is not None:
             fallback_events, contents = await self._fallback(address, version, opening, fallback)
         was_sent = not isinstance(message.outgoing, NothingSent)
-        mode = rounds.mode_without_us(opening, self._settings) if was_sent else None
+        mode = rounds.mode_without_us(opening, opening.settings) if was_sent else None
         modes = decide(mode, opening.session) if mode is not None else ()
         noted = _inputs_of(message.outgoing, waits=opening.branch.late)
         more = (*self._record_inputs(opening, noted), *modes, *fallback_events)
@@ -434,8 +438,10 @@ class SessionActor:
         if noted == InputsSoFar() and not rounds.stands_on_settings(opening):
             return ()
         began, before = opening.began, opening.session.taken
-        tariff = rounds.tariff_of(opening, self._settings).name
-        settings = attrs.evolve(self._settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=())
+        tariff = rounds.tariff_of(opening, opening.settings).name
+        settings = attrs.evolve(
+            opening.settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=(), choices=()
+        )
         taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=settings))
         note = RecordInputs(
             at=opening.at,

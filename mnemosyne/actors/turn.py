@@ -60,6 +60,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.refusals import Refusal, refusal_of
+from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
@@ -526,7 +527,8 @@ class Turn:
             if continuation is None
             else read_in_thread(continuation.body, conversation=conversation)
         )
-        wanted, model = self._registry.settings.window, read.transcript.fields.model
+        wanted = choose(self._registry.settings, self._request.headers).window
+        model = read.transcript.fields.model
         is_known = bool(family_of(model or ""))
         stated = self._registry.find_stated_window(stream, model)
         most = choose_window(wanted, model, stated) if continuation is None and is_busy and not is_known else None

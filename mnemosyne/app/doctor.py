@@ -129,6 +129,8 @@ def _settings(circumstances: Circumstances) -> Iterator[Finding]:
         yield Finding("good", "no configuration file; environment and defaults apply")
     else:
         yield Finding("good", f"{config.file}")
+    if config is not None and ":" in config.policy:
+        yield _policy(config)
     known = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
     for name in sorted(set(circumstances.environ) - known):
         if name.startswith("MNEMOSYNE_"):
@@ -421,6 +423,16 @@ def _tariff(config: Config) -> Finding:
     if named is not None:
         return Finding("good", f"the settings name the tariff {named}")
     return Finding("good", "each request's credential and model determine its tariff")
+
+
+def _policy(config: Config) -> Finding:
+    from mnemosyne.app.policies import load_policy
+
+    try:
+        plug_in = load_policy(config)
+    except MnemosyneError as error:
+        return Finding("bad", str(error).rstrip("."), "the server does not start until then")
+    return Finding("good", f"the policy is {config.policy if plug_in is None else plug_in.label}")
 
 
 def _find_models(config: Config) -> list[str]:

@@ -66,6 +66,7 @@ METRICS = (
     ),
     Metric("mnemosyne_managed_turns_total", "counter", "Turns sent with a body other than the client's."),
     Metric("mnemosyne_gap_turns_total", "counter", "Turns that went through unrecorded."),
+    Metric("mnemosyne_policy_failures_total", "counter", "Requests for which a policy gave no usable plan."),
     Metric("mnemosyne_rounds_total", "counter", "Requests to the provider."),
     Metric(
         "mnemosyne_tokens_total",
@@ -148,6 +149,7 @@ class ServerMetrics:
             "mnemosyne_turns_total": {(how,): tally.turns[how] for how in ("finished", "refused", "interrupted")},
             "mnemosyne_managed_turns_total": sum(balance.managed for balance in balances.values()),
             "mnemosyne_gap_turns_total": tally.gap_turns,
+            "mnemosyne_policy_failures_total": tally.policy_failures,
             "mnemosyne_rounds_total": tally.rounds,
             "mnemosyne_tokens_total": tokens,
             "mnemosyne_cost_dollars_total": {

@@ -30,6 +30,7 @@ from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.on_demand import open_pages
+from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import settings_of
@@ -95,6 +96,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     listener = bind(config.host, config.port)
     url = url_of(listener)
     settings_of(config)  # before anything is opened
+    load_policy(config)
     check_helper(config, os.environ)  # before the worker finds out
     progress = RelayProgress()
     event_log = ReconnectingLog()

@@ -6,13 +6,17 @@ from urllib.parse import urlsplit
 from mnemosyne.config import Config, upstreams_of
 from mnemosyne.domain.cost.catalogue import catalogue_of, in_force, load_shipped, overlay, read_tables, use
 from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.errors import BadConfiguration
 
 
-def settings_of(config: Config) -> ServerSettings:
-    """Return the planning settings. Raises BadConfiguration for an unknown tariff."""
+def settings_of(config: Config, plug_in: PlugIn | None = None) -> ServerSettings:
+    """Return the planning settings, with the version of the operator's own policy. Raises BadConfiguration for an
+    unknown tariff.
+    """
     others = upstreams_of(config)
     _require_tariff("tariff", config.tariff)
     for upstream in others:
@@ -24,6 +28,10 @@ def settings_of(config: Config) -> ServerSettings:
         tariff=config.tariff,
         tell_repeats=config.tell_repeats,
         manages_small=config.manage_small,
+        policy=config.policy,
+        fidelity=FidelityMode(config.fidelity),
+        policy_version=plug_in.version if plug_in is not None else "",
+        choices=config.header_choices,
         host=urlsplit(config.upstream).hostname or "",
         others=others,
     )

@@ -7,6 +7,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.app.knowledge import open_knowledge_source
+from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_salt
 from mnemosyne.app.settings import settings_of
 from mnemosyne.config import Config
@@ -27,6 +28,7 @@ def open_registry(
     """Open the registry of a process's sessions, which run in ``nursery``, with the source of memory across sessions.
     Raises BadConfiguration for unusable settings.
     """
+    plug_in = load_policy(config)
     knowledge_source = open_knowledge_source(events, journal, config)
     nursery.start_soon(knowledge_source.run)
     registry = SessionRegistry(
@@ -36,11 +38,12 @@ def open_registry(
         journal=journal,
         new_salt=new_salt,
         index=index,
-        settings=settings_of(config),
+        settings=settings_of(config, plug_in),
         patience=USUAL.times(config.patience),
         client_keys=ClientKeys() if config.helper == "client" else None,
         questions=HelperQuestions() if config.helper != "extractive" else None,
         knowledge_source=knowledge_source,
+        plug_in=plug_in,
     )
     nursery.start_soon(registry.run)
     return registry

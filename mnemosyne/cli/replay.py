@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 
+from mnemosyne.app.policies import load_policy
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import log_of, prints, with_log
 from mnemosyne.cli.printing import print_table, progress_bar, say
 from mnemosyne.cli.settings import log_options
+from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.figures import plural
 from mnemosyne.replay.deciding import Review, review
 from mnemosyne.services.unstructuring import members
@@ -60,10 +62,12 @@ def replay(from_log: str, window: int | None, **options: Any) -> Review:
 
     The exit code is 1 if anything differs.
     """
-    return with_log(log_of(options), lambda storage: _review(storage, from_log, window))
+    config = log_of(options)
+    plug_in = load_policy(config)
+    return with_log(config, lambda storage: _review(storage, from_log, window, plug_in))
 
 
-async def _review(storage: Storage, session: str, window: int | None) -> Review:
+async def _review(storage: Storage, session: str, window: int | None, plug_in: PlugIn | None) -> Review:
     logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
     with progress_bar("deciding again") as progress:
-        return await review(storage, session, progress, window=window)
+        return await review(storage, session, progress, window=window, plug_in=plug_in)

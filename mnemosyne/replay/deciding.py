@@ -34,6 +34,7 @@ from mnemosyne.actors.messages import (
     RoundEnd,
     UpstreamPlan,
 )
+from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.history import replay, time_travel
@@ -71,6 +72,7 @@ from mnemosyne.domain.session.round_events import (
 from mnemosyne.domain.session.state import evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
+from mnemosyne.domain.window.policies import PlugIn, label_of
 from mnemosyne.domain.window.refusals import refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
@@ -135,13 +137,15 @@ async def review(
     progress: Callable[[int, int], None] | None = None,
     *,
     window: int | None = None,
+    plug_in: PlugIn | None = None,
 ) -> Review:
     """Replay a session's decisions; ``progress`` receives the number of events done and their total. Raises NotFound.
 
-    A ``window`` replaces the recorded one in decisions about managed requests.
+    A ``window`` replaces the recorded one in decisions about managed requests. ``plug_in`` is the policy of the
+    operator's own module that can be asked again.
     """
     stream, events = await events_of(archive, wanted)
-    judge = _Judge(archive, stream, events, window)
+    judge = _Judge(archive, stream, events, window, plug_in)
     for decision in replay.decisions(events):
         await judge.judge(decision)
         if progress is not None:
@@ -164,19 +168,28 @@ class _ReplayedTurn:
 class _Judge:
     """The replay of one session: its actor's memory, and the results so far."""
 
-    def __init__(self, archive: Archive, stream: UUID, events: Sequence[Recorded[Event]], window: int | None) -> None:
+    def __init__(
+        self,
+        archive: Archive,
+        stream: UUID,
+        events: Sequence[Recorded[Event]],
+        window: int | None,
+        plug_in: PlugIn | None,
+    ) -> None:
         started = events[0].envelope.event
         if not isinstance(started, SessionStarted):
             raise LogFailed(f"session {stream} does not begin with its start")
         self._archive = archive
         self._stream = stream
         self._window = window
+        self._plug_in = PlugInRunner(plug_in) if plug_in is not None else None
         self._history: History = history_of(str(stream), events)
         self._client_headers = replay.find_client_headers(events)
         identity = Identity(stream=stream, tenant=started.tenant, external_id=started.external_id)
         self._callers = KnownCredentials()
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
-        texts = CleanupTexts(self._memory, RecordedServices(InputsSoFar()).patience)
+        self._services = RecordedServices(InputsSoFar())
+        texts = CleanupTexts(self._memory, self._services.patience)
         self._deferred = DeferredWork(self._memory, texts, rounds.SETTINGS)
         self._under_way: dict[Address, _ReplayedTurn] = {}
         self._begun: tuple[str, int] | None = None
@@ -193,6 +206,7 @@ class _Judge:
             self.decisions += 1
             try:
                 today = await again(decision)
+                self._require_policy(decision)
             except (ContentForgotten, LogFailed, _CannotBeDecided) as error:
                 self._skip(decision, str(error))
             else:
@@ -468,6 +482,9 @@ class _Judge:
             settings = attrs.evolve(settings, window=self._window)
         if taken is not None and memory.state.taken is not None:
             memory.state = attrs.evolve(memory.state, taken=attrs.evolve(memory.state.taken, settings=settings))
+        label = label_of(settings.policy, settings.policy_version)
+        plug_in = self._plug_in if self._plug_in is not None and self._plug_in.policy.label == label else None
+        self._services = RecordedServices(_find_inputs(decision), _first(decision, KnowledgeTold), plug_in)
         actor = SessionActor(
             memory.identity,
             event_log=_FrozenLog(),
@@ -475,13 +492,24 @@ class _Judge:
             journal=journal,
             new_salt=bytes,
             settings=settings,
-            outside=RecordedServices(_find_inputs(decision), _first(decision, KnowledgeTold)),
+            outside=self._services,
             memory=memory,
         )
         for address, each in self._under_way.items():
             if each.turn is not None:
                 actor.rounds.hold(address, each.turn)
         return actor
+
+    def _require_policy(self, decision: ReplayedDecision) -> None:
+        """Raise _CannotBeDecided if the last decision asked a policy that is not in the settings here."""
+        if not self._services.lacked_policy:
+            return
+        taken = self._find_settings(decision)
+        assert taken is not None
+        recorded = label_of(taken.settings.policy, taken.settings.policy_version)
+        here = self._plug_in.policy.label if self._plug_in is not None else "no such policy"
+        self._services = RecordedServices(InputsSoFar())
+        raise _CannotBeDecided(f"its policy was {recorded}; {here} is in the settings here.")
 
     def _find_settings(self, decision: ReplayedDecision) -> TakenSettings | None:
         """The settings of a decision; None if the log does not say."""

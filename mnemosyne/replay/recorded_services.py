@@ -1,6 +1,6 @@
 """An actor's services while decisions are replayed. They write nothing, never wait, and return recorded results."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 import attrs
@@ -9,6 +9,7 @@ import trio
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.patience import Patience
+from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.ports import Append, Ticket
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
@@ -18,6 +19,9 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import Awaited, IndexFound
 from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne.domain.text.passages import Passage
+from mnemosyne.domain.window.ages import Candidate
+from mnemosyne.domain.window.planning import Plan, Situation
+from mnemosyne.domain.window.policies import PolicyFailed
 from mnemosyne.errors import LogFailed
 
 T = TypeVar("T")
@@ -27,10 +31,16 @@ ENDLESS = Patience(**dict.fromkeys(attrs.fields_dict(Patience), float("inf")))
 
 
 class RecordedServices(ActorServices):
-    """External results as ``noted`` with a decision. The index answers only recorded questions."""
+    """External results as ``noted`` with a decision. The index answers only recorded questions; a policy whose failure
+    is not recorded is asked again.
+    """
 
-    def __init__(self, noted: InputsSoFar, knowledge: KnowledgeTold | None = None) -> None:
-        super().__init__(patience=ENDLESS)
+    def __init__(
+        self, noted: InputsSoFar, knowledge: KnowledgeTold | None = None, plug_in: PlugInRunner | None = None
+    ) -> None:
+        super().__init__(patience=ENDLESS, plug_in=plug_in)
+        self.lacked_policy = False
+        """Whether a policy was asked that is not known here."""
         self._then = noted
         self._knowledge = knowledge
         self._answers: list[IndexFound] = []
@@ -50,6 +60,12 @@ class RecordedServices(ActorServices):
             self.note_late(wait)
             return None
         return await super().in_time(wait, until, do)
+
+    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | None:
+        if self._then.policy is not None:
+            raise PolicyFailed(self._then.policy)
+        self.lacked_policy = self._plug_in is None
+        return await super().ask_policy(name, situation, objects)
 
     async def call_in_time(self, call: str, answer: Callable[[], Awaitable[T]]) -> T | None:
         async def then() -> T:

@@ -9,7 +9,7 @@ from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Terms, terms_of
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
-from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogFailed
 from mnemosyne.services.savings import Balance, balance_of_turn
@@ -26,13 +26,15 @@ MOST_WAITING = 1_000
 @attrs.define
 class RecordTally:
     """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
-    ``interrupted``. ``gap_turns`` went unrecorded. ``rounds`` are the turns' upstream requests, ``balances`` their
+    ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a
+    policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` their
     actual and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``bytes`` are those of
     durable appends before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)
     gap_turns: int = 0
+    policy_failures: int = 0
     rounds: int = 0
     balances: dict[str, Balance] = attrs.field(factory=dict)
     helpers: int = 0
@@ -64,6 +66,8 @@ class RecordTally:
                 self.turns["interrupted"] += 1
             case GapRecorded():
                 self.gap_turns += event.turns
+            case GroundsNoted():
+                self.policy_failures += event.policy is not None
             case HelperAsked() | HelperWorked():
                 self.helpers += event.nanodollars
             case TurnAccounted():

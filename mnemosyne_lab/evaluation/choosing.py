@@ -1,13 +1,13 @@
 """Selection of policies by name, and import of a user's own policy."""
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from mnemosyne.app.policies import import_object
+from mnemosyne.domain.window.policies import behind_guard
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.policies import POLICIES
+from mnemosyne_lab.evaluation.policies import POLICIES, hour_after_a_break
 from mnemosyne_lab.evaluation.policy import Policy
 
 
@@ -32,8 +32,8 @@ def choose_policies(names: Sequence[str]) -> list[Policy]:
 
 
 def import_policy(place: str) -> Policy:
-    """Import a policy, or a planner as a policy, from ``MODULE:NAME``; the current folder is on the path. Raises
-    BadOption with the reason.
+    """Import a policy from ``MODULE:NAME``; the current folder is on the path. A planner becomes the policy that a
+    server makes of it. Raises BadOption with the reason.
     """
     module, _, name = place.partition(":")
     if not module or not name:
@@ -42,32 +42,22 @@ def import_policy(place: str) -> Policy:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise BadOption(f"{place}: {module!r} cannot be imported: {error}.") from None
-    except Exception as error:  # whatever the module itself does wrong
-        raise BadOption(f"{place}: {module!r} fails when it is imported: {render_error(error)}.") from None
-    value = getattr(found, name, None)
-    match value:
-        case Policy():
-            return value
-        case None:
-            raise BadOption(f"{place}: there is no {name!r} in {module!r}.")
-        case _ if callable(value) and not isinstance(value, type):
-            return Policy(name=place, about=_first_sentence(value.__doc__), planner=value)
-        case _:
-            raise BadOption(f"{place}: it is neither a Policy nor a planner (`docs/evaluation.md` shows both).")
+        value = import_object(place)[0]
+    except ValueError as reason:
+        raise BadOption(f"{place}: {reason}") from None
+    if isinstance(value, Policy):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return Policy(
+            name=place,
+            about=_first_sentence(value.__doc__),
+            planner=behind_guard(value),
+            head=hour_after_a_break,
+            has_memory=True,
+        )
+    raise BadOption(f"{place}: it is neither a Policy nor a planner (`docs/evaluation.md` shows both).")
 
 
 def _first_sentence(text: object) -> str:
     words = " ".join(text.split()) if isinstance(text, str) else ""
     return words.partition(". ")[0].removesuffix(".") + "." if words else "A planner of your own."
-
-
-def render_error(error: Exception) -> str:
-    """The error's type, message, and the file and line that raised it."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    where = f" ({traceback.tb_frame.f_code.co_filename}, line {traceback.tb_lineno})" if traceback is not None else ""
-    return f"{type(error).__name__}: {error}{where}"

@@ -3,7 +3,7 @@
 To add one, write a planner (``domain/window/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,6 @@ from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.assembly import Renderings
@@ -28,43 +27,17 @@ from mnemosyne.domain.window.planning import (
     planner,
     price_of_rewrite,
 )
+from mnemosyne.domain.window.policies import Chosen, behind_guard, is_conversation, lower, plan_of, zones
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand
 from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings
 from mnemosyne_lab.evaluation.trace import Trace
 
-Chosen = Callable[[Situation, Candidate], Fidelity]
-"""The fidelity at which a rewrite would show an object."""
-
-
-def plan_of(situation: Situation, candidates: Candidates, chosen: Chosen, reason: str) -> Plan | None:
-    """The epoch with every object at its chosen fidelity; None if nothing changes."""
-    fidelities = {}
-    for each in candidates():
-        fidelity = each.fidelity if each.kept else chosen(situation, each)
-        if fidelity is not each.fidelity:
-            fidelities[each.key] = fidelity
-    return Plan(fidelities=fidelities, reason=reason) if fidelities else None
-
-
-def is_conversation(candidate: Candidate) -> bool:
-    """Whether it is dialogue, which is small and carries the thread."""
-    return KINDS[candidate.kind].is_conversation or "user" in candidate.tags
-
 
 def age(situation: Situation, candidate: Candidate) -> int:
     """Turns since it was sent first."""
     return situation.turn - candidate.born
-
-
-def lower(candidate: Candidate, fidelity: Fidelity) -> Fidelity:
-    """The fidelity, if the object gets smaller by it; otherwise its current one."""
-    tokens = candidate.at(fidelity)
-    here = candidate.at(candidate.fidelity)
-    if tokens is None or here is None or tokens >= here:
-        return candidate.fidelity
-    return max(fidelity, candidate.fidelity)
 
 
 def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
@@ -344,6 +317,18 @@ POLICIES: tuple[Policy, ...] = (
         planner=planner,
         head=hour_after_a_break,
         has_memory=True,
+    ),
+    Policy(
+        name="zones",
+        about="The server's policy of this name: degrades by how full the window is, where the guard allows it.",
+        planner=behind_guard(zones),
+        head=hour_after_a_break,
+        has_memory=True,
+    ),
+    Policy(
+        name="zones-unguarded",
+        about="The same zones with every request, whatever it costs.",
+        planner=zones,
     ),
     Policy(
         name="mnemosyne-one-ttl",

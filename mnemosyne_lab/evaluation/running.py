@@ -9,9 +9,10 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from mnemosyne.app.policies import render_error
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.choosing import choose_policies, render_error
+from mnemosyne_lab.evaluation.choosing import choose_policies
 from mnemosyne_lab.evaluation.comparing import compare
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate

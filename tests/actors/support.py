@@ -33,6 +33,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, TurnBegan
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -228,6 +229,8 @@ async def open_process(
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
+    plug_in: PlugIn | None = None,
+    choices: tuple[str, ...] = (),
 ) -> AsyncIterator[Process]:
     """A server process; at the end it writes its queue, as far as the log permits."""
     journal = journal or GroupJournal(log, CODEC, SOON)
@@ -253,10 +256,14 @@ async def open_process(
                     strict=strict,
                     tell_repeats=tell_repeats,
                     manages_small=manages_small,
+                    policy=plug_in.name if plug_in is not None else "economic",
+                    policy_version=plug_in.version if plug_in is not None else "",
+                    choices=choices,
                 ),
                 patience=patience,
                 questions=questions,
                 knowledge_source=knowledge_source,
+                plug_in=plug_in,
             )
             sessions.start_soon(registry.run)
             async with trio.open_nursery() as turns:

@@ -21,6 +21,7 @@ from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -269,6 +270,8 @@ async def open_stage(
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
+    plug_in: PlugIn | None = None,
+    choices: tuple[str, ...] = (),
 ) -> AsyncIterator[Stage]:
     """The complete setup, for as long as the block runs."""
     log = log or StoppableLog()
@@ -286,6 +289,8 @@ async def open_stage(
         questions=questions,
         memory_tokens=memory_tokens,
         owners=owners,
+        plug_in=plug_in,
+        choices=choices,
     ) as process:
         if standin is not None:
             async with open_proxy(standin.url, process.opener, mode=mode) as proxy:

@@ -23,7 +23,7 @@ from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
 from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
-from mnemosyne.domain.window import epochs
+from mnemosyne.domain.window import policies
 from mnemosyne.domain.window.ages import AGES, Age
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.planning import RULE, Rule, plan_epoch
@@ -140,7 +140,7 @@ def with_rule(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> Callable[[Begins],
     def otherwise(begins: Begins) -> Begins:
         async def begin(self: Epochs, asked: PendingRequest, session: Session) -> Begun:
             with monkeypatch.context() as patch:
-                patch.setattr(epochs, "plan_epoch", partial(plan_epoch, rule=rule))
+                patch.setattr(policies, "plan_epoch", partial(plan_epoch, rule=rule))
                 return await begins(self, asked, session)
 
         return begin
@@ -164,7 +164,7 @@ async def test_replay_under_another_rule_names_exactly_the_changed_turns(
     with monkeypatch.context() as patch:
         changed = predict(patch, with_rule(monkeypatch, rule))
         log = await stories.play(3, turns=24)
-    monkeypatch.setattr(epochs, "plan_epoch", partial(plan_epoch, rule=rule))
+    monkeypatch.setattr(policies, "plan_epoch", partial(plan_epoch, rule=rule))
     found = await reviewed(log)
     assert found.turns == [turn for turn, differs in changed.items() if differs]
     assert 0 < len(found.turns) < len(changed)

@@ -52,6 +52,8 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
         before=history,
         history=history,
         window=settings.window,
+        policy=settings.policy,
+        mode=settings.fidelity,
         tariff=rounds.find_tariff(found.session.branches[found.branch].client_headers, read, settings),
     )
 

@@ -9,6 +9,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tariffs import API
+from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.input_events import (
     Awaited,
     GroundedSentence,
@@ -30,7 +31,7 @@ QUESTION_BYTES = 8
 class ServerSettings:
     """The settings of a server that determine what goes upstream. Fields as in SettingsTaken; in addition the
     upstream's ``host``, and ``others``: upstreams that receive some of the requests instead. If ``tariff`` is None, it
-    is inferred from each request.
+    is inferred from each request. ``choices`` are the names that a request's headers may choose.
     """
 
     window: int | None = None
@@ -43,8 +44,14 @@ class ServerSettings:
     scaled: bool = True
     parts: bool = True
     counted: bool = True
+    policy: str = "economic"
+    policy_version: str = ""
+    fidelity: FidelityMode = FidelityMode.THRIFTY
+    chosen: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     host: str = ""
     others: tuple[NamedUpstream, ...] = ()
+    choices: tuple[str, ...] = ()
 
     def provider_of(self, dialect: str, model: str | None) -> tuple[str, str | None]:
         """The host of the upstream that receives a request, and the tariff configured for it, if any."""
@@ -68,6 +75,7 @@ class InputsSoFar:
     late_calls: tuple[str, ...] = ()
     unread_calls: tuple[str, ...] = ()
     found: tuple[IndexFound, ...] = ()
+    policy: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -262,7 +262,15 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
-_OF_BEFORE = {"manages_small": True, "scaled": False, "parts": False, "counted": False}
+_ONE_POLICY: Mapping[str, Any] = {
+    "policy": "economic",
+    "policy_version": "",
+    "fidelity": "thrifty",
+    "chosen": [],
+    "refused": [],
+}
+_UNCOUNTED: Mapping[str, Any] = {"counted": False, **_ONE_POLICY}
+_OF_BEFORE: Mapping[str, Any] = {"manages_small": True, "scaled": False, "parts": False, **_UNCOUNTED}
 """The behaviour of earlier servers, which had no settings for it."""
 
 _USUAL_WINDOW = 160_000
@@ -286,14 +294,16 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.branch_mode_set.v1": ("session.branch_mode_set.v2", lambda fields: {**fields, "late": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v7",
+        "session.settings_taken.v8",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v7", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v7", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v7", _upcast_settings(parts=False, counted=False)),
-    "session.settings_taken.v5": ("session.settings_taken.v7", _upcast_settings(counted=False)),
-    "session.settings_taken.v6": ("session.settings_taken.v7", lambda fields: {**fields, "counted": False}),
+    "session.settings_taken.v2": ("session.settings_taken.v8", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v8", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v8", _upcast_settings(parts=False, **_UNCOUNTED)),
+    "session.settings_taken.v5": ("session.settings_taken.v8", _upcast_settings(**_UNCOUNTED)),
+    "session.settings_taken.v6": ("session.settings_taken.v8", lambda fields: {**fields, **_UNCOUNTED}),
+    "session.settings_taken.v7": ("session.settings_taken.v8", lambda fields: {**fields, **_ONE_POLICY}),
+    "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
     "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),

@@ -8,6 +8,7 @@ from enum import Enum
 
 import attrs
 
+from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.round_events import Mode
 
@@ -28,6 +29,11 @@ class SettingsTaken:
     scaled: bool
     parts: bool
     counted: bool
+    policy: str
+    policy_version: str
+    fidelity: FidelityMode
+    chosen: tuple[str, ...]
+    refused: tuple[str, ...]
 
 
 class Awaited(Enum):
@@ -77,6 +83,7 @@ class GroundsNoted(AttemptEvent):
     late_calls: tuple[str, ...]
     unread_calls: tuple[str, ...]
     found: tuple[IndexFound, ...]
+    policy: str | None
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +147,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v7": SettingsTaken,
-    "session.grounds_noted.v1": GroundsNoted,
+    "session.settings_taken.v8": SettingsTaken,
+    "session.grounds_noted.v2": GroundsNoted,
 }

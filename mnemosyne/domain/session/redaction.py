@@ -27,6 +27,7 @@ _WITHOUT_TEXT: Mapping[type, Mapping[str, Any]] = {
     objects.ObjectRequested: _REASON,
     objects.ObjectForgotten: _REASON,
     events.CheckpointNamed: {"name": ""},
+    round_events.EpochBegan: _REASON,
     round_events.KnowledgeTold: {"text": ""},
     input_events.HelperWorked: {"subject": "", "record": ""},
 }
@@ -45,6 +46,8 @@ def redact(event: events.Event) -> events.Event:
         case input_events.HelperAsked():
             sentences = tuple(attrs.evolve(each, text="") for each in event.sentences)
             return attrs.evolve(event, question="", sentences=sentences)
+        case input_events.GroundsNoted():
+            return attrs.evolve(event, policy=None if event.policy is None else "")
         case _:
             return attrs.evolve(event, **_WITHOUT_TEXT.get(type(event), {}))
 

@@ -25,16 +25,16 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import extract
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window import assembly, upstream_history
+from mnemosyne.domain.window import assembly, policies, upstream_history
 from mnemosyne.domain.window.assembly import Joined, Message, ObjectRendering, Renderings
 from mnemosyne.domain.window.object_sizes import line_of
 from mnemosyne.domain.window.planning import (
     RULE,
     NoRewrite,
+    Plan,
     Situation,
     foresee,
     head_lasts_an_hour,
-    plan_epoch,
     tokens_saved_by,
 )
 from mnemosyne.domain.window.situation import (
@@ -90,11 +90,21 @@ def situate(asked: PendingRequest, session: Session, sizes: Sizes) -> Situation 
     return None if wire is None else situation_of(asked, session, wire, sizes)
 
 
-def decide_epoch(asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes) -> Decision | NoRewrite:
-    """Decide whether a request in this situation begins an epoch; NoRewrite says why not."""
+def decide_epoch(
+    asked: PendingRequest,
+    session: Session,
+    situation: Situation,
+    sizes: Sizes,
+    planned: Plan | NoRewrite | None = None,
+) -> Decision | NoRewrite:
+    """Decide whether a request in this situation begins an epoch; NoRewrite says why not. ``planned`` is the plan of a
+    policy that is not built in.
+    """
     if not may_begin(asked):
         return NoRewrite("the request goes on in the midst of a reply")
-    planned = plan_epoch(situation, lambda: candidates_of(asked, session, sizes))
+    if planned is None and asked.policy not in policies.BUILT_IN:
+        return NoRewrite(f"only a server asks the policy {asked.policy}")
+    planned = planned or policies.plan(asked.policy, situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, NoRewrite):
         return planned
     client = parse_client(asked)

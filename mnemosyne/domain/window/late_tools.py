@@ -82,6 +82,8 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
         history=history,
         window=settings.window,
         tariff=rounds.tariff_of(opening, settings),
+        policy=settings.policy,
+        mode=settings.fidelity,
         joins=True,
         forgotten=_is_forgotten(opening, settings),
     )

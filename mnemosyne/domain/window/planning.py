@@ -212,16 +212,16 @@ def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RUL
     """
     rule, later = _adapt(rule, situation), attrs.evolve(situation, turn=situation.turn + rule.ahead)
     fidelities = want(later, slow_down(objects, later.turn, rule.waiting.changes), rule)
-    may_come = situation.last_epoch is not None or _find_refusal(later, objects, fidelities, rule) is None
+    may_come = situation.last_epoch is not None or find_refusal(later, objects, fidelities, rule) is None
     return fidelities if may_come else {}
 
 
 def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch without which the next prompt might be refused, or compacted by the client."""
     fidelities = _want_to_fit(situation, objects, rule)
-    freed = _sum_freed(objects, fidelities)
+    freed = sum_freed(objects, fidelities)
     saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt
-    if not (situation.cold or saves_the_turn or freed >= _gain(situation, rule)):
+    if not (situation.cold or saves_the_turn or freed >= find_least_gain(situation, rule)):
         # The next turn would be as close to the limit, and pay for another rewrite.
         return NoRewrite(f"the window overflows, but a rewrite would free only {freed} tokens")
     price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
@@ -232,15 +232,17 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     """The epoch that invalidates a warm cache, if it pays off and is affordable."""
     full = situation.prompt > rule.full * situation.window
     fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
-    freed = _sum_freed(objects, fidelities)
-    if freed < _gain(situation, rule):
-        return NoRewrite(f"a rewrite would free {freed} tokens, and pays from {_gain(situation, rule)} tokens on")
+    freed = sum_freed(objects, fidelities)
+    if freed < find_least_gain(situation, rule):
+        return NoRewrite(
+            f"a rewrite would free {freed} tokens, and pays from {find_least_gain(situation, rule)} tokens on"
+        )
     price = price_of_rewrite(situation, objects, fidelities)
     saved = freed * situation.read
     if not saved:
         return NoRewrite("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     payback = max(1, ceil(price / saved))
-    refused = _find_refusal(situation, objects, fidelities, rule)
+    refused = find_refusal(situation, objects, fidelities, rule)
     if refused is not None:
         return refused
     behind = _is_behind(situation, rule)
@@ -259,11 +261,11 @@ def _is_behind(situation: Situation, rule: Rule) -> bool:
     return situation.billed > rule.margin * situation.shadow
 
 
-def _find_refusal(
-    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
+def find_refusal(
+    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule = RULE
 ) -> NoRewrite | None:
     """The reason why a warm rewrite is not affordable in one of the units; None if it is."""
-    freed = _sum_freed(objects, fidelities)
+    freed = sum_freed(objects, fidelities)
     for each in situation.in_each_unit():
         price = price_of_rewrite(each, objects, fidelities)
         if _is_behind(each, rule):
@@ -278,7 +280,8 @@ def _find_refusal(
     return None
 
 
-def _gain(situation: Situation, rule: Rule) -> int:
+def find_least_gain(situation: Situation, rule: Rule = RULE) -> int:
+    """The tokens that a warm rewrite has to free in this window."""
     return rule.gain * min(situation.window, WINDOW) // WINDOW
 
 
@@ -288,7 +291,7 @@ def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: R
     """
     for hurry in (rule.hurry, *DEEPER):
         fidelities = want(situation, objects, attrs.evolve(rule, gathered=0), hurry=hurry)
-        size = situation.prompt - _sum_freed(objects, fidelities)
+        size = situation.prompt - sum_freed(objects, fidelities)
         if size <= rule.room * situation.window:
             break
     for each in sorted(_list_gathered(situation, objects), key=lambda each: each.born, reverse=True):
@@ -307,9 +310,9 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
     later, so little stays.
     """
     fidelities = _want_in_a_hurry(situation, objects, rule)
-    size = _size_after(situation, objects, fidelities)
+    size = size_after(situation, objects, fidelities)
     limit = rule.overflow * situation.window
-    room = limit - _gain(situation, rule)
+    room = limit - find_least_gain(situation, rule)
     if not situation.read:
         limit = room = min(room, Fraction(situation.fixed + rule.reread))
     elif not situation.cold:
@@ -347,9 +350,9 @@ def _find_largest_paid(situation: Situation, rule: Rule) -> Fraction:
     return min(sizes, default=Fraction(situation.prompt))
 
 
-def _size_after(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+def size_after(situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
     """The prompt size after a rewrite, which also drops the thinking since the last one."""
-    return situation.prompt - _sum_freed(objects, fidelities) - _thinking(situation, objects)
+    return situation.prompt - sum_freed(objects, fidelities) - _thinking(situation, objects)
 
 
 def _thinking(situation: Situation, objects: Sequence[Candidate]) -> int:
@@ -415,7 +418,8 @@ def _goal(situation: Situation, candidate: Candidate, rule: Rule, keeping: Windo
     return candidate.fidelity
 
 
-def _sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+def sum_freed(objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity]) -> int:
+    """The tokens freed by a rewrite, without those of dropped thinking."""
     return sum(tokens_saved_by(each, fidelities[each.key]) for each in objects if each.key in fidelities)
 
 
@@ -434,7 +438,7 @@ def price_of_rewrite(
     The whole history is written again, wherever its first change is: no marker remains before that point, and the
     provider finds no cache entry without one. New content is written in either case.
     """
-    goes = _sum_freed(objects, fidelities) + _thinking(situation, objects)
+    goes = sum_freed(objects, fidelities) + _thinking(situation, objects)
     stays = max(0, situation.prompt - _count_held(situation) - situation.new - goes)
     return stays * (situation.write - situation.read) + (situation.joining - goes) * situation.read
 

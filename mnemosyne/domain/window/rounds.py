@@ -52,7 +52,8 @@ after a refusal there would be no history left to continue.
 class Opening:
     """A request whose turn begins with these ``events``. ``session`` is the state after them; ``last`` is the first
     event of the previous turn, possibly of a parent branch, None without one. ``wanted`` is the mode that the client or
-    its user requests, None if unspecified; ``default`` is the mode of a new branch.
+    its user requests, None if unspecified; ``default`` is the mode of a new branch. ``settings`` are the server's, with
+    what the request chooses.
     """
 
     at: int
@@ -61,6 +62,7 @@ class Opening:
     events: tuple[Event, ...]
     read: Transcript = attrs.field(repr=False)
     session: Session = attrs.field(repr=False)
+    settings: ServerSettings
     last: TurnBegan | None = None
 
     @property
@@ -129,9 +131,12 @@ def opening_of(
     read: Transcript,
     before: Session,
     after: Session,
+    settings: ServerSettings,
 ) -> Opening:
     """The request that leads to these events, given the session ``before`` and ``after`` them."""
-    opening = Opening(at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after)
+    opening = Opening(
+        at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after, settings=settings
+    )
     known = before.branches.get(opening.goes_on_from)
     return attrs.evolve(opening, last=known.began if known is not None else None)
 

@@ -22,6 +22,7 @@ from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, later_of
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
+from mnemosyne.domain.window.policies import ECONOMIC
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.window.window_size import choose_window, find_model_window
 from mnemosyne.domain.wire import json_values, markers
@@ -40,9 +41,9 @@ class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: the client's request, the history sent
     ``before``, the ``history`` without a rewrite, and the tariff of the payer.
 
-    ``window`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without them.
-    ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's messages
-    that were sent before. ``mode`` as in ``planning.Situation``.
+    ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
+    them. ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's
+    messages that were sent before. ``mode`` as in ``planning.Situation``.
     """
 
     at: int
@@ -53,6 +54,7 @@ class PendingRequest:
     history: UpstreamHistory
     window: int | None
     tariff: Tariff
+    policy: str = ECONOMIC
     joins: bool = False
     forgotten: bool = False
     mode: FidelityMode = FidelityMode.THRIFTY

@@ -11,7 +11,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import events as turns
 from mnemosyne.domain.session import round_events as rounds
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked
 from mnemosyne.figures import plural
 from mnemosyne.http.inspector.formatting import because, describe_miss, level_text, tokens_text
 
@@ -86,6 +86,8 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return "memory of earlier sessions added to the prompt", f"{tokens_text(event.tokens)} tokens"
         case rounds.ManagingSwitched():
             return "managing switched " + ("on" if event.on else "off"), event.why
+        case GroundsNoted() if event.policy is not None:
+            return "the policy gave no usable plan", event.policy
         case HelperAsked():
             return "helper model called", event.helper
         case _:

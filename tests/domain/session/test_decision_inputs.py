@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.decision_inputs import (
     HelperAnswer,
@@ -34,6 +35,10 @@ SETTINGS = ServerSettings(
     models=b"table",
     tell_repeats=True,
     manages_small=False,
+    policy="plans:rolling",
+    policy_version="1.2",
+    chosen=("window",),
+    refused=("x-mnemosyne-policy: not allowed",),
 )
 TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
 NOTE = RecordInputs(at=7, branch="main", turn=3, attempt=1, round=1, noted=InputsSoFar())
@@ -55,6 +60,11 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         scaled=True,
         parts=True,
         counted=True,
+        policy="plans:rolling",
+        policy_version="1.2",
+        fidelity=FidelityMode.THRIFTY,
+        chosen=("window",),
+        refused=("x-mnemosyne-policy: not allowed",),
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

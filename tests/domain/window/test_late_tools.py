@@ -41,7 +41,9 @@ def opening(story: Story, raw: bytes, at: int, wanted: Mode | None = None) -> Op
     before, known = story.state, len(story.events)
     story.began = at - 1
     story.begin(raw=raw)
-    return opening_of(at, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state)
+    return opening_of(
+        at, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state, SETTINGS
+    )
 
 
 def waiting(*sizes: int, **options: Any) -> Story:

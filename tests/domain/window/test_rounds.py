@@ -50,7 +50,7 @@ def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: RequestOr
     before = story.state
     known = len(story.events)
     story.begin(raw=raw, who=who)
-    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state)
+    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state, SETTINGS)
 
 
 def managed() -> Story:

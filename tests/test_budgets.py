@@ -31,10 +31,10 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_780, 2_300),
     "mnemosyne": Budget("mnemosyne", 77_560, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_430, 11_000),
-    "tests": Budget("tests", 70_520, 50_000),
+    "tests": Budget("tests", 70_560, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 12_930, 12_000),
-    "benchmarks": Budget("benchmarks", 6_140, 6_000),
+    "benchmarks": Budget("benchmarks", 7_410, 6_000),
 }
 
 

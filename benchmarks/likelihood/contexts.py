@@ -1,0 +1,402 @@
+"""Contexts of recorded actions, cut around one object, in each way of keeping that object.
+
+A context has the typed prompt, one round as an example, the object's call and result, and the last rounds before the
+action, with long texts cut. Everything but the object is the same in each way; only clearing and masking also treat the
+last rounds by their rules. Forms of an object, notes and memory answers are rendered by the product's own functions.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import attrs
+
+from benchmarks.likelihood.model import Tokenizer
+from mnemosyne.domain.cost.tokens import Estimator, features_of_text
+from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import Admission, BlockPlace
+from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import is_its_own_detail
+from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.recall.answering import QUOTES, quote_sources
+from mnemosyne.domain.recall.memory_results import answer_text
+from mnemosyne.domain.recall.sources import Source
+from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS, QUERY
+from mnemosyne.domain.window.assembly import assemble
+from mnemosyne.domain.wire.blocks import is_call, is_result
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne_lab.evaluation.policies import CLEARED
+from mnemosyne_lab.evaluation.sizing import rendering_of
+from mnemosyne_lab.evaluation.trace import Item, Trace
+
+Message = dict[str, Any]
+
+FULL, EVICTED, GRADED, STUB = "full", "thrifty", "graded", "stub"
+ANSWERED, INFORMED = "answer-blind", "answer-informed"
+MASKED, NATIVE, CUT, SUMMARY = "masking", "clearing", "cutting", "summary"
+WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, INFORMED, MASKED, NATIVE, CUT, SUMMARY)
+
+MASK = "Old environment output: ({} lines omitted)"
+"""What SWE-agent writes instead of an old result."""
+
+KEPT_MASKED, KEPT_NATIVE = 5, 3
+
+SMALLEST, LARGEST = 1_500, 2_200
+"""Characters of an object. Smaller ones have no L1."""
+
+ACTION, RECENT = 64, 180
+"""Tokens of an action that are scored, and of the rounds before it."""
+
+MOST = 1_400
+"""Tokens of a context, without a client's summary."""
+
+PROMPT, WORDS, ARGUMENT, RESULT = 200, 160, 120, 200
+"""Characters kept of a prompt, of an assistant's text, of an argument and of a result."""
+
+OPEN = "<|im_start|>assistant\n"
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """One action and an object before it. ``texts`` are the contexts by way, ``object_text`` the result's text in the
+    full one. ``needed`` are the numbers of the action's tokens that the object alone holds in the context.
+    """
+
+    session: str
+    developer: str
+    message: int
+    object: str
+    distance: int
+    needed: Sequence[int]
+    action: str
+    object_text: str
+    texts: Mapping[str, str]
+
+
+def rank_of(session: str, *numbers: int) -> str:
+    """A hash that orders the places of a session by chance."""
+    return sha256(f"{session} {numbers}".encode()).hexdigest()
+
+
+# Rendering
+
+
+def render_message(message: Mapping[str, Any]) -> str:
+    """A message as the model reads it. Thinking is left out."""
+    texts = [text for block in content_blocks(message["content"]) if (text := render_block(block))]
+    return f"<|im_start|>{message['role']}\n" + "\n".join(texts) + "<|im_end|>\n"
+
+
+def render_block(block: Mapping[str, Any]) -> str:
+    """A block's text; a call is its name and one argument a line, without JSON's escapes."""
+    if is_call(block):
+        given = block.get("input")
+        lines = [f"{name}: {_plain(value)}" for name, value in given.items()] if isinstance(given, dict) else []
+        return "\n".join(["<tool_call>", str(block.get("name")), *lines, "</tool_call>"])
+    if is_result(block):
+        return f"<tool_response>\n{result_text(block)}\n</tool_response>"
+    return str(block.get("text", "")) if block.get("type") == "text" else ""
+
+
+def result_text(block: Mapping[str, Any]) -> str:
+    parts = content_blocks(block.get("content") or "")
+    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+
+def shorten_message(message: Mapping[str, Any]) -> Message:
+    """A message without thinking and with long texts cut to their beginnings."""
+    most = PROMPT if message["role"] == "user" else WORDS
+    blocks = [shorten_block(block, ARGUMENT, RESULT, most) for block in content_blocks(message["content"])]
+    return {"role": message["role"], "content": [block for block in blocks if block]}
+
+
+def shorten_block(block: Mapping[str, Any], argument: int, result: int, text: int) -> Message:
+    """A block with at most so many characters of each argument, of its result or of its text; empty if blank."""
+    if is_call(block):
+        given = block.get("input")
+        named = given.items() if isinstance(given, dict) else ()
+        return {**block, "input": {name: shorten(_plain(value), argument) for name, value in named}}
+    if is_result(block):
+        return {**block, "content": shorten(result_text(block), result)}
+    words = str(block.get("text", "")).strip() if block.get("type") == "text" else ""
+    return {"type": "text", "text": shorten(words, text)} if words else {}
+
+
+# Where each run of tokens occurs
+
+RUN, RARE = 4, 3
+"""Tokens of a run that an action repeats from an object, and the most blocks before the action that may hold it: an
+idiom of the language is in more.
+"""
+
+
+class Runs:
+    """The blocks of a session's history in which each run of ``RUN`` tokens occurs."""
+
+    def __init__(self, messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> None:
+        self._places: dict[tuple[int, ...], list[BlockPlace]] = {}
+        for number, message in enumerate(messages):
+            for index, block in enumerate(content_blocks(message["content"])):
+                text = result_text(block) if is_result(block) else render_block(block)
+                for run in set(runs_of(tokenizer.encode(text))):
+                    self._places.setdefault(run, []).append(BlockPlace(number, index))
+
+    def list_rare(self, tokens: Sequence[int], before: int) -> dict[BlockPlace, set[int]]:
+        """The numbers at which rare runs begin in tokens, by each block before a message that holds them."""
+        found: dict[BlockPlace, set[int]] = {}
+        for number, run in enumerate(runs_of(tokens)):
+            places = [place for place in self._places.get(run, ()) if place.message < before]
+            for place in places if len(places) <= RARE else ():
+                found.setdefault(place, set()).add(number)
+        return found
+
+
+def runs_of(tokens: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The runs of tokens, in order."""
+    return zip(*(tokens[number:] for number in range(RUN)), strict=False)
+
+
+# Choosing
+
+MOST_CASES = {(True, False): 3, (False, False): 2, (True, True): 1, (False, True): 1}
+"""The most cases of a session by whether they need their object, and whether its client compacted in between."""
+
+
+def cases_of(trace: Trace, developer: str, tokenizer: Tokenizer) -> list[Case]:
+    """The cases of a session."""
+    return list(_Chooser(trace, developer, tokenizer).choose())
+
+
+class _Chooser:
+    def __init__(self, trace: Trace, developer: str, tokenizer: Tokenizer) -> None:
+        self._trace, self._developer, self._tokenizer = trace, developer, tokenizer
+        self._messages = trace.messages
+        self._runs = Runs(trace.messages, tokenizer)
+        self._items = {item.places[1]: item for item in trace.items if self._is_usable(item)}
+
+    def _is_usable(self, item: Item) -> bool:
+        """Whether the object is one call and its result of the right size, and has an L1."""
+        if len(item.places) != 2 or is_its_own_detail(item.tags) or Fidelity.DETAILED not in item.texts:
+            return False
+        call, result = (self._block(place) for place in item.places)
+        return is_call(call) and is_result(result) and SMALLEST <= len(result_text(result)) <= LARGEST
+
+    def _block(self, place: BlockPlace) -> Mapping[str, Any]:
+        block: Mapping[str, Any] = content_blocks(self._messages[place.message]["content"])[place.block]
+        return block
+
+    def choose(self) -> Iterator[Case]:
+        left = dict(MOST_CASES)
+        taken: set[str] = set()
+        name = self._trace.name
+        actions = [number for number, each in enumerate(self._messages) if each["role"] == "assistant"]
+        for number in sorted(actions, key=lambda each: rank_of(name, each)):
+            tokens = self._tokenizer.encode(render_action(self._messages[number]))[:ACTION]
+            if not any(is_call(block) for block in content_blocks(self._messages[number]["content"])):
+                continue
+            rare = self._runs.list_rare(tokens, number)
+            for place in sorted(self._items, key=lambda each: (each not in rare, rank_of(name, number, each.message))):
+                item, begins = self._items[place], rare.get(place, set())
+                kind = bool(begins), self._reset_between(place.message, number) is not None
+                if not left[kind] or item.id in taken or self._results_between(place, number) < KEPT_MASKED:
+                    continue
+                if case := self._make(number, item, tokens, begins):
+                    yield case
+                    left[kind] -= 1
+                    taken.add(item.id)
+                    break
+
+    def _results_between(self, place: BlockPlace, before: int) -> int:
+        if place.message >= before:
+            return -1
+        between = self._messages[place.message + 1 : before]
+        return sum(is_result(block) for each in between for block in content_blocks(each["content"]))
+
+    def _reset_between(self, first: int, last: int) -> int | None:
+        """The number of the last compaction between two messages."""
+        resets = [number for number, each in enumerate(self._trace.resets) if first < each.kept_from <= last]
+        return resets[-1] if resets else None
+
+    def _make(self, number: int, item: Item, tokens: Sequence[int], begins: set[int]) -> Case | None:
+        recent, typed = self._recent(number), self._typed(number)
+        if not recent or recent[0] <= item.places[1].message:
+            return None
+        before = [each for each in typed if each < item.places[0].message][-1:]
+        after = [each for each in typed if item.places[1].message < each < recent[0]][-1:]
+        call, result = item.places
+        head = [shorten_message(self._messages[each]) for each in (*before, *self._earlier(call.message, before))]
+        round_ = [_only(self._messages[call.message], call.block), _only(self._messages[result.message], result.block)]
+        tail = [shorten_message(self._messages[each]) for each in (*after, *recent)]
+        between = [*head, *round_, *tail]
+        elsewhere = "".join(map(render_message, [*head, round_[0], *tail]))
+        held = set(runs_of(self._tokenizer.encode(elsewhere)))
+        runs = list(runs_of(tokens))
+        own = {at + offset for at in begins if runs[at] not in held for offset in range(RUN)}
+        if begins and not own:
+            return None
+        last_words = self._last_words(item, number)
+        informed = self._tokenizer.decode([each for index, each in enumerate(tokens) if index not in own])
+        ours = partial(_ours, between, len(head), item)
+        built = {
+            FULL: assemble(between, {}),
+            EVICTED: ours(Fidelity.EVICTED),
+            GRADED: ours(Fidelity.DETAILED),
+            STUB: ours(Fidelity.STUB),
+            ANSWERED: [*ours(Fidelity.EVICTED), *_ask(item, last_words, last_words)],
+            INFORMED: [*ours(Fidelity.EVICTED), *_ask(item, last_words, informed)],
+            MASKED: _clear(between, len(head) + 1, KEPT_MASKED, lambda text: MASK.format(len(text.splitlines()))),
+            NATIVE: _clear(between, len(head) + 1, KEPT_NATIVE, lambda _: CLEARED),
+        }
+        reset = self._reset_between(item.places[1].message, number)
+        if reset is not None:
+            kept = self._trace.resets[reset].kept_from
+            summary = {"role": "user", "content": [{"type": "text", "text": self._trace.resets[reset].summary}]}
+            built[SUMMARY] = [summary, *(shorten_message(self._messages[each]) for each in recent if each >= kept)]
+        texts = {way: "".join(map(render_message, messages)) + OPEN for way, messages in built.items()}
+        if len(self._tokenizer.encode(texts[FULL])) + len(tokens) > MOST:
+            return None
+        return Case(
+            session=self._trace.name,
+            developer=self._developer,
+            message=number,
+            object=item.id,
+            distance=self._results_between(result, number),
+            needed=sorted(own),
+            action=self._tokenizer.decode(tokens),
+            object_text=result_text(self._block(result)),
+            texts=texts,
+        )
+
+    def _last_words(self, item: Item, number: int) -> str:
+        """What the assistant last said before an action, or the last prompt: a question that knows nothing of it."""
+        numbers = range(number - 1, item.places[1].message, -1)
+        said = (text for each in numbers for text in _texts(shorten_message(self._messages[each])))
+        return next(said, "") or "the text"
+
+    def _earlier(self, call: int, typed: Sequence[int]) -> list[int]:
+        """The numbers of the round before an object's call: as in a long history, its call is not the only example."""
+        pair = list(range(max(0, call - 2), call))
+        is_round = [self._messages[each]["role"] for each in pair] == ["assistant", "user"]
+        return pair if is_round and (not typed or typed[-1] < pair[0]) else []
+
+    def _recent(self, number: int) -> list[int]:
+        """The numbers of the last rounds before an action."""
+        first, room, results = number, RECENT, KEPT_MASKED
+        while first >= 2 and self._messages[first - 2]["role"] == "assistant":
+            pair = [shorten_message(each) for each in self._messages[first - 2 : first]]
+            room -= sum(len(self._tokenizer.encode(render_message(each))) for each in pair)
+            results -= sum(is_result(block) for block in pair[1]["content"])
+            if first < number and (room < 0 or results < 0):
+                break
+            first -= 2
+        return list(range(first, number))
+
+    def _typed(self, before: int) -> list[int]:
+        """The numbers of the user's messages without results."""
+        numbers = [each for each in range(before) if self._messages[each]["role"] == "user"]
+        return [each for each in numbers if not any(map(is_result, content_blocks(self._messages[each]["content"])))]
+
+
+def render_action(message: Mapping[str, Any]) -> str:
+    """An assistant's reply as the model would continue."""
+    return render_message(message).removeprefix(OPEN)
+
+
+def _texts(message: Mapping[str, Any]) -> list[str]:
+    return [block["text"] for block in message["content"] if block.get("type") == "text"]
+
+
+def _only(message: Mapping[str, Any], index: int) -> Message:
+    """A message with only one of its blocks; arguments are cut, the result is whole."""
+    block = content_blocks(message["content"])[index]
+    return {
+        "role": message["role"],
+        "content": [
+            shorten_block(block, ARGUMENT, RESULT, WORDS)
+            if is_call(block)
+            else {**block, "content": result_text(block)}
+        ],
+    }
+
+
+def _ours(messages: Sequence[Message], first: int, item: Item, fidelity: Fidelity) -> list[Message]:
+    """The messages with the object, whose call is message number ``first``, at a fidelity."""
+    rendering = rendering_of(item, fidelity)
+    return assemble(messages, {BlockPlace(first + number, 0): rendering for number in range(2)})
+
+
+def _clear(messages: Sequence[Message], old: int, kept: int, instead: Callable[[str], str]) -> list[Message]:
+    """The messages with the result in message number ``old``, and all but the last results, replaced."""
+    results = [block for message in messages[old + 1 :] for block in message["content"] if is_result(block)]
+    cleared = {id(block) for block in (*messages[old]["content"], *results[:-kept])}
+    shown = [
+        {
+            **message,
+            "content": [
+                {**block, "content": instead(block["content"])} if id(block) in cleared else block
+                for block in message["content"]
+            ],
+        }
+        for message in messages
+    ]
+    return assemble(shown, {})
+
+
+def _ask(item: Item, asked: str, question: str) -> list[Message]:
+    """The round of a memory question about the object. The history shows the question as ``asked``."""
+    tokens_of = _count_tokens
+    source = Source(id=item.id, text=item.text, spans=((0, len(item.text)),))
+    quotes = quote_sources(question, [source], ANSWER_TOKENS, QUOTES, tokens_of)
+    spent = sum(tokens for _, tokens in quotes)
+    memory = Memory(objects={item.id: _memory_object(item)})
+    text = answer_text([each for each, _ in quotes], memory, "", spent, Spent().after(spent))
+    call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": asked, "scope": f"#{item.id}"}}
+    return [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "ask", "content": text}]},
+    ]
+
+
+def _count_tokens(text: str) -> int:
+    return Estimator.of(None).tokens(features_of_text(text))
+
+
+_UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, score=0.0, admitted=True)
+
+
+def _memory_object(item: Item) -> MemoryObject:
+    """The object as far as the text of an answer names it."""
+    return MemoryObject(
+        at=0,
+        object=item.id,
+        branch="",
+        turn=item.last_turn,
+        kind=item.kind,
+        role=item.role,
+        source_tool=item.source_tool,
+        source_key=item.source_key,
+        tags=item.tags,
+        first_turn=item.born,
+        last_turn=item.last_turn,
+        places=item.places,
+        content=b"",
+        size=len(item.text),
+        tokens=0,
+        stub=item.texts[Fidelity.STUB],
+        stub_tokens=0,
+        key_entities=(),
+        links=(),
+        admission=_UNSCORED,
+        last_use=item.last_turn,
+    )

@@ -30,8 +30,8 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 750, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_780, 2_300),
     "mnemosyne": Budget("mnemosyne", 77_560, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 11_430, 11_000),
-    "tests": Budget("tests", 70_560, 50_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_890, 11_000),
+    "tests": Budget("tests", 70_810, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 12_930, 12_000),
     "benchmarks": Budget("benchmarks", 7_410, 6_000),

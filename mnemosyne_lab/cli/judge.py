@@ -1,4 +1,4 @@
-"""``mnemosyne evaluate --judge``: places judged by the configured helper model."""
+"""``--judge`` of ``mnemosyne evaluate`` and ``mnemosyne trial``: judgements by the configured helper model."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls
+from mnemosyne.actors.helper_calls import HelperBudget, HelperCalls, HelperReply
 from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.app.process import now
 from mnemosyne.cli.printing import progress_bar
 from mnemosyne.config import Config
 from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.task import HelperTask, Inputs, Result
 from mnemosyne.domain.session.budget import Budget, DaySpending
 from mnemosyne.errors import BadOption, alone
 from mnemosyne.figures import dollars_text, plural, printable
@@ -35,34 +37,56 @@ def judge(config: Config, found: Evaluation, count: int) -> JudgeResult | None:
     policy = next((name for name, places in sampled.items() if any(places)), None)
     if policy is None:
         return None
+    places = choose_places(sampled[policy], count)
+    helper, replies = ask_judge(config, JUDGE, places)
+    return JudgeResult(
+        policy=policy,
+        helper=helper,
+        sampled=len(places),
+        judgements=[Judgement(place, reply.verdict) for place, reply in zip(places, replies, strict=False)],
+        nanodollars=sum(reply.nanodollars for reply in replies),
+    )
+
+
+def ask_judge(
+    config: Config,
+    task: HelperTask[Inputs, Result],
+    inputs: Sequence[Inputs],
+    find_record: Callable[[str, HelperPrompt], str | None] = lambda helper, prompt: None,
+) -> tuple[str, Sequence[HelperReply[Result]]]:
+    """The helper's name and its replies to the inputs, in order; fewer if its budget is used up or it keeps failing.
+    ``find_record`` finds an earlier answer of this helper to a prompt.
+    """
     with progress_bar("judging") as progress:
         try:
-            return trio.run(_judge, config, policy, choose_places(sampled[policy], count), progress)
+            return trio.run(_ask_judge, config, task, inputs, find_record, progress)
         except ExceptionGroup as group:
             raise alone(group) from None
 
 
-async def _judge(
-    config: Config, policy: str, places: Sequence[JudgedPlace], progress: Callable[[int, int], None]
-) -> JudgeResult:
-    """Judge one place after the other, for at most the helper's budget of one day, as no session records the cost."""
+async def _ask_judge(
+    config: Config,
+    task: HelperTask[Inputs, Result],
+    inputs: Sequence[Inputs],
+    find_record: Callable[[str, HelperPrompt], str | None],
+    progress: Callable[[int, int], None],
+) -> tuple[str, Sequence[HelperReply[Result]]]:
+    """Ask for one input after the other, for at most the helper's budget of one day, as no session records the cost."""
     limit = round(config.helper_budget_dollars_per_day * NANODOLLARS)
+    replies: list[HelperReply[Result]] = []
     async with open_helper(config, os.environ) as source:
         model = None if source is None else source.model_for(None)
         assert model is not None
         calls = HelperCalls(model, HelperBudget(_NothingSpent(limit), Budget(limit, 1.0), now))
-        judgements, nanodollars = [], 0
-        for number, place in enumerate(places):
-            progress(number, len(places))
-            reply = await calls.ask(JUDGE, place, JUDGE.write(place))
+        for number, each in enumerate(inputs):
+            progress(number, len(inputs))
+            prompt = task.write(each)
+            reply = await calls.ask(task, each, prompt, find_record(calls.name, prompt))
             if reply is None:
                 break
             calls.budget.charge(reply.nanodollars)
-            nanodollars += reply.nanodollars
-            judgements.append(Judgement(place, reply.verdict))
-    return JudgeResult(
-        policy=policy, helper=calls.name, sampled=len(places), judgements=judgements, nanodollars=nanodollars
-    )
+            replies.append(reply)
+    return calls.name, replies
 
 
 @attrs.frozen
@@ -88,8 +112,8 @@ def render_judge(found: JudgeResult | None) -> str:
     ]
     for place, differences in found.different:
         lines += [f"{_name(place)}: not equivalent"]
-        lines += [f"  {_line(each.why)}\n    > {_line(each.quote)}" for each in differences]
-    lines += [f"{_name(place)}: rejected because {_line('; '.join(reasons))}" for place, reasons in found.rejected]
+        lines += [f"  {one_line(each.why)}\n    > {one_line(each.quote)}" for each in differences]
+    lines += [f"{_name(place)}: rejected because {one_line('; '.join(reasons))}" for place, reasons in found.rejected]
     if (missing := found.sampled - len(found.judgements)) > 0:
         lines.append(f"{plural(missing, 'place')} not judged: the budget was used up, or the helper kept failing.")
     return "\n".join(lines)
@@ -99,5 +123,6 @@ def _name(place: JudgedPlace) -> str:
     return f"{printable(place.session)}, turn {place.turn}"
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
+    """A text on one line, safe to print."""
     return printable(" ".join(text.split()))

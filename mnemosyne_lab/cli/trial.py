@@ -1,7 +1,7 @@
 """``mnemosyne trial``: paired tasks with and without memory, and whether an agent is as good with it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,16 @@ import click
 
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import print_json, say
-from mnemosyne.figures import amount_text, plural, printable
+from mnemosyne.cli.private_files import write_private
+from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.figures import amount_text, dollars_text, percent_text, plural, printable
 
 if TYPE_CHECKING:
-    from mnemosyne_lab.trial.record import RunResult
+    from mnemosyne.config import Config
+    from mnemosyne_lab.trial.judging import JudgedTrial
+    from mnemosyne_lab.trial.record import RunResult, TrialRecord
     from mnemosyne_lab.trial.running import Stopped
-    from mnemosyne_lab.trial.statistics import PairCounts
+    from mnemosyne_lab.trial.statistics import Conclusion, PairCounts
 
 _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the key of another workspace."
 
@@ -55,8 +59,21 @@ _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the ke
     metavar="POINTS",
     help="Acceptable loss with memory, in percentage points.",
 )
+@click.option(
+    "--judge",
+    "is_judged",
+    is_flag=True,
+    help="Also have the helper model compare the two runs of each pair. This sends their changes and output to it.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="OUT.html",
+    help="Also write the result as a page.",
+)
 @click.option("--with-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("with"))
 @click.option("--without-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("without"))
+@log_options()
 @json_option
 def trial(
     tasks: Path,
@@ -70,7 +87,10 @@ def trial(
     margin: float,
     with_env: tuple[str, ...],
     without_env: tuple[str, ...],
+    is_judged: bool,
+    report: Path | None,
     as_json: bool,
+    **options: object,
 ) -> None:
     """Run every task twice, with and without memory, in random order, and test whether as many succeed.
 
@@ -83,12 +103,17 @@ def trial(
     OPENAI_BASE_URL), `check` (exits with 0 if the task is done), and optionally `folder`, of which each run gets a
     copy, and `seconds`. /bin/sh runs both with your permissions, so trust your tasks.
 
-    An exact test of the pairs that disagree decides, at a significance of 5 %. See docs/cost.md.
+    An exact test of non-inferiority decides, at a significance of 5 %; without a decision, the output says how many
+    pairs are needed. See docs/cost.md.
     """
-    from mnemosyne_lab.trial.record import TrialRecord, TrialTerms, count_pairs
+    from mnemosyne_lab.cli.judge import check_judge
+    from mnemosyne_lab.trial.record import TrialRecord, TrialTerms
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task
     from mnemosyne_lab.trial.tasks import order_runs, read_tasks
 
+    config = configuration(options) if is_judged else None
+    if config is not None:
+        check_judge(config)
     listed = read_tasks(tasks)
     arms = {
         "with": Arm(url=with_url, environ=_take(with_env)),
@@ -106,11 +131,48 @@ def trial(
         say(f"{len(ended)} of {2 * len(pairs)}: {printable(result.pair)} {result.arm} memory {how}", err=True)
 
     stopped = run_pairs(pairs, done, lambda each: run_task(each, arms, os.environ, run_dollars), add, budget)
+    found = TrialResult(ended, margin / 100, stopped)
+    if config is not None:
+        commands = {one.pair: one.task.command for one, _ in pairs}
+        found = attrs.evolve(found, judged=_judge(config, record, found, commands))
     if as_json:
-        print_json(as_data(ended, margin / 100, stopped))
-        return
-    for line in render(count_pairs(ended), ended, margin / 100, stopped):
-        say(line)
+        print_json(as_data(found))
+    else:
+        for line in (*render(found), *render_reasons(found.judged)):
+            say(line)
+    if report is not None:
+        _write(report, found)
+
+
+def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", commands: Mapping[str, str]) -> "JudgedTrial":
+    """Have the helper model judge each pair; accepted answers are recorded with the results and not asked for again."""
+    from mnemosyne.domain.helper.task import Accepted
+    from mnemosyne_lab.cli.judge import ask_judge
+    from mnemosyne_lab.trial.judging import JUDGE_RUNS, JudgedTrial, combine, list_pairs
+
+    asked = list_pairs(found.runs, commands)
+    helper, replies = ask_judge(
+        config, JUDGE_RUNS, asked, lambda name, prompt: record.answers.get((name, prompt.digest.hex()))
+    )
+    for pair, reply in zip(asked, replies, strict=False):
+        if isinstance(reply.verdict, Accepted) and not reply.cached:
+            record.add_answer(helper, JUDGE_RUNS.write(pair).digest.hex(), reply.verdict.text)
+    verdicts = combine(asked, [reply.verdict for reply in replies])
+    return JudgedTrial(
+        helper=helper,
+        pairs=verdicts,
+        missing=found.counts.pairs - len(verdicts),
+        nanodollars=sum(reply.nanodollars for reply in replies),
+    )
+
+
+def _write(path: Path, found: "TrialResult") -> None:
+    from mnemosyne_lab.trial.report import trial_report
+
+    try:
+        write_private(path, trial_report(render(found), as_data(found)))
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def _take(named: Sequence[str]) -> dict[str, str]:
@@ -124,36 +186,92 @@ def _take(named: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def render(
-    counts: "PairCounts", results: Sequence["RunResult"], margin: float, stopped: "Stopped | None" = None
-) -> list[str]:
-    """The result of a trial in sentences; ``margin`` is a share."""
-    from mnemosyne_lab.trial.statistics import DISAGREE, LEVEL, count_needed, interval, mcnemar, non_inferiority
+@attrs.frozen
+class TrialResult:
+    """A trial as far as it has run. ``margin`` is a share."""
 
-    lines = (
-        [f"Stopped: {stopped.why}. To continue, run the same command with a larger budget."]
-        if stopped is not None
-        else []
-    )
+    runs: Sequence["RunResult"]
+    margin: float
+    stopped: "Stopped | None" = None
+    judged: "JudgedTrial | None" = None
+
+    @property
+    def counts(self) -> "PairCounts":
+        """The results of its pairs."""
+        from mnemosyne_lab.trial.record import count_pairs
+
+        return count_pairs(self.runs)
+
+
+def render(trial: TrialResult) -> list[str]:
+    """The result of a trial in sentences; the first is the conclusion."""
+    from mnemosyne_lab.trial.statistics import conclude, interval, mcnemar
+
+    counts = trial.counts
+    lines = []
+    if trial.stopped is not None:
+        lines.append(f"Stopped: {trial.stopped.why}. To continue, run the same command with a larger budget.")
     if not counts.pairs:
-        return [*lines, "No pair has ended yet."]
+        return ["No pair has ended yet.", *lines]
     low, high = interval(counts)
     with_memory, without = counts.both + counts.gained, counts.both + counts.lost
-    chance = non_inferiority(counts, margin)
-    points = f"{100 * margin:g} {'point' if margin == 0.01 else 'points'}"
-    shown = "shown" if chance <= LEVEL else "not shown"
-    share = counts.disagreeing or DISAGREE
+    found = conclude(counts, trial.margin)
     return [
+        _render_conclusion(found, counts, trial.margin),
         *lines,
-        f"{plural(counts.pairs, 'pair')}: {with_memory} passed with memory and {without} without it, a difference of"
+        f"{with_memory} passed with memory and {without} without it, a difference of"
         f" {100 * counts.difference:+.1f} points (90 %: {100 * low:+.1f} to {100 * high:+.1f}).",
-        f"Not worse by {points}: {shown} (p = {chance:.3f}).",
         f"{counts.gained} passed only with memory and {counts.lost} only without it (McNemar's exact test of any"
         f" difference: p = {mcnemar(counts):.3f}).",
-        f"A claim of {points} needs about {count_needed(margin, share)} pairs, if {share:.0%} of them disagree and"
-        " neither way is better.",
-        *_render_costs(results),
+        *_render_costs(trial.runs),
+        *_render_judged(trial.judged),
     ]
+
+
+def _render_conclusion(found: "Conclusion", counts: "PairCounts", margin: float) -> str:
+    from mnemosyne_lab.trial.statistics import TrialOutcome
+
+    points = f"{100 * margin:g} {'point' if margin == 0.01 else 'points'}"
+    pairs = plural(counts.pairs, "pair")
+    if found.outcome is TrialOutcome.NOT_WORSE:
+        return f"Not worse by {points} with memory: shown by {pairs} (p = {found.p:.3f})."
+    if found.outcome is TrialOutcome.WORSE:
+        return f"Worse by more than {points} with memory: shown by {pairs}."
+    if found.needed is None:
+        more = "more will not help if the difference stays"
+    else:
+        more = f"about {found.needed:,} needed to show that memory is not worse by {points}"
+    return f"Inconclusive: {pairs}, {more} (p = {found.p:.3f})."
+
+
+def _render_judged(judged: "JudgedTrial | None") -> list[str]:
+    from mnemosyne_lab.evaluation.judging import EQUIVALENT
+    from mnemosyne_lab.trial.judging import DISAGREE
+
+    if judged is None:
+        return []
+    agreed = "" if judged.agreement is None else f" (agreement {percent_text(judged.agreement)})"
+    missing = f" {plural(judged.missing, 'pair')} not judged." if judged.missing else ""
+    return [
+        f"{plural(len(judged.pairs), 'pair')} judged by {printable(judged.helper)}, each in both orders:"
+        f" {judged.count(EQUIVALENT)} equivalent, {judged.count('with')} better with memory,"
+        f" {judged.count('without')} better without, {judged.count(DISAGREE)} with different verdicts{agreed},"
+        f" {judged.count(None)} without a usable answer; cost {dollars_text(judged.nanodollars)}.{missing}"
+    ]
+
+
+def render_reasons(judged: "JudgedTrial | None") -> list[str]:
+    """The reasons for each pair that is not equivalent or has no verdict."""
+    from mnemosyne_lab.cli.judge import one_line  # imported late: slow
+
+    lines = []
+    for each in judged.pairs if judged is not None else ():
+        if each.reasons:
+            lines.append(f"{printable(each.name)}: rejected because {one_line('; '.join(each.reasons))}")
+        elif each.differences:
+            lines.append(f"{printable(each.name)}: better {each.verdict} memory")
+            lines += [f"  {one_line(why.why)}\n    > {one_line(why.quote)}" for why in each.differences]
+    return lines
 
 
 def _render_costs(results: Sequence["RunResult"]) -> list[str]:
@@ -167,23 +285,24 @@ def _render_costs(results: Sequence["RunResult"]) -> list[str]:
     return [f"All runs took {' and '.join(told)}."]
 
 
-def as_data(results: Sequence["RunResult"], margin: float, stopped: "Stopped | None") -> dict[str, Any]:
+def as_data(trial: TrialResult) -> dict[str, Any]:
     """The same for programs."""
-    from mnemosyne_lab.trial.record import count_pairs
-    from mnemosyne_lab.trial.statistics import DISAGREE, LEVEL, count_needed, interval, mcnemar, non_inferiority
+    from mnemosyne_lab.trial.statistics import conclude, interval, mcnemar
 
-    counts = count_pairs(results)
-    chance = non_inferiority(counts, margin)
+    counts, judged = trial.counts, trial.judged
+    found = conclude(counts, trial.margin)
+    texts = attrs.filters.exclude("changes", "output")
     return {
+        "conclusion": found.outcome.value,
         "pairs": counts.pairs,
         **attrs.asdict(counts),
         "difference": counts.difference,
         "interval": interval(counts),
-        "margin": margin,
-        "p_not_inferior": chance,
-        "is_not_inferior": chance <= LEVEL,
+        "margin": trial.margin,
+        "p_not_inferior": found.p,
         "p_mcnemar": mcnemar(counts),
-        "pairs_needed": count_needed(margin, counts.disagreeing or DISAGREE),
-        "stopped": None if stopped is None else stopped.why,
-        "runs": [attrs.asdict(each) for each in results],
+        "pairs_needed": found.needed,
+        "stopped": None if trial.stopped is None else trial.stopped.why,
+        "runs": [attrs.asdict(each, filter=texts) for each in trial.runs],
+        "judge": judged and {**attrs.asdict(judged), "agreement": judged.agreement},
     }

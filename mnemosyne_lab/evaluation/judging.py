@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.helper.model import HelperPrompt
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Limits, Rejected, find_span, write_prompt
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.text.grounding import find_invented
 from mnemosyne.domain.text.stubs import render_count
@@ -35,23 +35,32 @@ SHORTEST_QUOTE = 12
 """Minimum length of a quotation without white space; shorter ones are found everywhere."""
 
 MOST_DIFFERENCES, LONGEST_REASON, LONGEST_QUOTE = 8, 400, 2_000
+MOST_TOKENS = 150 * MOST_DIFFERENCES + 100
+
+PATIENT = Limits(seconds=300.0)
+"""Limits of a judge: a local model may read a long prompt on a processor, and nothing else waits for it."""
 
 EQUIVALENT = "equivalent"
 VERDICTS = (EQUIVALENT, "not equivalent")
 
 _DIFFERENCE = {"why": {"type": "string"}, "quote": {"type": "string"}}
-PROPERTIES: Mapping[str, Any] = {
-    "verdict": {"type": "string", "enum": list(VERDICTS)},
-    "differences": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": _DIFFERENCE,
-            "required": list(_DIFFERENCE),
-            "additionalProperties": False,
-        },
-    },
-}
+
+
+def properties_of(verdicts: Sequence[str]) -> Mapping[str, Any]:
+    """The members of a judge's answer: one of these verdicts, and its reasons."""
+    reason = {
+        "type": "object",
+        "properties": _DIFFERENCE,
+        "required": list(_DIFFERENCE),
+        "additionalProperties": False,
+    }
+    return {
+        "verdict": {"type": "string", "enum": list(verdicts)},
+        "differences": {"type": "array", "items": reason},
+    }
+
+
+PROPERTIES = properties_of(VERDICTS)
 
 _INSTRUCTIONS = f"""\
 You compare two contexts of a coding agent. In the second context, some texts are shortened or removed; everything \
@@ -84,7 +93,7 @@ class JudgedPlace:
 
 @attrs.frozen
 class Difference:
-    """Why the action needs a ``quote``, which has this ``span`` in the full text number ``text`` (from 0)."""
+    """Why a ``quote`` matters, which has this ``span`` in the text number ``text`` (from 0)."""
 
     why: str
     quote: str
@@ -96,19 +105,30 @@ def _prompt(place: JudgedPlace) -> HelperPrompt:
     texts = [("task of the session", place.task), ("next action", place.action)]
     for number, (full, instead) in enumerate(zip(place.full, place.instead, strict=True), 1):
         texts += [(f"first context, text {number}", full), (f"second context, instead of text {number}", instead)]
-    most = 150 * MOST_DIFFERENCES + 100
-    return write_prompt(_INSTRUCTIONS, {"texts": len(place.full)}, texts, properties=PROPERTIES, most_tokens=most)
+    asked = {"texts": len(place.full)}
+    return write_prompt(_INSTRUCTIONS, asked, texts, properties=PROPERTIES, most_tokens=MOST_TOKENS)
 
 
 def _verify(place: JudgedPlace, answer: Mapping[str, Any]) -> Accepted[Sequence[Difference]] | Rejected:
+    window = "\n".join((*place.instead, place.present))
+    grounds = "\n".join((place.task, place.action, *place.full, *place.instead))
+    return verify_differences(answer, VERDICTS, [(full, window) for full in place.full], grounds)
+
+
+def verify_differences(
+    answer: Mapping[str, Any], verdicts: Sequence[str], texts: Sequence[tuple[str, str]], grounds: str
+) -> Accepted[Sequence[Difference]] | Rejected:
+    """Verify a judge's answer: EQUIVALENT without differences, or another of these verdicts with at least one that
+    quotes the first text of a pair and is not in the second. ``grounds`` contain all specifics of its reason.
+    """
     verdict, given = answer.get("verdict"), answer.get("differences")
-    if verdict not in VERDICTS or not isinstance(given, list) or len(given) > MOST_DIFFERENCES:
+    if verdict not in verdicts or not isinstance(given, list) or len(given) > MOST_DIFFERENCES:
         return Rejected(("the answer does not match the schema",))
     if verdict == EQUIVALENT:
         return Rejected(("the answer is equivalent, but lists differences",)) if given else Accepted((), answer)
-    kept = [found for each in given if (found := _read_difference(place, each)) is not None]
+    kept = [found for each in given if (found := _read_difference(each, texts, grounds)) is not None]
     if not kept:
-        return Rejected(("it states no difference with words that the second context lacks",))
+        return Rejected(("it states no difference with words that the other context lacks",))
     dropped = len(given) - len(kept)
     return Accepted(
         kept,
@@ -117,8 +137,8 @@ def _verify(place: JudgedPlace, answer: Mapping[str, Any]) -> Accepted[Sequence[
     )
 
 
-def _read_difference(place: JudgedPlace, given: object) -> Difference | None:
-    """The difference; None if its quotation is not in a full text or also in the window, or its reason invents."""
+def _read_difference(given: object, texts: Sequence[tuple[str, str]], grounds: str) -> Difference | None:
+    """The difference; None if its quotation is in no text or also in the other one, or its reason invents."""
     match given:
         case {"why": str(why), "quote": str(quote)} if (
             why.strip() and len(why) <= LONGEST_REASON and len(quote) <= LONGEST_QUOTE
@@ -126,18 +146,17 @@ def _read_difference(place: JudgedPlace, given: object) -> Difference | None:
             pass
         case _:
             return None
-    window = "\n".join((*place.instead, place.present))
-    if len("".join(quote.split())) < SHORTEST_QUOTE or all(
-        find_span(window, line) for line in quote.splitlines() if line.strip()
-    ):
+    if len("".join(quote.split())) < SHORTEST_QUOTE or find_invented(grounds, why):
         return None
-    if find_invented("\n".join((place.task, place.action, *place.full, *place.instead)), why):
-        return None
-    spans = ((number, find_span(full, quote)) for number, full in enumerate(place.full))
-    return next((Difference(why, quote, number, span) for number, span in spans if span), None)
+    lines = [line for line in quote.splitlines() if line.strip()]
+    for number, (text, other) in enumerate(texts):
+        span = find_span(text, quote)
+        if span and not all(find_span(other, line) for line in lines):
+            return Difference(why, quote, number, span)
+    return None
 
 
-JUDGE = HelperTask(name="judge", version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify)
+JUDGE = HelperTask(name="judge", version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, limits=PATIENT)
 
 
 @attrs.frozen

@@ -300,14 +300,6 @@ def trace_of(recorded: RecordedSession, step: Step = pass_on) -> Trace:
     )
 
 
-def drafts_of(recorded: RecordedSession) -> Sequence[Draft]:
-    """The objects that segmentation makes of a session, in order."""
-    made = _Made(recorded)
-    for request in recorded.requests:
-        made.segment(request)
-    return made.drafts
-
-
 class _Made:
     """The objects that segmentation makes, request by request, as it does in the server."""
 

@@ -27,7 +27,8 @@ class TrialTerms:
 @attrs.frozen(kw_only=True)
 class RunResult:
     """A finished run: whether its check ``passed``, its duration, its cost in dollars (None if unknown), and whether it
-    was stopped for exceeding its time. ``exit`` is the command's exit code.
+    was stopped for exceeding its time. ``exit`` is the command's exit code. ``changes`` of its files and the end of its
+    ``output`` are for a judge; None in a file of an earlier version.
     """
 
     pair: str
@@ -38,13 +39,16 @@ class RunResult:
     seconds: float
     dollars: float | None
     stopped: bool = False
+    changes: str | None = attrs.field(default=None, repr=False)
+    output: str | None = attrs.field(default=None, repr=False)
 
 
 class TrialRecord:
-    """The results file at ``path``."""
+    """The results file at ``path``. ``answers`` are a helper's accepted answers, by its name and the prompt's hash."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.answers: dict[tuple[str, str], str] = {}
 
     def open(self, terms: TrialTerms) -> list[RunResult]:
         """The runs that are in it; a file that is not there is begun. A last line that was cut off is taken out: that
@@ -66,7 +70,8 @@ class TrialRecord:
             self._write({"trial": FORMAT, **attrs.asdict(terms)})
             return []
         self._check(lines[0], terms)
-        found = [self._read(line, number) for number, line in enumerate(lines[1:], 2)]
+        read = (self._read(line, number) for number, line in enumerate(lines[1:], 2))
+        found = [each for each in read if each is not None]
         if len(whole) < len(data):
             os.truncate(self._path, len(whole))
         return found
@@ -74,6 +79,11 @@ class TrialRecord:
     def add(self, result: RunResult) -> None:
         """Put a run down, to stay."""
         self._write(attrs.asdict(result))
+
+    def add_answer(self, helper: str, prompt: str, record: str) -> None:
+        """Put the record of a helper's answer down."""
+        self.answers[helper, prompt] = record
+        self._write({"helper": helper, "prompt": prompt, "record": record})
 
     def _write(self, row: Mapping[str, Any]) -> None:
         try:
@@ -96,19 +106,25 @@ class TrialRecord:
                 f"{self._path} is of a trial with other {' and '.join(other)}. Name another file, or give what it was."
             )
 
-    def _read(self, line: str, number: int) -> RunResult:
+    def _read(self, line: str, number: int) -> RunResult | None:
+        """The run in a line; None if it is an answer."""
         row = _object(line)
-        if row is None or row.keys() != _FIELDS or not _is_run(row):
+        match row:
+            case {"helper": str(helper), "prompt": str(prompt), "record": str(record)}:
+                self.answers[helper, prompt] = record
+                return None
+        if row is None or row.keys() | _TEXTS != _FIELDS or not _is_run(row):
             raise BadConfiguration(f"{self._path}, line {number}: this is no run of a trial.")
         return RunResult(**row)
 
 
-_FIELDS = {each.name for each in attrs.fields(RunResult)}
+_FIELDS, _TEXTS = {each.name for each in attrs.fields(RunResult)}, {"changes", "output"}
 
 
 def _is_run(row: Mapping[str, Any]) -> bool:
     numbers = all(isinstance(row[name], int | float) for name in ("seconds", "dollars") if row[name] is not None)
-    return isinstance(row["pair"], str) and row["arm"] in ARMS and isinstance(row["passed"], bool) and numbers
+    texts = all(isinstance(row.get(name, ""), str | None) for name in _TEXTS)
+    return isinstance(row["pair"], str) and row["arm"] in ARMS and isinstance(row["passed"], bool) and numbers and texts
 
 
 def _object(line: str) -> dict[str, Any] | None:

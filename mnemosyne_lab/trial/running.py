@@ -13,12 +13,17 @@ from pathlib import Path
 
 import attrs
 
+from mnemosyne import credentials
 from mnemosyne.figures import amount_text
+from mnemosyne_lab.trial.endings import describe_changes
 from mnemosyne_lab.trial.record import RunResult
 from mnemosyne_lab.trial.tasks import PlannedRun
 
 SHOWN_BYTES = 65_536
 """Bytes at the end of a command's output that are searched for its cost."""
+
+LONGEST_OUTPUT = 4_000
+"""Maximum length in characters of the end of a command's output that is kept."""
 
 _COST = re.compile(r'"total_cost_usd"\s*:\s*([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)')
 
@@ -80,7 +85,8 @@ def run_task(
     planned: PlannedRun, arms: Mapping[str, Arm], environ: Mapping[str, str], price: float | None
 ) -> RunResult:
     """Run a task's command and then its check in a fresh copy of its folder, which is removed afterwards. ``price`` is
-    the cost in dollars of a run that reports none.
+    the cost in dollars of a run that reports none. The result has no text by which the arms differ: neither address nor
+    folder.
     """
     arm = arms[planned.arm]
     with tempfile.TemporaryDirectory(prefix="mnemosyne-trial-", ignore_cleanup_errors=True) as place:
@@ -95,11 +101,13 @@ def run_task(
             **arm.environ,
             "MNEMOSYNE_TRIAL_RUN": f"{planned.pair} {planned.arm}",
         }
+        hidden = dict.fromkeys(_addresses(arm.url).values(), "PROVIDER") | {place: "FOLDER"}
         output = Path(place) / "output"
         began = time.monotonic()
         code = _run(planned.task.command, folder, given, planned.task.seconds, output)
         seconds = time.monotonic() - began
-        dollars = _find_cost(output)
+        said, changes = _read_end(output), describe_changes(planned.task.folder, folder)
+        costs = _COST.findall(said)
         check = _run(planned.task.check, folder, dict(environ), planned.task.seconds, Path(place) / "check")
     return RunResult(
         pair=planned.pair,
@@ -108,15 +116,23 @@ def run_task(
         passed=check == 0,
         exit=code,
         seconds=round(seconds, 3),
-        dollars=price if dollars is None else dollars,
+        dollars=float(costs[-1]) if costs else price,
         stopped=code is None,
+        changes=_hide(changes, hidden),
+        output=_hide(said, hidden)[-LONGEST_OUTPUT:],
     )
 
 
+def _hide(text: str, hidden: Mapping[str, str]) -> str:
+    for each, name in hidden.items():
+        text = text.replace(each, name)
+    return credentials.mask(text)
+
+
 def _addresses(url: str) -> Mapping[str, str]:
-    """Environment variables with the provider's address."""
-    base = url.rstrip("/")
-    return {"ANTHROPIC_BASE_URL": base, "OPENAI_BASE_URL": f"{base}/v1"}
+    """Environment variables with the provider's address, which may end in ``/v1``. The longest one is the first."""
+    base = url.rstrip("/").removesuffix("/v1")
+    return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base}
 
 
 def _run(command: str, folder: Path, environ: Mapping[str, str], seconds: float, output: Path) -> int | None:
@@ -141,9 +157,8 @@ def _run(command: str, folder: Path, environ: Mapping[str, str], seconds: float,
             process.wait()
 
 
-def _find_cost(output: Path) -> float | None:
-    """The last cost that a command printed, as Claude Code does with ``--output-format json``."""
+def _read_end(output: Path) -> str:
+    """The end of a command's output. Claude Code prints its cost there with ``--output-format json``."""
     with output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - SHOWN_BYTES))
-        found = _COST.findall(file.read().decode(errors="replace"))
-    return float(found[-1]) if found else None
+        return file.read().decode(errors="replace")

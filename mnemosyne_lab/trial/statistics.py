@@ -1,12 +1,19 @@
-"""Whether the one of two ways is not worse than the other, judged by pairs of which each passed or failed.
+"""Whether an agent with memory is not worse than without, by pairs of runs that each passed or failed.
 
-Only pairs that disagree tell anything (McNemar). With few of them an interval that takes their number for given claims
-too much, so non-inferiority is tested without that: over every share of pairs that might disagree, how likely is a
-result at least as good as the one seen, if the one way were worse by the margin? The largest of these chances counts.
+- *Effect*: the difference of the two shares that passed, with Tango's score interval (T. Tango, Statistics in Medicine
+  17, 1998, 891-908), which also holds with few disagreeing pairs.
+- *Test*: unconditional exact test of non-inferiority. The p-value is the probability of a score at least as high as the
+  observed one if memory is worse by the margin, at the share of disagreeing pairs that makes it largest (H. Hsueh,
+  J. Liu, J. Chen, Biometrics 57, 2001, 478-483). A test conditional on the number of disagreeing pairs, such as
+  McNemar's (Psychometrika 12, 1947, 153-157), cannot have a margin; its p-value of any difference is reported too.
+- *Number of pairs*: asymptotic, with the observed share of disagreeing pairs (J. Nam, Biometrics 53, 1997, 1422-1430).
+  One agreeing and one disagreeing pair are added (A. Agresti, Y. Min, Statistics in Medicine 24, 2005, 729-740), so
+  that pairs without a disagreement do not promise too much.
 """
 
 import math
 from collections.abc import Callable
+from enum import Enum
 from statistics import NormalDist
 
 import attrs
@@ -16,9 +23,6 @@ LEVEL = 0.05
 
 POWER = 0.8
 """The probability of claiming it for an equal arm."""
-
-DISAGREE = 0.25
-"""The share of pairs that disagree where none is known yet."""
 
 _Z = NormalDist().inv_cdf(1 - LEVEL)
 
@@ -43,21 +47,59 @@ class PairCounts:
         return (self.gained - self.lost) / self.pairs if self.pairs else 0.0
 
     @property
+    def swapped(self) -> "PairCounts":
+        """The same with the arms exchanged."""
+        return PairCounts(self.both, self.lost, self.gained, self.neither)
+
+    @property
     def disagreeing(self) -> float:
-        """The share of pairs of which one passed; 0 without pairs."""
-        return (self.gained + self.lost) / self.pairs if self.pairs else 0.0
+        """The estimated share of pairs of which one passed, with a pseudo-count of 1 for each outcome."""
+        return (self.gained + self.lost + 1) / (self.pairs + 2)
+
+
+class TrialOutcome(Enum):
+    """What the pairs show about memory and a margin."""
+
+    NOT_WORSE = "not worse"
+    WORSE = "worse"
+    INCONCLUSIVE = "inconclusive"
+
+
+@attrs.frozen
+class Conclusion:
+    """The outcome for a margin; ``p`` as in ``non_inferiority``. ``needed`` is the approximate number of pairs for
+    NOT_WORSE; None if the observed difference is at or below the margin, where more pairs would not help.
+    """
+
+    outcome: TrialOutcome
+    p: float
+    needed: int | None
+
+
+def conclude(counts: PairCounts, margin: float) -> Conclusion:
+    """The conclusion at ``LEVEL``: WORSE by the same test, of the opposite claim. The number of pairs assumes equal
+    arms, or, if that many pairs were not enough, the observed difference.
+    """
+    p, needed = non_inferiority(counts, margin), count_needed(margin, counts.disagreeing)
+    if p <= LEVEL:
+        return Conclusion(TrialOutcome.NOT_WORSE, p, needed)
+    outcome = TrialOutcome.WORSE if non_inferiority(counts.swapped, -margin) <= LEVEL else TrialOutcome.INCONCLUSIVE
+    if counts.pairs < needed:
+        return Conclusion(outcome, p, needed)
+    hopeless = counts.difference <= -margin
+    return Conclusion(outcome, p, None if hopeless else count_needed(margin, counts.disagreeing, counts.difference))
 
 
 def mcnemar(counts: PairCounts) -> float:
-    """McNemar's exact test: how likely pairs that disagree fall apart at least so far, if both ways are as good."""
+    """The two-sided p-value of McNemar's exact test: the null hypothesis is that both arms are equal."""
     found = counts.gained + counts.lost
     tail = sum(_binomial(found, each, 0.5) for each in range(min(counts.gained, counts.lost) + 1))
     return min(1.0, 2 * tail)
 
 
 def interval(counts: PairCounts) -> tuple[float, float]:
-    """Tango's score interval of the difference (1998), which allows for few disagreeing pairs: 90 %, so its lower end
-    bounds the difference at ``LEVEL``. (-1, 1) without pairs.
+    """Tango's score interval of the difference, of 90 %, so that each end is a bound at ``LEVEL``. (-1, 1) without
+    pairs.
     """
     if not counts.pairs:
         return -1.0, 1.0
@@ -68,21 +110,24 @@ def interval(counts: PairCounts) -> tuple[float, float]:
 
 
 def non_inferiority(counts: PairCounts, margin: float) -> float:
-    """How likely a result at least as good is, at most, if memory made it worse by the ``margin`` (0 to 1): claimed at
-    ``LEVEL`` or below. 1 without pairs.
+    """The p-value of the exact test: the largest probability of a score at least as high, if memory is worse by the
+    ``margin`` (-1 to 1; better if negative). 1 without pairs.
     """
     if not counts.pairs:
         return 1.0
     seen = _score(counts, -margin)
     bounds = [_find_least_gained(counts.pairs, found, margin, seen) for found in range(counts.pairs + 1)]
-    shares = [margin + (1 - margin) * (step / _STEPS) ** 2 for step in range(_STEPS + 1)]
+    least = abs(margin)
+    shares = [least + (1 - least) * (step / _STEPS) ** 2 for step in range(_STEPS + 1)]
     return max(_chance(bounds, share, margin) for share in shares)
 
 
-def count_needed(margin: float, disagreeing: float = DISAGREE) -> int:
-    """The approximate number of pairs for a claim about equal arms with this share of disagreeing pairs."""
-    reach = _Z + NormalDist().inv_cdf(POWER)
-    return math.ceil(reach * reach * disagreeing / (margin * margin))
+def count_needed(margin: float, disagreeing: float, difference: float = 0.0) -> int:
+    """The approximate number of pairs for a claim with this share of disagreeing pairs and this true difference, which
+    is above the negative margin.
+    """
+    reach = (_Z + NormalDist().inv_cdf(POWER)) / (margin + difference)
+    return math.ceil(reach * reach * max(0.0, disagreeing - difference * difference))
 
 
 _STEPS = 60
@@ -90,7 +135,7 @@ _STEPS = 60
 
 
 def _score(counts: PairCounts, difference: float) -> float:
-    """By how many standard errors the pairs lie above a difference, if that were the true one."""
+    """Tango's score statistic: the standard errors by which the pairs exceed a difference, if that is the true one."""
     pairs, gained, lost = counts.pairs, counts.gained, counts.lost
     b = -gained - lost + (2 * pairs - gained + lost) * difference
     c = -lost * difference * (1 - difference)
@@ -111,7 +156,7 @@ def _bisect(is_inside: Callable[[float], bool], low: float, high: float) -> floa
 
 
 def _find_least_gained(pairs: int, found: int, margin: float, seen: float) -> int:
-    """Of so many pairs that disagree, how many at least must be gained for a result as good as the one seen."""
+    """The least number of gained pairs, of ``found`` disagreeing ones, with a score as high as the ``seen`` one."""
     low, high = 0, found + 1
     while low < high:
         middle = (low + high) // 2
@@ -121,7 +166,7 @@ def _find_least_gained(pairs: int, found: int, margin: float, seen: float) -> in
 
 
 def _chance(bounds: list[int], share: float, margin: float) -> float:
-    """The chance of a result that reaches these bounds, if so large a share of pairs disagrees."""
+    """The probability of a result that reaches these bounds, if this ``share`` of pairs disagrees."""
     pairs = len(bounds) - 1
     gained = (share - margin) / (2 * share)
     spread = 8 * math.sqrt(pairs * share * (1 - share)) + 1
@@ -130,7 +175,7 @@ def _chance(bounds: list[int], share: float, margin: float) -> float:
 
 
 def _tail(count: int, least: int, chance: float) -> float:
-    """The chance of at least so many."""
+    """The probability of at least ``least`` successes."""
     if least > count:
         return 0.0
     return min(1.0, sum(_binomial(count, each, chance) for each in range(least, count + 1)))

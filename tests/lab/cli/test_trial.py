@@ -5,14 +5,17 @@ import shlex
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
+import trio
 
-from mnemosyne_lab.cli.trial import render
+from mnemosyne_lab.cli.trial import TrialResult, render
+from mnemosyne_lab.helper import Answer, Json, open_endpoint, read_sent, says
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.trial.record import RunResult
-from mnemosyne_lab.trial.statistics import PairCounts
 from tests.cli.support import environ_for, invoked, serving
 from tests.clients.provider import standin_in_a_thread
+from tests.lab.evaluation.test_report_html import Page
 
 ASK = """
 import json, os, sys, urllib.request
@@ -59,9 +62,9 @@ def test_trial_reports_passes_of_both_arms_and_resumes_where_it_stopped(dsn: str
         keys = sorted(value for name, value in sent if name.lower() == b"x-api-key")
     told = json.loads(ended.stdout)
     assert (told["both"], told["gained"], told["lost"], told["neither"], told["stopped"]) == (2, 2, 0, 0, None)
-    assert (told["difference"], told["is_not_inferior"]) == (0.5, False)
+    assert (told["difference"], told["conclusion"]) == (0.5, "inconclusive")
     assert keys == [b"a"] * 4 + [b"b"] * 4
-    assert "4 pairs: 4 passed with memory and 2 without it, a difference of +50.0 points" in again.stdout
+    assert "\n4 passed with memory and 2 without it, a difference of +50.0 points" in again.stdout
     assert again.stderr == "", "nothing was run once more"
 
 
@@ -74,14 +77,66 @@ def runs(count: int, dollars: float | None = 0.5) -> list[RunResult]:
 
 
 def test_claim_is_made_only_if_the_results_show_it() -> None:
-    few = "\n".join(render(PairCounts(both=2), runs(2), 0.05))
-    assert "Not worse by 5 points: not shown (p = 0.902)." in few
-    assert "A claim of 5 points needs about 619 pairs, if 25% of them disagree" in few
+    few = render(TrialResult(runs(2), 0.05))
+    assert few[0] == (
+        "Inconclusive: 2 pairs, about 619 needed to show that memory is not worse by 5 points (p = 0.902)."
+    )
     assert "All runs took $1.00 and 4 s with memory and $1.00 and 4 s without memory." in few
-    many = "\n".join(render(PairCounts(both=76, gained=19, lost=19, neither=41), runs(2, None), 0.1))
-    assert "Not worse by 10 points: shown (p = 0.0" in many
-    assert "an unknown sum and 4 s with memory" in many
-    assert render(PairCounts(), [], 0.05) == ["No pair has ended yet."]
+    many = render(TrialResult(runs(60, None), 0.05))
+    assert many[0] == "Not worse by 5 points with memory: shown by 60 pairs (p = 0.046)."
+    assert "All runs took an unknown sum and 120 s with memory and an unknown sum and 120 s without memory." in many
+    lost = [attrs.evolve(each, passed=each.arm == "without") for each in runs(30)]
+    assert render(TrialResult(lost, 0.1))[0] == "Worse by more than 10 points with memory: shown by 30 pairs."
+    assert render(TrialResult([], 0.05)) == ["No pair has ended yet."]
+
+
+def prefer_longer(path: str, body: Json) -> Answer:
+    """A judge that prefers the run with the longer sentence, wherever that is."""
+    _, *texts = read_sent(body).sections
+    sentences = [next((line[1:] for line in text.splitlines() if line[:2] == "+I"), "") for text in texts[::2]]
+    if len(set(sentences)) == 1:
+        return says(path, json.dumps({"verdict": "equivalent", "differences": []}))
+    best = max(sentences, key=len)
+    reason = {"why": "It gives a reason.", "quote": best}
+    verdict = f"run {sentences.index(best) + 1} is better"
+    return says(path, json.dumps({"verdict": verdict, "differences": [reason]}))
+
+
+async def test_helper_model_judges_the_runs_of_each_pair_once_in_both_orders(tmp_path: Path) -> None:
+    """Without knowing which had memory; a second command asks only for what has no recorded answer."""
+    tasks, page, results = (tmp_path / name for name in ("tasks.toml", "out.html", "r.jsonl"))
+    same = '[[task]]\nname = "same"\ncommand = "echo I did. > answer"\ncheck = "true"\n'
+    tasks.write_text(f'[[task]]\nname = "differs"\ncommand = "echo $SAID > answer"\ncheck = "true"\n{same}')
+    said = {"LONG": "I did it, because the test failed.", "SHORT": "I did it."}
+    arms = ("--with", "http://a", "--without", "http://b", "--with-env", "SAID=LONG", "--without-env", "SAID=SHORT")
+    asked = ("trial", str(tasks), *arms, "--results", str(results), "--judge", "--report", str(page))
+    refused = invoked(*asked, environ=environ_for(tmp_path))
+    assert "--judge needs a helper model" in refused.stderr
+    assert "Set helper = anthropic or helper = openai." in refused.stderr
+    assert not results.exists()
+    async with open_endpoint(prefer_longer) as endpoint:
+        helper = {"HELPER": "openai", "HELPER_URL": f"{endpoint.url}/v1", "HELPER_MODEL": "m"}
+        environ = environ_for(tmp_path, **said, **{f"MNEMOSYNE_{name}": value for name, value in helper.items()})
+        first = await trio.to_thread.run_sync(lambda: invoked(*asked, environ=environ))
+        sent = len(endpoint.requests)
+        again = await trio.to_thread.run_sync(lambda: invoked(*asked, "--json", environ=environ))
+    assert (sent, len(endpoint.requests)) == (4, 4)
+    assert "memory" not in json.dumps([body for _, _, body in endpoint.requests])
+    assert (
+        "2 pairs judged by openai:m, each in both orders: 1 equivalent, 1 better with memory, 0 better without,"
+        " 0 with different verdicts (agreement 100 %), 0 without a usable answer" in first.stdout
+    )
+    assert "It gives a reason.\n    > I did it, because the test failed." in first.stdout
+    found = json.loads(again.stdout)
+    assert {each["name"]: each["verdict"] for each in found["judge"]["pairs"]} == {
+        "differs/1": "with",
+        "same/1": "equivalent",
+    }
+    assert (found["conclusion"], found["pairs"], found["judge"]["nanodollars"]) == ("inconclusive", 2, 0)
+    shown = Page(page.read_text(encoding="utf-8"))
+    (row,) = (cells for cells in shown.rows if cells[0] == "differs/1")
+    assert row[1::3] == ["passed", "passed", "better with memoryIt gives a reason.I did it, because the test failed.\n"]
+    assert "Inconclusive: 2 pairs, about 619 needed" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

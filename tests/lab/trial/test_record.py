@@ -1,7 +1,9 @@
 """The results of a trial survive any interruption, and two trials are never mixed."""
 
+import json
 from pathlib import Path
 
+import attrs
 import pytest
 
 from mnemosyne.errors import BadConfiguration
@@ -21,6 +23,22 @@ def test_saved_runs_are_there_when_the_file_is_opened_again(tmp_path: Path) -> N
     record.add(run("a/1", "with"))
     record.add(run("a/1", "without", passed=False))
     assert TrialRecord(tmp_path / "r.jsonl").open(TERMS) == [run("a/1", "with"), run("a/1", "without", passed=False)]
+
+
+def test_answers_are_kept_and_lines_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    record = TrialRecord(tmp_path / "r.jsonl")
+    record.open(TERMS)
+    record.add(attrs.evolve(run("a/1", "with"), changes="+x", output="Done."))
+    record.add_answer("h", "hash", "{}")
+    row = {"pair": "a/1", "arm": "without", "first": False, "passed": True, "exit": 0, "seconds": 1.5, "dollars": 0.25}
+    with (tmp_path / "r.jsonl").open("a") as file:
+        file.write(json.dumps({**row, "stopped": False}) + "\n")
+    again = TrialRecord(tmp_path / "r.jsonl")
+    assert [(each.arm, each.changes, each.output) for each in again.open(TERMS)] == [
+        ("with", "+x", "Done."),
+        ("without", None, None),
+    ]
+    assert again.answers == {("h", "hash"): "{}"}
 
 
 def test_truncated_line_is_a_run_to_repeat(tmp_path: Path) -> None:

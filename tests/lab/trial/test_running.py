@@ -74,6 +74,25 @@ def test_cost_of_a_run_is_its_last_reported_one(said: str, price: float | None, 
     assert done(attrs.evolve(TASK, command=f"printf '%s' {shlex.quote(said)}"), price=price).dollars == dollars
 
 
+def test_result_keeps_changes_and_output_without_what_tells_the_arm() -> None:
+    """Neither its provider's address nor its folder, and no credential."""
+    key = "sk-ant-api03-" + "Ab3" * 20
+    command = f'echo "$OPENAI_BASE_URL {key}" > new; pwd; echo "$ANTHROPIC_BASE_URL/models"'
+    found = [done(attrs.evolve(TASK, command=command), arm) for arm in ("with", "without")]
+    assert {(each.changes, each.output) for each in found} == {(found[0].changes, found[0].output)}
+    assert found[0].output == "FOLDER/work\nPROVIDER/models\n"
+    assert "+PROVIDER" in (found[0].changes or "")
+    assert key not in (found[0].changes or "")
+
+
+def test_provider_s_address_may_end_in_its_version() -> None:
+    arms = {"with": Arm(url="http://127.0.0.1:8080/v1/")}
+    task = attrs.evolve(
+        TASK, command='echo "$ANTHROPIC_BASE_URL $OPENAI_BASE_URL" > told', check="grep -q '0 .*0/v1$' told"
+    )
+    assert run_task(PlannedRun("t/1", task, "with", True), arms, {"PATH": os.environ["PATH"]}, None).passed
+
+
 PAIRS = order_runs([TASK, attrs.evolve(TASK, name="u")], 2, seed=3)
 
 

@@ -7,6 +7,8 @@ import pytest
 from mnemosyne_lab.trial.statistics import (
     LEVEL,
     PairCounts,
+    TrialOutcome,
+    conclude,
     count_needed,
     interval,
     mcnemar,
@@ -50,6 +52,15 @@ def test_inferior_arm_is_claimed_non_inferior_at_most_one_time_in_twenty() -> No
         assert sum(chance_of(each, share, -0.2) for each in inside) <= 1.5 * LEVEL
 
 
+def test_equal_arm_is_claimed_worse_at_most_one_time_in_twenty() -> None:
+    """Even one that is worse by the whole margin."""
+    worse = [each for each in results_of(9) if conclude(each, 0.2).outcome is TrialOutcome.WORSE]
+    assert worse
+    for share in (0.21, 0.3, 0.5, 1.0):
+        assert sum(chance_of(each, share, -0.2) for each in worse) <= LEVEL + 0.001
+    assert conclude(PairCounts(lost=4), 0.05).outcome is TrialOutcome.INCONCLUSIVE
+
+
 def test_few_pairs_that_all_agree_show_nothing() -> None:
     """An interval that assumed no disagreement would have no width at all."""
     few = PairCounts(both=15, neither=5)
@@ -81,11 +92,32 @@ def test_better_results_claim_no_less() -> None:
 
 def test_claim_of_five_points_needs_about_620_pairs() -> None:
     """With a quarter of the pairs disagreeing; as many as a claim needs do show it for equal arms."""
-    assert count_needed(0.05) == 619
-    assert count_needed(0.1) == 155
+    assert count_needed(0.05, 0.25) == 619
+    assert count_needed(0.1, 0.25) == 155
     assert non_inferiority(PairCounts(both=76, gained=19, lost=19, neither=41), 0.1) <= LEVEL
 
 
 def test_no_pairs_claim_nothing() -> None:
     none = PairCounts()
     assert (none.difference, interval(none), mcnemar(none), non_inferiority(none, MARGIN)) == (0, (-1, 1), 1, 1)
+    assert conclude(none, MARGIN).outcome is TrialOutcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("counts", "outcome", "needed"),
+    [
+        (PairCounts(both=40, neither=2), TrialOutcome.NOT_WORSE, 4),
+        (PairCounts(both=2), TrialOutcome.INCONCLUSIVE, 39),
+        (PairCounts(both=10, lost=3, neither=2), TrialOutcome.INCONCLUSIVE, 37),
+        (PairCounts(both=20, lost=6, neither=20), TrialOutcome.INCONCLUSIVE, 165),
+        (PairCounts(both=15, lost=9, neither=20), TrialOutcome.INCONCLUSIVE, None),
+        (PairCounts(both=5, lost=20, neither=5), TrialOutcome.WORSE, 102),
+    ],
+)
+def test_inconclusive_result_needs_more_pairs_than_there_are(
+    counts: PairCounts, outcome: TrialOutcome, needed: int | None
+) -> None:
+    """Unless the observed difference is at the margin: then no number of pairs would show that it is above."""
+    found = conclude(counts, 0.2)
+    assert (found.outcome, found.needed) == (outcome, needed)
+    assert outcome is not TrialOutcome.INCONCLUSIVE or needed is None or needed > counts.pairs

@@ -14,6 +14,7 @@ from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
+from mnemosyne.domain.knowledge.entry_text import blank_private
 
 FACTS = "facts"
 
@@ -61,14 +62,15 @@ corrects: the id of the known entry that this fact makes untrue; otherwise empty
 
 @attrs.frozen(kw_only=True)
 class FactInputs:
-    """The ``text`` of a prompt, or of its part from the character ``start`` on; the agent's reply that it ``answered``;
-    ``known`` are entries that a fact may correct, each as id and line. ``context`` is for the caller that uses the
-    facts.
+    """The ``text`` of a prompt, or of its part from the character ``start`` on; the agent's reply that it ``answered``,
+    or its end from the character ``answered_from`` on. ``known`` are entries that a fact may correct, each as id and
+    line. ``context`` is for the caller that uses the facts.
     """
 
     text: str = attrs.field(repr=False)
     answered: str = attrs.field(default="", repr=False)
     start: int = 0
+    answered_from: int = 0
     known: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     context: Any = attrs.field(default=None, repr=False)
 
@@ -76,8 +78,7 @@ class FactInputs:
 @attrs.frozen(kw_only=True)
 class Fact:
     """A fact of a kind in ``KINDS``: the characters of the prompt from ``start`` up to ``end``, and as one line in
-    ``text``. ``corrects`` is the id of the entry that it replaces. ``proposed``: it is in the agent's reply, and has no
-    characters in the prompt.
+    ``text``. ``corrects`` is the id of the entry that it replaces. ``proposed``: it is in the agent's reply instead.
     """
 
     kind: str
@@ -99,10 +100,11 @@ def order_facts(prompt: str, branch: str, turn: int, context: Any = None, answer
 
 def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:
     whole: FactInputs = order.about
-    # Masked before it is cut, so that no part holds half a credential.
-    text = credentials.mask(whole.text)[whole.start : whole.start + LONGEST_PART]
-    answered = credentials.mask(whole.answered)[-LONGEST_ANSWERED:]
-    return attrs.evolve(whole, text=text, answered=answered) if text.strip() else None
+    # Masked before it is cut, so that no part holds half a credential, or half of what is private.
+    text = credentials.mask(blank_private(whole.text))[whole.start : whole.start + LONGEST_PART]
+    cut = max(0, len(whole.answered) - LONGEST_ANSWERED)
+    answered = credentials.mask(whole.answered)[cut:]
+    return attrs.evolve(whole, text=text, answered=answered, answered_from=cut) if text.strip() else None
 
 
 def _prompt(inputs: FactInputs) -> HelperPrompt:
@@ -116,14 +118,14 @@ def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fac
         return Rejected(("the answer does not match the schema",))
     dropped = ["there are more than 8"] if len(answer["facts"]) > MOST_FACTS else []
     ids = {key for key, _ in inputs.known}
-    facts: dict[tuple[int, str], tuple[Fact, Mapping[str, Any]]] = {}
+    facts: dict[tuple[bool, int], tuple[Fact, Mapping[str, Any]]] = {}
     for each in answer["facts"][:MOST_FACTS]:
         fact = _read_fact(inputs, each, ids) if isinstance(each, dict) else "an entry does not match the schema"
         if isinstance(fact, str):
             dropped.append(fact)
         else:
             written = {"kind": fact.kind, "quote": fact.text, "corrects": fact.corrects or ""}
-            facts.setdefault((fact.start, fact.text), (fact, written))
+            facts.setdefault((fact.proposed, fact.start), (fact, written))
     record = {"facts": [written for _, written in facts.values()]}
     return Accepted(tuple(fact for fact, _ in facts.values()), record, tuple(dropped))
 
@@ -135,14 +137,19 @@ def _read_fact(inputs: FactInputs, given: Mapping[str, Any], ids: set[str]) -> F
         return "an entry does not match the schema"
     if len(quote) > LONGEST_FACT:
         return "a quotation is too long"
-    known = corrects if corrects in ids else None
-    span = find_span(inputs.text, quote)
-    if span is not None:
-        start, end = (inputs.start + each for each in span)
-        return Fact(kind=kind, text=" ".join(quote.split()), start=start, end=end, corrects=known)
-    if find_span(inputs.answered, quote) is None:
+    own = find_span(inputs.text, quote)
+    span = own or find_span(inputs.answered, quote)
+    if span is None:
         return "a quotation is neither in the prompt nor in the reply before it"
-    return Fact(kind="decision", text=" ".join(quote.split()), start=0, end=0, corrects=known, proposed=True)
+    start, end = (each + (inputs.start if own else inputs.answered_from) for each in span)
+    return Fact(
+        kind=kind if own else "decision",
+        text=" ".join(quote.split()),
+        start=start,
+        end=end,
+        corrects=corrects if corrects in ids else None,
+        proposed=own is None,
+    )
 
 
 FIND_FACTS = BackgroundTask(

@@ -405,6 +405,7 @@ def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Know
     draft = EntryDraft(
         kind=fact.kind,
         content=fact.text,
+        detail="" if is_own or prompt is None else prompt.find_context(fact),
         source=EntrySource.USER if is_own else extracted,
         confidence=None if is_own else LEARNED,
         provenance=source,
@@ -416,8 +417,9 @@ def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Know
             return WriteOutcome("skipped", entry=same.id)
         if is_own:
             return _replace(same, draft, at, write, number)
-        confirms = not fact.proposed and prompt is not None and prompt.confirms(fact) and _is_second(same, source)
-        return _confirm(same, known, at, write) if confirms else WriteOutcome("skipped")
+        if prompt is not None and _is_second(same, source) and prompt.confirms(fact, same.detail or same.content):
+            return _confirm(same, known, at, write)
+        return WriteOutcome("skipped")
     if source is not None and any(_overlaps(each.provenance, source) for each in standing):
         return WriteOutcome("skipped")
     unconfirmed = sum(not each.is_confirmed for each in standing)

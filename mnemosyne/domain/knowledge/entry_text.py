@@ -28,6 +28,13 @@ def strip_private(text: str) -> str:
     return _PRIVATE.sub(" ", _BLOCK.sub(" ", text))
 
 
+def blank_private(text: str) -> str:
+    """The same, with spaces for each character of these parts."""
+    for part in (_BLOCK, _PRIVATE):
+        text = part.sub(lambda found: " " * len(found[0]), text)
+    return text
+
+
 def clean_content(text: str) -> str:
     """A text as one line, credentials masked. Raises BadEntry if the result is empty or too long."""
     line = " ".join(_clean(text).split())
@@ -61,6 +68,11 @@ def escape_tags(text: str) -> str:
 def is_same(one: str, other: str) -> bool:
     """Whether two entries are equal except for case, white space and a final stop."""
     return _normalize(one) == _normalize(other)
+
+
+def is_within(one: str, other: str) -> bool:
+    """Whether an entry contains another one, with the same exceptions."""
+    return _normalize(one) in _normalize(other)
 
 
 def _normalize(text: str) -> str:

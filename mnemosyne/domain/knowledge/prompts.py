@@ -9,7 +9,8 @@ import re
 
 import attrs
 
-from mnemosyne.domain.knowledge.entry_text import is_same
+from mnemosyne import credentials
+from mnemosyne.domain.knowledge.entry_text import blank_private, clean_content, is_same, is_within
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.segmentation.authors import find_answered, list_prompt_blocks
@@ -40,7 +41,7 @@ _CLOSES = re.compile(rf"[{_MARKS}]|['\u2019\uff07](?!\w)")
 @attrs.frozen(kw_only=True)
 class LearnedFact:
     """A claim, and the characters of the prompt that state it. ``corrects`` is the id of an entry that it replaces.
-    ``proposed``: it is a proposal in the agent's reply before the prompt, which accepts it; it has no characters there.
+    ``proposed``: it is a proposal in the agent's reply before the prompt, which accepts it; its characters are there.
     """
 
     kind: EntryKind
@@ -65,15 +66,24 @@ class SubmittedPrompt:
 
     def has(self, fact: LearnedFact) -> bool:
         """Whether a claim is in this prompt, or in the reply before it: a helper model may be wrong about that."""
-        if fact.proposed:
-            return " ".join(fact.text.split()) in " ".join(self.answered.split())
-        return fact.start >= 0 and is_same(fact.text, self.text[fact.start : fact.end])
+        return fact.start >= 0 and is_same(fact.text, self._source(fact)[fact.start : fact.end])
 
-    def confirms(self, fact: LearnedFact) -> bool:
-        """Whether a person states a claim in this prompt, which is more than the claim: a prompt of the same line in
-        two sessions is rather pasted than typed twice.
+    def find_context(self, fact: LearnedFact) -> str:
+        """The line that contains a claim, as far as a typed prompt could contain it; empty if it is nothing else."""
+        source = credentials.mask(blank_private(self._source(fact)))  # before it is cut, so that no half remains
+        before = source[max(0, fact.start - LONGEST_TYPED) : fact.start].rpartition("\n")[2]
+        after = source[fact.end : fact.end + LONGEST_TYPED].partition("\n")[0]
+        return f"{before}{source[fact.start : fact.end]}{after}" if before.strip() or after.strip() else ""
+
+    def confirms(self, fact: LearnedFact, context: str) -> bool:
+        """Whether a person states in this prompt a claim that was found in another ``context`` before. A prompt that is
+        a part of it may be pasted from the same text.
         """
-        return self.is_typed(fact.start, fact.end) and not is_same(fact.text, self.text)
+        typed = not fact.proposed and self.is_typed(fact.start, fact.end)
+        return typed and not is_within(clean_content(self.text), context)
+
+    def _source(self, fact: LearnedFact) -> str:
+        return self.answered if fact.proposed else self.text
 
     def is_typed(self, start: int, end: int) -> bool:
         """Whether a person typed these characters, as far as the form of the prompt shows: it is one line, neither

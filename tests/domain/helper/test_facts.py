@@ -107,10 +107,16 @@ def test_every_sentence_of_a_long_prompt_is_in_a_part_and_found_at_its_place(siz
         assert places == {(prompt.index(sentence), prompt.index(sentence) + len(sentence))}
 
 
-def test_no_part_holds_a_piece_of_a_credential() -> None:
-    key = "sk-ant-api03-" + "Ab3dEf7hIj" * 8
+@pytest.mark.parametrize(
+    "secret",
+    ["sk-ant-api03-" + "Ab3dEf7hIj" * 8, "<private>Ab3dEf7hIj\n" + "Ab3dEf7hIj " * 9 + "</private>"],
+    ids=["key", "private"],
+)
+def test_no_part_holds_a_piece_of_a_credential_or_of_private_text(secret: str) -> None:
     for at in range(LONGEST_PART - 80, LONGEST_PART, 20):
-        for order in order_facts("x " * (at // 2) + key + " y" * 9_000, "main", 1):
+        prompt = "x " * (at // 2) + secret + " y" * 9_000
+        for order in order_facts(prompt, "main", 1):
             inputs = FIND_FACTS.gather(order, {})
             assert inputs is not None
             assert "Ab3dEf7hIj" not in inputs.text
+            assert len(inputs.text) == min(LONGEST_PART, len(prompt) - inputs.start)

@@ -89,13 +89,17 @@ def test_a_claim_of_a_prompt_is_unconfirmed_and_names_its_words() -> None:
         prompt(f"\uff02{PNPM}\uff02", 2),
         prompt(f"{PNPM} {'.' * LONGEST_TYPED}", 2),
         prompt(f" {PNPM.upper()}.", 2),
+        prompt(f"FYI: {PNPM} any more", 2),
+        prompt(f"{PNPM} any more", 2),
     ],
 )
 def test_only_a_typed_line_of_another_session_confirms_a_claim(second: SubmittedPrompt) -> None:
+    """A prompt that is in the line in which the claim was found first may be pasted from the same text."""
     place = KnowledgePlace()
-    learn(place, prompt(PNPM))
+    learn(place, prompt(f"A mail:\n> FYI: {PNPM} any more!\nThe end"))
     assert learn(place, second, PNPM if PNPM in second.text else PNPM.upper()).what == "skipped"
     assert told(place) == ""
+    assert entry(place.known, PNPM).detail == f"> FYI: {PNPM} any more!"
     assert learn(place, prompt(f"Add a date: {PNPM.upper()}.", 2), PNPM.upper()).what == "confirmed"
     assert PNPM in told(place)
     assert len(place.known.entries) == 1
@@ -155,13 +159,14 @@ def test_a_correction_waits_for_its_confirmation() -> None:
 
 
 def test_an_accepted_proposal_is_unconfirmed_and_the_agent_s() -> None:
-    place, yes = KnowledgePlace(), prompt("yes, do that", answered=f"Shall we say that\n {PNPM}?")
-    found = LearnedFact(kind=EntryKind.DECISION, text=PNPM, start=0, end=0, proposed=True)
-    for said in (prompt("yes"), yes, attrs.evolve(yes, provenance=prompt("", 2).provenance)):
+    place, reply = KnowledgePlace(), f"Shall we say that\n {PNPM}? I would."
+    found = attrs.evolve(fact(reply), proposed=True)
+    for said in (prompt("yes" * 50), prompt("yes", answered=reply), prompt("yes, do that", 2, answered=reply)):
         place.take(LearnFacts(at=FIRST, write=place.write(), facts=(found,), prompt=said))
         assert [each.source for each in place.known.entries.values()] in ([], [EntrySource.AGENT])
         assert told(place) == ""
-    assert not entry(place.known, PNPM).is_confirmed
+    learned = entry(place.known, PNPM)
+    assert (learned.is_confirmed, learned.detail) == (False, f"{PNPM}? I would.")
 
 
 def test_an_agent_cannot_confirm_for_the_user() -> None:

@@ -16,8 +16,8 @@ from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.recall.object_search import SearchResult
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
-from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound
+from mnemosyne.domain.session.decision_inputs import question_of
+from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound, InputsSoFar
 from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.planning import Plan, Situation
 from mnemosyne.domain.window.policies import PolicyFailed

@@ -9,7 +9,8 @@ from mnemosyne.actors.helper_calls import HelperModels
 from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
-from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND, HelperAnswer
+from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import LogFailed, MnemosyneError
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.prompts import LearnedFact
 from mnemosyne.domain.ports import Ticket
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.helper_results import SUMMARY
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import ActorStopped, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)

@@ -21,8 +21,9 @@ from mnemosyne.domain.helper.background import Effect
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordWork
+from mnemosyne.domain.session.decision_inputs import RecordWork
 from mnemosyne.domain.session.events import SubmittedBlock
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire.dialect import Dialect

@@ -11,7 +11,7 @@ import trio
 
 from mnemosyne.actors.patience import Patience
 from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer
 
 
 @attrs.define(eq=False)

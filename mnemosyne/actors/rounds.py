@@ -41,15 +41,9 @@ from mnemosyne.domain.session.decide import (
     decide,
     is_another,
 )
-from mnemosyne.domain.session.decision_inputs import (
-    HelperAnswer,
-    InputsSoFar,
-    RecordInputs,
-    RecordQuestion,
-    ServerSettings,
-)
+from mnemosyne.domain.session.decision_inputs import RecordInputs, RecordQuestion, ServerSettings
 from mnemosyne.domain.session.events import BranchKind, Event
-from mnemosyne.domain.session.input_events import Awaited
+from mnemosyne.domain.session.input_events import Awaited, HelperAnswer, InputsSoFar
 from mnemosyne.domain.session.round_events import Answered, Mode, WindowStated
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.stubs import plain

@@ -64,7 +64,6 @@ from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
 from mnemosyne.domain.session.decision_inputs import (
-    InputsSoFar,
     RecordInputs,
     RecordWork,
     ServerSettings,
@@ -72,7 +71,7 @@ from mnemosyne.domain.session.decision_inputs import (
     TakeSettings,
 )
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
-from mnemosyne.domain.session.input_events import Awaited
+from mnemosyne.domain.session.input_events import Awaited, InputsSoFar
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds

@@ -43,8 +43,9 @@ from mnemosyne.domain.recall.sources import (
 )
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import Scales, size_object
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, finds_nothing
+from mnemosyne.domain.session.decision_inputs import finds_nothing
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.summaries.forms import RecordedForm
 from mnemosyne.domain.tools import tool_paging

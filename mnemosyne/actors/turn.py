@@ -55,7 +55,7 @@ from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import Gap
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds

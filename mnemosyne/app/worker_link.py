@@ -21,7 +21,7 @@ from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, finds_nothing
-from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.domain.session.decision_inputs import finds_nothing
+from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import dollars, dollars_text, plural, printable
 from mnemosyne.services import search as searching

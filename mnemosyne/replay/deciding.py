@@ -45,7 +45,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, InputsSoFar, TakenSettings, after
+from mnemosyne.domain.session.decision_inputs import TakenSettings, after
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -57,7 +57,15 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, HelperAsked, InputEvent, SettingsTaken
+from mnemosyne.domain.session.input_events import (
+    Awaited,
+    GroundsNoted,
+    HelperAnswer,
+    HelperAsked,
+    InputEvent,
+    InputsSoFar,
+    SettingsTaken,
+)
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (

@@ -14,9 +14,9 @@ from mnemosyne.domain.knowledge.block import MemoryBlock
 from mnemosyne.domain.ports import Append, Ticket
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
+from mnemosyne.domain.session.decision_inputs import question_of
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.input_events import Awaited, IndexFound
+from mnemosyne.domain.session.input_events import Awaited, IndexFound, InputsSoFar
 from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.ages import Candidate

@@ -14,7 +14,8 @@ from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, Object
 from mnemosyne.domain.recall.retrieval import ANSWERS
 from mnemosyne.domain.recall.sources import Announcements, Source, list_sources, read_sources
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion, finds_nothing
+from mnemosyne.domain.session.decision_inputs import RecordQuestion, finds_nothing
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON
 from mnemosyne.errors import ContentForgotten, ContentMissing

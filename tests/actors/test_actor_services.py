@@ -9,8 +9,8 @@ from trio.testing import MockClock
 
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult
-from mnemosyne.domain.session.decision_inputs import InputsSoFar, question_of
-from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound
+from mnemosyne.domain.session.decision_inputs import question_of
+from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound, InputsSoFar
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogUnavailable
 

@@ -12,7 +12,7 @@ from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperModels
 from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.helper.model import OneModel
 from mnemosyne.domain.session.budget import DaySpending
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import LogUnavailable
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY

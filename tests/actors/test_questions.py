@@ -6,7 +6,7 @@ import trio.testing
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer
 from tests.actors.support import IDENTITY, PATIENT
 
 STREAM = IDENTITY.stream

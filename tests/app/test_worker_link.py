@@ -24,8 +24,7 @@ from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.work import DeferredSummary
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
-from mnemosyne.domain.session.input_events import GroundedSentence
+from mnemosyne.domain.session.input_events import GroundedSentence, HelperAnswer
 from mnemosyne.errors import LogUnavailable, MnemosyneError, NotFound, VersionConflict
 from tests.actors.summaries import worked
 

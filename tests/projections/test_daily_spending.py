@@ -5,7 +5,8 @@ import attrs
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.budget import DAY
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
+from mnemosyne.domain.session.decision_inputs import RecordQuestion
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.projections.daily_spending import BUDGET
 from mnemosyne.projections.projection import fold
 from tests.actors.test_budget import TODAY, summary, turn

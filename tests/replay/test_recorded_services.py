@@ -8,8 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.domain.session.decision_inputs import InputsSoFar
-from mnemosyne.domain.session.input_events import Awaited
+from mnemosyne.domain.session.input_events import Awaited, InputsSoFar
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogFailed
 from mnemosyne.replay.recorded_services import RecordedServices

@@ -8,8 +8,9 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session import decision_inputs
-from mnemosyne.domain.session.decision_inputs import HelperAnswer, RecordQuestion
+from mnemosyne.domain.session.decision_inputs import RecordQuestion
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import VersionConflict

@@ -18,8 +18,8 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.decision_inputs import HelperAnswer
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import (
     asking,

@@ -17,16 +17,7 @@ from mnemosyne.domain.session.decide import BeginTurn, FinishTurn
 from mnemosyne.domain.session.events import BranchOpened, Event, GapRecorded, SessionStarted, TurnBegan
 from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan, RoundFinished
-from mnemosyne.domain.wire.identity import (
-    AGENT_HEADER,
-    AGENTS,
-    OAUTH_BETA,
-    PARENT_AGENT_HEADER,
-    PARENT_SESSION_HEADER,
-    SESSION_HEADER,
-    ClientHeaders,
-    Credential,
-)
+from mnemosyne.domain.wire import identity
 
 _STORED = frozenset({"base", "body", "stored_sha256"})
 """Fields about the storage of a body. ``sha256`` is compared, and covers withheld bytes."""
@@ -117,10 +108,10 @@ def _is_followed(one: Recorded[Event], next_: Recorded[Event]) -> bool:
     return (cause in _ROUND_ENDS and then == cause) or (cause == _ENDS and then == FinishTurn.__name__)
 
 
-def find_client_headers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, ClientHeaders | None]:
+def find_client_headers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, identity.ClientHeaders | None]:
     """The client headers of each request, by the version of its event; None if the log does not say."""
-    last: dict[str, ClientHeaders] = {}
-    by_version: dict[int, ClientHeaders | None] = {}
+    last: dict[str, identity.ClientHeaders] = {}
+    by_version: dict[int, identity.ClientHeaders | None] = {}
     for each in recorded:
         event = each.envelope.event
         if isinstance(event, TurnBegan):
@@ -130,25 +121,25 @@ def find_client_headers(recorded: Sequence[Recorded[Event]]) -> Mapping[int, Cli
     return by_version
 
 
-def headers_of(client: ClientHeaders) -> tuple[tuple[str, str], ...]:
+def headers_of(client: identity.ClientHeaders) -> tuple[tuple[str, str], ...]:
     """Headers equivalent to those of a client: ``identity.read_client_headers`` reads the same from them."""
-    opening = next((agent.opening for agent in AGENTS if agent.client == client.client), "client/")
+    opening = next((agent.opening for agent in identity.AGENTS if agent.client == client.client), "client/")
     named = {
         "user-agent": opening + (client.version or ""),
-        SESSION_HEADER: client.external_id,
-        PARENT_SESSION_HEADER: client.parent_external_id,
-        AGENT_HEADER: client.agent_id,
-        PARENT_AGENT_HEADER: client.parent_agent_id,
+        identity.SESSION_HEADER: client.external_id,
+        identity.PARENT_SESSION_HEADER: client.parent_external_id,
+        identity.AGENT_HEADER: client.agent_id,
+        identity.PARENT_AGENT_HEADER: client.parent_agent_id,
     }
     return tuple((name, value) for name, value in named.items() if value) + _CREDENTIALS[client.credential]
 
 
 _NO_TOKEN = "Bearer \x01"
-_CREDENTIALS: Mapping[Credential | None, tuple[tuple[str, str], ...]] = {
+_CREDENTIALS: Mapping[identity.Credential | None, tuple[tuple[str, str], ...]] = {
     None: (),
     "key": (("x-api-key", "\x01"),),
     "bearer": (("authorization", _NO_TOKEN),),
-    "oauth": (("authorization", _NO_TOKEN), ("anthropic-beta", OAUTH_BETA)),
+    "oauth": (("authorization", _NO_TOKEN), ("anthropic-beta", identity.OAUTH_BETA)),
 }
 """A placeholder for each kind of credential: text that no request can contain, because it would be withheld."""
 

@@ -9,15 +9,16 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tariffs import API
-from mnemosyne.domain.objects.fidelity import FidelityMode
+from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.input_events import (
-    Awaited,
-    GroundedSentence,
     GroundsNoted,
+    HelperAnswer,
     HelperAsked,
+    HelperQuestion,
     HelperWorked,
-    IndexFound,
     InputEvent,
+    InputsSoFar,
+    RecordedSettings,
     SettingsTaken,
 )
 from mnemosyne.domain.session.round_events import Mode
@@ -28,27 +29,12 @@ QUESTION_BYTES = 8
 
 
 @attrs.frozen(kw_only=True)
-class ServerSettings:
-    """The settings of a server that determine what goes upstream. Fields as in SettingsTaken; in addition the
-    upstream's ``host``, and ``others``: upstreams that receive some of the requests instead. If ``tariff`` is None, it
-    is inferred from each request. ``choices`` are the names that a request's headers may choose.
+class ServerSettings(RecordedSettings):
+    """The settings of a server that determine what goes upstream: those that are recorded, the upstream's ``host``, and
+    ``others``: upstreams that receive some of the requests instead. If ``tariff`` is None, it is inferred from each
+    request. ``choices`` are the names that a request's headers may choose.
     """
 
-    window: int | None = None
-    tool_budget: int | None = None
-    strict: bool = False
-    tariff: str | None = None
-    models: bytes = b""
-    tell_repeats: bool = False
-    manages_small: bool = True
-    scaled: bool = True
-    parts: bool = True
-    counted: bool = True
-    policy: str = "economic"
-    policy_version: str = ""
-    fidelity: FidelityMode = FidelityMode.THRIFTY
-    chosen: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
     host: str = ""
     others: tuple[NamedUpstream, ...] = ()
     choices: tuple[str, ...] = ()
@@ -65,32 +51,6 @@ class TakenSettings:
 
     mode: Mode
     settings: ServerSettings
-
-
-@attrs.frozen(kw_only=True)
-class InputsSoFar:
-    """External results that a decision has used so far, and those that came too late. Fields as in GroundsNoted."""
-
-    late: tuple[Awaited, ...] = ()
-    late_calls: tuple[str, ...] = ()
-    unread_calls: tuple[str, ...] = ()
-    found: tuple[IndexFound, ...] = ()
-    policy: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class HelperAnswer:
-    """A helper model's answer to a question. Fields as in HelperAsked."""
-
-    helper: str
-    sentences: tuple[GroundedSentence, ...] = ()
-    dropped: int = 0
-    why: str | None = None
-    version: int = 0
-    prompt: bytes = b""
-    read: int | None = None
-    written: int | None = None
-    nanodollars: int = 0
 
 
 NOTHING_FOUND = "it finds no answer in what it was given"
@@ -118,33 +78,22 @@ class TakeSettings:
 
 
 @attrs.frozen(kw_only=True)
-class RecordInputs:
+class RecordInputs(AttemptEvent):
     """Record the inputs of a round's decision: ``noted``, and the mode that its request ``wanted``."""
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     round: int
     noted: InputsSoFar
     wanted: Mode | None = None
 
 
 @attrs.frozen(kw_only=True)
-class RecordQuestion:
-    """Record a ``question`` to a helper model and its answer. Other fields as in HelperAsked."""
+class RecordQuestion(HelperQuestion):
+    """Record a question to a helper model and its answer."""
 
-    at: int
-    branch: str | None = None
-    turn: int | None = None
-    attempt: int | None = None
-    round: int | None = None
-    call: str | None = None
-    question: str
     answered: HelperAnswer
 
 
-_RECORDED_SETTINGS = [field.name for field in attrs.fields(SettingsTaken) if field.name not in ("at", "mode")]
+_RECORDED_SETTINGS = [field.name for field in attrs.fields(RecordedSettings)]
 
 
 def decide(

@@ -14,26 +14,32 @@ from mnemosyne.domain.session.round_events import Mode
 
 
 @attrs.frozen(kw_only=True)
-class SettingsTaken:
+class RecordedSettings:
+    """The settings of a server that determine what goes upstream, as recorded."""
+
+    window: int | None = None
+    tool_budget: int | None = None
+    strict: bool = False
+    tariff: str | None = None
+    models: bytes = b""
+    tell_repeats: bool = False
+    manages_small: bool = True
+    scaled: bool = True
+    parts: bool = True
+    counted: bool = True
+    policy: str = "economic"
+    policy_version: str = ""
+    fidelity: FidelityMode = FidelityMode.THRIFTY
+    chosen: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SettingsTaken(RecordedSettings):
     """From here on a session's requests are decided with these settings of its server."""
 
     at: int
     mode: Mode
-    window: int | None
-    tool_budget: int | None
-    strict: bool
-    tariff: str
-    models: bytes
-    tell_repeats: bool
-    manages_small: bool
-    scaled: bool
-    parts: bool
-    counted: bool
-    policy: str
-    policy_version: str
-    fidelity: FidelityMode
-    chosen: tuple[str, ...]
-    refused: tuple[str, ...]
 
 
 class Awaited(Enum):
@@ -73,17 +79,23 @@ class IndexFound:
     missing: int
 
 
+@attrs.frozen(kw_only=True, slots=False)
+class InputsSoFar:
+    """External results that a decision has used so far, and those that came too late."""
+
+    late: tuple[Awaited, ...] = ()
+    late_calls: tuple[str, ...] = ()
+    unread_calls: tuple[str, ...] = ()
+    found: tuple[IndexFound, ...] = ()
+    policy: str | None = None
+
+
 @attrs.frozen(kw_only=True)
-class GroundsNoted(AttemptEvent):
+class GroundsNoted(AttemptEvent, InputsSoFar):
     """Inputs of the decision about a round that no other event records."""
 
     round: int
     wanted: Mode | None
-    late: tuple[Awaited, ...]
-    late_calls: tuple[str, ...]
-    unread_calls: tuple[str, ...]
-    found: tuple[IndexFound, ...]
-    policy: str | None
 
 
 @attrs.frozen(kw_only=True)
@@ -98,26 +110,37 @@ class GroundedSentence:
     end: int
 
 
+@attrs.frozen(kw_only=True, slots=False)
+class HelperAnswer:
+    """A helper model's answer to a question."""
+
+    helper: str
+    sentences: tuple[GroundedSentence, ...] = ()
+    dropped: int = 0
+    why: str | None = None
+    version: int = 0
+    prompt: bytes = b""
+    read: int | None = None
+    written: int | None = None
+    nanodollars: int = 0
+
+
 @attrs.frozen(kw_only=True)
-class HelperAsked:
-    """A helper model was asked a question about remembered passages, by a hidden call or by a person."""
+class HelperQuestion:
+    """A ``question`` to a helper model, and where it was asked."""
 
     at: int
-    branch: str | None
-    turn: int | None
-    attempt: int | None
-    round: int | None
-    call: str | None
+    branch: str | None = None
+    turn: int | None = None
+    attempt: int | None = None
+    round: int | None = None
+    call: str | None = None
     question: str
-    helper: str
-    sentences: tuple[GroundedSentence, ...]
-    dropped: int
-    why: str | None
-    version: int
-    prompt: bytes
-    read: int | None
-    written: int | None
-    nanodollars: int
+
+
+@attrs.frozen(kw_only=True)
+class HelperAsked(HelperQuestion, HelperAnswer):
+    """A helper model was asked a question about remembered passages, by a hidden call or by a person."""
 
 
 @attrs.frozen(kw_only=True)

@@ -6,8 +6,6 @@ import pytest
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.decision_inputs import (
-    HelperAnswer,
-    InputsSoFar,
     RecordInputs,
     RecordQuestion,
     ServerSettings,
@@ -19,8 +17,10 @@ from mnemosyne.domain.session.input_events import (
     Awaited,
     GroundedSentence,
     GroundsNoted,
+    HelperAnswer,
     HelperAsked,
     IndexFound,
+    InputsSoFar,
     SettingsTaken,
 )
 from mnemosyne.domain.session.redaction import redact

@@ -14,7 +14,7 @@ from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
 from mnemosyne.domain.helper.model import HelperPrompt
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
-from mnemosyne.domain.knowledge.entry_text import blank_private
+from mnemosyne.domain.session.sanitize import blank_private
 
 FACTS = "facts"
 

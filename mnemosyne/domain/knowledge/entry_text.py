@@ -13,7 +13,6 @@ BLOCK_BEGINS, BLOCK_ENDS = "[MEMORY]", "[/MEMORY]"
 """The delimiters of the memory block at the beginning of a session."""
 
 _BLOCK = re.compile(r"\[MEMORY\].*?(?:\[/MEMORY\]|\Z)", re.DOTALL)
-_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _MARKS = re.compile(r"\[(?=/?MEMORY\])")
 _TAGS = re.compile(r"<(?=\s*/\s*[A-Za-z]|\s*[A-Za-z]+-)")
 """The end tag of an element, or the start tag of a client's own element, such as ``system-reminder``."""
@@ -25,14 +24,7 @@ def strip_private(text: str) -> str:
     """A text without its private parts and without inserted memory blocks, which would otherwise be learned again in
     every session.
     """
-    return _PRIVATE.sub(" ", _BLOCK.sub(" ", text))
-
-
-def blank_private(text: str) -> str:
-    """The same, with spaces for each character of these parts."""
-    for part in (_BLOCK, _PRIVATE):
-        text = part.sub(lambda found: " " * len(found[0]), text)
-    return text
+    return sanitize.blank_private(_BLOCK.sub(" ", text))
 
 
 def clean_content(text: str) -> str:

@@ -9,11 +9,11 @@ import re
 
 import attrs
 
-from mnemosyne import credentials
-from mnemosyne.domain.knowledge.entry_text import blank_private, clean_content, is_same, is_within
+from mnemosyne.domain.knowledge.entry_text import clean_content, is_same, is_within
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.segmentation.authors import find_answered, list_prompt_blocks
+from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.events import SubmittedBlock
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.client_texts import unwrap_prompt
@@ -70,7 +70,7 @@ class SubmittedPrompt:
 
     def find_context(self, fact: LearnedFact) -> str:
         """The line that contains a claim, as far as a typed prompt could contain it; empty if it is nothing else."""
-        source = credentials.mask(blank_private(self._source(fact)))  # before it is cut, so that no half remains
+        source = sanitize.text(sanitize.blank_private(self._source(fact)))  # before it is cut, so that no half remains
         before = source[max(0, fact.start - LONGEST_TYPED) : fact.start].rpartition("\n")[2]
         after = source[fact.end : fact.end + LONGEST_TYPED].partition("\n")[0]
         return f"{before}{source[fact.start : fact.end]}{after}" if before.strip() or after.strip() else ""

@@ -5,6 +5,7 @@ deep. Bodies and replies are stored as bytes, unchanged; only facts recorded in 
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,17 @@ DEEPEST = 8
 
 _LARGEST = 2**63
 
+_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
+
 
 def text(value: str) -> str:
     """The text with lone surrogates replaced and credentials masked."""
     return credentials.mask(value.encode("utf-8", "replace").decode())
+
+
+def blank_private(text: str) -> str:
+    """The text with spaces for each character of its private parts."""
+    return _PRIVATE.sub(lambda found: " " * len(found[0]), text)
 
 
 def optional_text(value: str | None) -> str | None:

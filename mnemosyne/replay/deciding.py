@@ -364,7 +364,7 @@ class _Judge:
 
     async def _next_round_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         (began,) = (event for event in _events(decision) if isinstance(event, RoundBegan))
-        address, journal = _address(began), CollectingJournal()
+        address, journal = began.address, CollectingJournal()
         under_way = self._turn(decision, address)
         actor = self._actor(decision, journal)
         turn = await actor.rounds.turn_of(address, under_way.request)
@@ -381,7 +381,7 @@ class _Judge:
         """Replay a round that another one followed, or could have followed."""
         finished = _first(decision, RoundFinished)
         assert finished is not None
-        address, journal = _address(finished), CollectingJournal()
+        address, journal = finished.address, CollectingJournal()
         under_way = self._turn(decision, address)
         actor = self._actor(decision, journal)
         end = await self._end_of_round(finished, under_way)
@@ -410,7 +410,7 @@ class _Judge:
     async def _finish_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnFinished)
-        address, journal = _address(event), CollectingJournal()
+        address, journal = event.address, CollectingJournal()
         last: RoundEnd | None = None
         finished = _first(decision, RoundFinished)
         actor = self._actor(decision, journal)
@@ -427,7 +427,7 @@ class _Judge:
     async def _interrupt_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnInterrupted)
-        address, journal = _address(event), CollectingJournal()
+        address, journal = event.address, CollectingJournal()
         reply = (
             self._history.dialect_of(event.branch).read_reply(await self._read_stored(event.reply))
             if event.reply is not None
@@ -471,7 +471,7 @@ class _Judge:
     async def _account_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last
         assert isinstance(event, TurnAccounted)
-        address = _address(event)
+        address = event.address
         exchange = self._memory.state.branches[address.branch].exchanges.get(address)
         return await self._deferred.account(address, exchange) if exchange is not None else ()
 
@@ -546,7 +546,7 @@ class _Judge:
             event = each.envelope.event
             self._memory.note(event)
             if isinstance(event, TurnBegan):
-                under_way = self._under_way.get(_address(event))
+                under_way = self._under_way.get(event.address)
                 if under_way is not None:
                     self._memory.hold(event, under_way.read, None)
                     self._deferred.keep_sent(each.version, under_way.read)
@@ -602,10 +602,7 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
 
 
 def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
-    recorded = _first(decision, GroundsNoted)
-    if recorded is None:
-        return InputsSoFar()
-    return InputsSoFar(**{name: getattr(recorded, name) for name in attrs.fields_dict(InputsSoFar)})
+    return _first(decision, GroundsNoted) or InputsSoFar()
 
 
 def _first(decision: ReplayedDecision, kind: type[Kind]) -> Kind | None:
@@ -626,10 +623,6 @@ def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dic
 def _events(decision: ReplayedDecision) -> Iterator[Event]:
     for each in decision.events:
         yield each.envelope.event
-
-
-def _address(event: Any) -> Address:
-    return Address(event.branch, event.turn, event.attempt)
 
 
 def _list_calls(reply: Reply, dialect: Dialect) -> tuple[HiddenCall, ...]:

@@ -14,10 +14,10 @@ from mnemosyne.domain.session.input_events import (
     GroundsNoted,
     HelperAnswer,
     HelperAsked,
-    HelperQuestion,
     HelperWorked,
     InputEvent,
     InputsSoFar,
+    RecordedQuestion,
     RecordedSettings,
     SettingsTaken,
 )
@@ -87,7 +87,7 @@ class RecordInputs(AttemptEvent):
 
 
 @attrs.frozen(kw_only=True)
-class RecordQuestion(HelperQuestion):
+class RecordQuestion(RecordedQuestion):
     """Record a question to a helper model and its answer."""
 
     answered: HelperAnswer

@@ -126,7 +126,7 @@ class HelperAnswer:
 
 
 @attrs.frozen(kw_only=True)
-class HelperQuestion:
+class RecordedQuestion:
     """A ``question`` to a helper model, and where it was asked."""
 
     at: int
@@ -139,7 +139,7 @@ class HelperQuestion:
 
 
 @attrs.frozen(kw_only=True)
-class HelperAsked(HelperQuestion, HelperAnswer):
+class HelperAsked(RecordedQuestion, HelperAnswer):
     """A helper model was asked a question about remembered passages, by a hidden call or by a person."""
 
 

@@ -6,6 +6,7 @@
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.round_events import Mode
 
 
@@ -20,14 +21,10 @@ class Held:
 
 
 @attrs.frozen(kw_only=True)
-class TurnAccounted:
+class TurnAccounted(AttemptEvent):
     """A turn was billed."""
 
-    at: int
     began: int
-    branch: str
-    turn: int
-    attempt: int
     mode: Mode
     model: str | None
     rounds: int

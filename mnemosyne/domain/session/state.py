@@ -281,7 +281,7 @@ def evolve(session: Session, event: Event) -> Session:
             assessed = memory.assess(session.memory, event, messages)
             return attrs.evolve(session, memory=assessed, counted_turns=session.counted_turns.after(event))
         case TurnAccounted():
-            accounted = _with_exchange(session, Address(event.branch, event.turn, event.attempt), None)
+            accounted = _with_exchange(session, event.address, None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
         case GapRecorded() | round_events.WindowFilled() | SessionImported() | EventLost():
             return session

@@ -104,11 +104,8 @@ def test_a_call_and_its_results_are_one_object_with_the_thinking_before_it() -> 
         {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "/a"}},
     ).results(("t", LONG))
     segmented = made(talk)
-    assert [(place.message, place.block) for place in draft_of(segmented, ObjectKind.FILE_CONTEXT).places] == [
-        (1, 2),
-        (1, 3),
-        (2, 0),
-    ]
+    read = [(place.message, place.block) for place in draft_of(segmented, ObjectKind.FILE_CONTEXT).places]
+    assert read == [(1, 2), (1, 3), (2, 0)]
     assert [(place.message, place.block) for place in segmented.drafts[1].places] == [(0, 0), (1, 0), (1, 1)]
 
 

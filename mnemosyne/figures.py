@@ -3,9 +3,11 @@ untrusted names safe to print.
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.times import utc
 
 NANODOLLARS = 10**9
@@ -124,3 +126,18 @@ def plural(count: int, noun: str) -> str:
     if noun.endswith(("ry", "ly")):
         return f"{count:,} {noun[:-1]}ies"
     return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+def settings_as_json(taken: ServerSettings | SettingsTaken) -> dict[str, Any]:
+    """The settings with which a session is planned, as far as a request can choose them."""
+    names = ("window", "policy", "policy_version", "chosen", "refused")
+    return {**{name: getattr(taken, name) for name in names}, "fidelity": taken.fidelity.value}
+
+
+def settings_text(taken: Mapping[str, Any]) -> str:
+    """The settings of ``settings_as_json`` as sentences."""
+    policy = f"{taken['policy']} {taken['policy_version']}".rstrip()
+    window = "" if taken["window"] is None else f", window {count_text(taken['window'])} tokens"
+    chosen = f"; its requests chose {' and '.join(taken['chosen'])}" if taken["chosen"] else ""
+    refused = f". Refused: {'; '.join(taken['refused'])}" if taken["refused"] else ""
+    return f"policy {printable(policy)}, fidelity {taken['fidelity']}{window}{chosen}{refused}"

@@ -27,6 +27,8 @@ betas, a cache marker's scope, diagnostics and headers.
 """
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
+CHOICES = {"manage_window": "x-mnemosyne-window", "policy": "x-mnemosyne-policy", "fidelity": "x-mnemosyne-fidelity"}
+"""The settings that a request can choose, each with its header (domain/window/request_settings.py)."""
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 AIDER_BASE = "OPENAI_API_BASE"
 CODEX_EXEC = ("exec", "e")
@@ -47,7 +49,7 @@ ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_U
 @attrs.frozen
 class Route:
     """Where to point a client: the server's URL, its upstream, and the mode to request, if any. ``owner_token`` proves
-    that the session is the owner's, which gives it access to memory.
+    that the session is the owner's, which gives it access to memory. ``choices`` are the settings to request.
     """
 
     url: str
@@ -56,11 +58,13 @@ class Route:
     others: tuple[NamedUpstream, ...] = ()
     """Further upstreams behind it."""
     owner_token: str | None = attrs.field(default=None, repr=False)
+    choices: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of the client's requests for the proxy."""
         headers = {MODE_HEADER: self.mode, OWNER_HEADER: self.owner_token}
+        headers |= {CHOICES[name]: value for name, value in self.choices.items()}
         return {name: value for name, value in headers.items() if value is not None}
 
 

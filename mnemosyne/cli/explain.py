@@ -34,7 +34,17 @@ from mnemosyne.domain.session.counted_sizes import size_event
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.domain.window.window_size import find_model_window
-from mnemosyne.figures import count_text, is_priced, iso_time, local_time, percent_text, plural, printable
+from mnemosyne.figures import (
+    count_text,
+    is_priced,
+    iso_time,
+    local_time,
+    percent_text,
+    plural,
+    printable,
+    settings_as_json,
+    settings_text,
+)
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.unstructuring import members
@@ -83,7 +93,7 @@ def _paragraphs(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite | Non
 
 def _list_events(found: MemorySnapshot) -> Paragraph:
     """The events of the turn."""
-    lines = [_event_text(found, event) for event in (found.told, found.epoch) if event is not None]
+    lines = [_event_text(found, event) for event in (found.told, found.failed, found.epoch) if event is not None]
     unique: list[ObjectEvent] = []
     for event in (*found.happened, *found.faults, *found.moved):
         if event not in unique:
@@ -205,6 +215,8 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
         ],
         "superseded": [members(event, "object by how") for event in superseded],
         "planned": plan_as_json(planned),
+        "settings": None if (taken := found.session.taken) is None else settings_as_json(taken.settings),
+        "policy_failure": None if found.failed is None else found.failed.policy,
         "epoch": None if found.epoch is None else members(found.epoch, EPOCH),
         "told": None if told is None else members(told, "turn tokens entries"),
         "helped": [{"question": each.question, **helper_as_json(each)} for each in found.helped],
@@ -236,6 +248,8 @@ def _print(explanation: Explanation) -> None:
         sizes = f"{count_text(filled.tokens)} of {count_text(filled.window)} tokens"
         say(f"The request filled its window with an estimated {sizes}: {filled.why}.")
     say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
+    if (taken := found.session.taken) is not None:
+        say(f"Its settings: {settings_text(settings_as_json(taken.settings))}.")
     for sentence, lines in _paragraphs(found, explanation.planned):
         say()
         say(sentence)

@@ -14,6 +14,7 @@ import click
 
 from mnemosyne.app.clients import (
     BASE_URL,
+    CHOICES,
     CLIENTS,
     Route,
     add_hooks,
@@ -34,7 +35,7 @@ from mnemosyne.app.discovery import (
 from mnemosyne.app.launch import StartedServer, end_like, run_client, start_server
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
-from mnemosyne.config import SETTINGS, Config, list_settings, upstreams_of
+from mnemosyne.config import SETTINGS, Config, list_settings, render, upstreams_of
 from mnemosyne.errors import BadConfiguration, BadOption, UpstreamUnreachable
 from mnemosyne.figures import count_text, dollars_text, plural, printable
 
@@ -52,8 +53,9 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] [--]",
 )
-@setting_options()
+@setting_options("policy", "fidelity")
 @manage_option
+@click.option("--window", metavar="TOKENS", help="Short for --manage-window.")
 @click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
     "--fork",
@@ -76,6 +78,7 @@ def run(
     /,
     command: tuple[str, ...],
     manage: bool,
+    window: str | None,
     off: bool,
     fork: str | None,
     with_files: bool,
@@ -100,7 +103,7 @@ def run(
     The client keeps the terminal, and its exit code is passed on (127 if the command does not exist). At the end, the
     command reports what was recorded and what the client's cost display omits. See docs/clients.md.
     """
-    config = configuration(options, manage=manage)
+    config = configuration({**options, "manage_window": window or options["manage_window"]}, manage=manage)
     _refuse_unfindable(command[0])
     if with_files and fork is None:
         raise click.UsageError("--with-files needs --fork: it restores the files of the forked turn.")
@@ -122,7 +125,8 @@ def run(
         before = server_at(url, config) if started is None else None
         began = time.time_ns() // 1000
         mode = OFF if off else config.mode if config.mode == "manage" else None
-        environ = _client_environment(command, config, url, mode)
+        choices = _find_choices(command, config) if started is None else {}
+        environ = _client_environment(command, config, url, mode, choices)
         try:
             code = run_client(command_line(command, Route(url, config.upstream)), environ, started, _say)
         except OSError as error:
@@ -225,6 +229,7 @@ def _print_ignored_options(command: tuple[str, ...], config: Config, url: str, *
     client = recognise(command)
     wants_manage = config.mode == "manage"
     asks_itself = {"mode"} if wants_manage and client is not None and client.asks_for_mode else set()
+    asks_itself |= _find_choices(command, config).keys()
     mode = found.settings.get("mode", config.mode)
     if joined and wants_manage and not asks_itself and mode != "manage":
         asks_itself = {"mode"}
@@ -371,7 +376,18 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
     return f"{', '.join(parts)}: mnemosyne open{only}"
 
 
-def _client_environment(command: tuple[str, ...], config: Config, url: str, mode: str | None) -> dict[str, str]:
+def _find_choices(command: Sequence[str], config: Config) -> dict[str, str]:
+    """The settings given as options that the client's requests can choose at a running server."""
+    client = recognise(command)
+    if client is None or not client.asks_for_mode:
+        return {}
+    given = [name for name in CHOICES if config.sources[name].startswith("option")]
+    return {name: render(getattr(config, name)) for name in given}
+
+
+def _client_environment(
+    command: tuple[str, ...], config: Config, url: str, mode: str | None, choices: Mapping[str, str]
+) -> dict[str, str]:
     named = os.environ.get(BASE_URL, "").rstrip("/")
     if named not in ("", config.upstream, url, url_of(config)):
         _say(f"{BASE_URL} is replaced for this client; --upstream sets where requests go (now {config.upstream}).")
@@ -381,7 +397,7 @@ def _client_environment(command: tuple[str, ...], config: Config, url: str, mode
     from mnemosyne.data_dir import memory_key
 
     token = memory_key(config.data_dir).token
-    return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token), os.environ)
+    return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token, choices), os.environ)
 
 
 def _say(sentence: str) -> None:

@@ -119,6 +119,7 @@ def _as_json(session: ListedSession, overview: SessionOverview) -> dict[str, Any
         **members(session, "external_id client model turns", id="stream"),
         **members(overview, "title project mode damage", context_tokens="context"),
         "priced": is_priced(session.model),
+        "settings": session.settings,
         "unpriced_models": sorted(overview.unknown),
         "branches": [
             branch_as_json(each.name, each.parent, each.forked_at, each.last, each.decision)

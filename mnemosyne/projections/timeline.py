@@ -1,5 +1,6 @@
 """The history of sessions for users: sessions, branches, every attempt at every turn, and gaps in the recording."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
@@ -18,7 +19,9 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan
+from mnemosyne.figures import settings_as_json
 from mnemosyne.projections.projection import (
     PROMPT_TOKENS,
     TOKENS,
@@ -46,8 +49,10 @@ SESSIONS = Table(
         "started_at": Type.INTEGER,
         "last_active_at": Type.INTEGER,
         "forgotten_at": Type.INTEGER,
+        "settings": Type.TEXT,
     },
 )
+"""``settings`` are the last ones that were taken (``settings_as_json``)."""
 
 BRANCHES = Table(
     "branches",
@@ -143,6 +148,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)
         case BranchModeSet():
             return (Merge("modes", (stream, recorded.version), row_of(event, "at", "branch", "mode", "why")),)
+        case SettingsTaken():
+            return (Merge("sessions", (stream,), {"settings": json.dumps(settings_as_json(event))}),)
         case SessionImported():
             return (Merge("imports", (event.session,), {"imported_at": event.at}),)
         case _:
@@ -289,7 +296,7 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=7,
+    version=8,
     tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
     changes=changes,
     queries=(

@@ -1,8 +1,10 @@
 """The list of sessions: clients, branches, length and decisions."""
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -64,7 +66,7 @@ class ListedSession:
     """A session with its branches, the oldest first. ``model`` is the one requested in the main agent's newest turn, or
     the oldest branch's if there is no such turn. ``imported_at`` is the time of its import from a file, None if it was
     recorded here. Times are µs of UTC. ``neighbours`` are the adjacent ids of all sessions: a prefix that differs from
-    these is unique.
+    these is unique. ``settings`` as in ``settings_as_json``, None if it was only observed.
     """
 
     stream: UUID
@@ -78,6 +80,7 @@ class ListedSession:
     imported_at: int | None
     neighbours: Sequence[UUID]
     branches: Sequence[ListedBranch]
+    settings: Mapping[str, Any] | None
 
     @property
     def main(self) -> ListedBranch | None:
@@ -134,7 +137,13 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         imported_at=session["imported_at"],
         neighbours=[each for each in (session["before"], session["behind"]) if each is not None],
         branches=[_branch(row, decisions) for row in branches],
+        settings=read_settings(session["settings"]),
     )
+
+
+def read_settings(stored: str | None) -> Mapping[str, Any] | None:
+    """The settings in a row of a session."""
+    return None if stored is None else json.loads(stored)
 
 
 def _model(branches: Sequence[Row]) -> str | None:

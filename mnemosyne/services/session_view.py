@@ -9,12 +9,13 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne.figures import dollars_text, plural, printable, settings_text
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
+from mnemosyne.services.session_list import read_settings
 from mnemosyne.services.usage import ask_for_help, describe_help
 
 
@@ -80,7 +81,7 @@ class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
     that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
     ``counted`` the cost of helpers and of all replies, including side calls, by the provider's count (nanodollars).
-    ``help`` describes the work of helpers.
+    ``help`` describes the work of helpers, ``settings`` those of its plans.
     """
 
     stream: UUID
@@ -104,6 +105,7 @@ class SessionView:
     passed: savings.PassedBudget | None
     unrecorded: int
     help: str | None
+    settings: str | None
 
     @property
     def is_managed(self) -> bool:
@@ -191,6 +193,7 @@ async def read_session_view(
         passed=savings.find_passed(used, balances, budget),
         unrecorded=sum(row["turns"] for row in whole.gaps),
         help=describe_help(*help_),
+        settings=None if (taken := read_settings(session["settings"])) is None else settings_text(taken),
     )
 
 

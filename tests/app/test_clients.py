@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.app.clients import (
+    CHOICES,
     CLIENTS,
     FIRST_PARTY,
     Route,
@@ -19,6 +20,7 @@ from mnemosyne.app.clients import (
     fork,
     recognise,
 )
+from mnemosyne.domain.window import request_settings
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
@@ -136,6 +138,14 @@ def test_the_mode_header_is_added_to_the_user_s_own_headers() -> None:
     )
     config = json.loads(environment(["opencode"], manage, {})["OPENCODE_CONFIG_CONTENT"])
     assert config["provider"]["anthropic"]["options"]["headers"] == {"x-mnemosyne-mode": "manage"}
+
+
+def test_chosen_settings_are_sent_in_the_headers_that_a_server_reads() -> None:
+    read = (request_settings.WINDOW_HEADER, request_settings.POLICY_HEADER, request_settings.FIDELITY_HEADER)
+    assert tuple(CHOICES.values()) == read
+    way = Route(URL, PROVIDER, choices={"policy": "zones", "manage_window": "60000"})
+    lines = "x-mnemosyne-policy: zones\nx-mnemosyne-window: 60000"
+    assert environment(["claude"], way, {})["ANTHROPIC_CUSTOM_HEADERS"] == lines
 
 
 def test_the_owner_token_is_sent_with_or_without_a_mode() -> None:

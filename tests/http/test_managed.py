@@ -13,6 +13,7 @@ from mnemosyne.actors.tools import FromMemory
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
@@ -201,6 +202,20 @@ async def test_header_switches_managing_on_or_off() -> None:
         assert (await client.turn(text("What is it?")))["content"] == [text("Yes.")]
         assert stage.standin.messages[-1].body == client.bodies[-1]
         assert await stage.rounds_of_log() == []
+
+
+async def test_headers_choose_listed_settings_and_a_bad_one_is_recorded_and_never_sent_on() -> None:
+    async with open_stage(YES, window=20_000, choices=("zones",)) as stage:
+        client = Client(stage.url, headers={"x-mnemosyne-policy": "zones", "x-mnemosyne-window": "9000"})
+        await client.turn(text("one"))
+        client.headers = {"x-mnemosyne-policy": "os:system", "x-mnemosyne-fidelity": "graded"}
+        assert (await client.turn(text("two")))["content"] == [text("Yes.")]
+        sent = [name for message in stage.standin.messages for name, _ in message.headers]
+        assert not [name for name in sent if name.lower().startswith(b"x-mnemosyne")]
+        first, second = [event for event in await stage.events() if isinstance(event, SettingsTaken)]
+    assert (first.policy, first.window, first.chosen) == ("zones", 9_000, ("window", "policy"))
+    assert (second.policy, second.window, second.chosen) == ("economic", 20_000, ())
+    assert second.refused == ("x-mnemosyne-policy: one of zones is needed", "x-mnemosyne-fidelity: not allowed")
 
 
 def results_sent(body: Json) -> list[str]:

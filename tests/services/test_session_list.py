@@ -95,7 +95,7 @@ async def test_a_session_has_the_mode_and_model_of_its_main_branch(
     branches: list[tuple[BranchKind, int, str | None]], mode: Mode | None
 ) -> None:
     stream = UUID(int=1)
-    unknown = dict.fromkeys(("client_version", "forgotten_at", "imported_at", "before", "behind"))
+    unknown = dict.fromkeys(("client_version", "forgotten_at", "imported_at", "before", "behind", "settings"))
     session: dict[str, Any] = {
         "stream": stream,
         "external_id": "s",

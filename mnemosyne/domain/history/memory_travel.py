@@ -27,7 +27,7 @@ from mnemosyne.domain.session import counted_sizes
 from mnemosyne.domain.session.counted_sizes import Scales
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.helper_results import find_goal
-from mnemosyne.domain.session.input_events import HelperAsked
+from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode, WindowFilled
 from mnemosyne.domain.session.state import Session
@@ -63,11 +63,12 @@ class MemorySnapshot:
 
     ``session`` is the state after the turn's assessment (for the last turn: the current state), ``before`` the memory
     before the turn, ``happened`` the object events of its request, ``moved`` the changes of fidelity in this turn,
-    ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``filled`` the event of a full window,
-    ``told`` the cross-session knowledge inserted into the branch, ``goal`` the user's goal and ``helped`` the
-    questions, both by a helper model, ``account`` the cost of its last attempt. ``anchor`` is the measured prompt that
-    the estimate starts from, ``counted`` the provider's count of this prompt; both may be None. ``since_rewritten`` is
-    true if the history was rewritten after the anchor. ``scales`` are those of the whole session.
+    ``faults`` its page faults, ``epoch`` the rewrite that it began with, ``failed`` the failure of its policy,
+    ``filled`` the event of a full window, ``told`` the cross-session knowledge inserted into the branch, ``goal`` the
+    user's goal and ``helped`` the questions, both by a helper model, ``account`` the cost of its last attempt.
+    ``anchor`` is the measured prompt that the estimate starts from, ``counted`` the provider's count of this prompt;
+    both may be None. ``since_rewritten`` is true if the history was rewritten after the anchor. ``scales`` are those of
+    the whole session.
     """
 
     branch: str
@@ -80,6 +81,7 @@ class MemorySnapshot:
     moved: Sequence[Moved]
     faults: Sequence[ObjectFaulted]
     epoch: EpochBegan | None
+    failed: GroundsNoted | None
     filled: WindowFilled | None
     told: KnowledgeTold | None
     goal: str | None
@@ -176,6 +178,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
         faults=[event for event in until if isinstance(event, ObjectFaulted)],
         epoch=next((event for _, event in own if isinstance(event, EpochBegan)), None),
         filled=next((event for _, event in own if isinstance(event, WindowFilled)), None),
+        failed=next((event for _, event in own if isinstance(event, GroundsNoted) and event.policy is not None), None),
         told=state.branches[owner].told,
         goal=find_goal((each.envelope.event for each in events), owner, assessed.turn),
         helped=[event for _, event in own if isinstance(event, HelperAsked)],

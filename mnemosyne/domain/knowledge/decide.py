@@ -22,6 +22,7 @@ from mnemosyne.domain.knowledge.events import (
     EntryWritten,
     KnowledgeEvent,
     KnowledgeOpened,
+    OfWrite,
     Provenance,
     WriteUndone,
 )
@@ -82,22 +83,14 @@ class EntryDraft:
 
 
 @attrs.frozen(kw_only=True)
-class _Write:
-    """A command. ``write`` identifies it, and is the unit of undo."""
-
-    at: int
-    write: str
-
-
-@attrs.frozen(kw_only=True)
-class RememberEntry(_Write):
+class RememberEntry(OfWrite):
     """Write an entry."""
 
     draft: EntryDraft
 
 
 @attrs.frozen(kw_only=True)
-class LearnFacts(_Write):
+class LearnFacts(OfWrite):
     """Learn claims from a ``prompt``; None: from an explicit act. ``commanded``: the prompt is a command to remember
     them.
     """
@@ -108,7 +101,7 @@ class LearnFacts(_Write):
 
 
 @attrs.frozen(kw_only=True)
-class _WriteOfEntry(_Write):
+class _WriteOfEntry(OfWrite):
     """A command about the entry ``wanted``: its id, or words that only it contains."""
 
     wanted: str
@@ -151,7 +144,7 @@ class UndoWrite(WriteUndone):
 
 
 @attrs.frozen(kw_only=True)
-class EraseEntries(_Write):
+class EraseEntries(OfWrite):
     """Erase the text of these entries, valid or not."""
 
     entries: tuple[str, ...]

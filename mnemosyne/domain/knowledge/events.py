@@ -39,7 +39,22 @@ class KnowledgeOpened:
 
 
 @attrs.frozen(kw_only=True)
-class EntryWritten:
+class OfWrite:
+    """The first fields of an event or command."""
+
+    at: int
+    write: str
+
+
+@attrs.frozen(kw_only=True)
+class OfEntry(OfWrite):
+    """The first fields of an event about an entry."""
+
+    entry: str
+
+
+@attrs.frozen(kw_only=True)
+class EntryWritten(OfEntry):
     """An entry, true from ``valid_from`` on. ``confidence`` is None if it was stated explicitly, else 0 to 1: such an
     entry is unconfirmed until an EntryConfirmed.
 
@@ -47,9 +62,6 @@ class EntryWritten:
     request. ``replaces`` is the entry that it replaces.
     """
 
-    at: int
-    write: str
-    entry: str
     kind: EntryKind
     content: str
     summary: str
@@ -62,72 +74,52 @@ class EntryWritten:
 
 
 @attrs.frozen(kw_only=True)
-class EntryEnded:
+class EntryEnded(OfEntry):
     """An entry is true up to, not including, ``valid_until``."""
 
-    at: int
-    write: str
-    entry: str
     valid_until: int
     reason: EndReason
 
 
 @attrs.frozen(kw_only=True)
-class EntryConfirmed:
+class EntryConfirmed(OfEntry):
     """An entry was confirmed as true."""
-
-    at: int
-    write: str
-    entry: str
 
 
 @attrs.frozen(kw_only=True)
-class EntriesLinked:
+class EntriesLinked(OfEntry):
     """Two entries were linked by a ``relation``."""
 
-    at: int
-    write: str
-    entry: str
     other: str
     relation: str
 
 
 @attrs.frozen(kw_only=True)
-class WriteUndone:
+class WriteUndone(OfWrite):
     """The write ``undone`` was undone, as if it had never happened."""
 
-    at: int
-    write: str
     undone: str
 
 
 @attrs.frozen(kw_only=True)
-class EntryErased:
+class EntryErased(OfEntry):
     """The text of an entry was erased from the log; its events stay."""
-
-    at: int
-    write: str
-    entry: str
 
 
 @attrs.frozen(kw_only=True)
-class CredentialAdmitted:
+class CredentialAdmitted(OfWrite):
     """Requests with this credential may read a tenant's memory and add to it. Recorded in the stream of the scope
     ``user``. ``fingerprint`` is a keyed hash (``memory_key``): no part of the credential is stored.
     """
 
-    at: int
-    write: str
     fingerprint: str
     how: OwnerProof
 
 
 @attrs.frozen(kw_only=True)
-class CredentialDismissed:
+class CredentialDismissed(OfWrite):
     """Requests with this credential may no longer do so."""
 
-    at: int
-    write: str
     fingerprint: str
 
 

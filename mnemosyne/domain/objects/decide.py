@@ -36,13 +36,9 @@ class Summarize(recorded.ObjectSummarized):
 
 
 @attrs.frozen(kw_only=True)
-class _ChangeFidelity:
+class _ChangeFidelity(recorded.OfObjectInTurn):
     """Show the object at the fidelity ``after`` in the branch, if that is a legal step down or up."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     after: Fidelity
     cause: Cause
 
@@ -58,17 +54,13 @@ class Restore(_ChangeFidelity):
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
+class Fault(recorded.OfObjectInTurn):
     """Record that the model needed an evicted object; the answer added ``tokens`` to the window.
 
     ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.find_turn``). It is None if the
     branch never did, and then the distance counts from the turn of the object itself. ``latency`` is in µs.
     """
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     left: int | None
     kind: recorded.FaultKind
     reason: str

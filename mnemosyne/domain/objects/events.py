@@ -108,13 +108,25 @@ class Admission:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectFields:
-    """An object as it was created, as of the request of a turn."""
+class OfObject:
+    """The first fields of an event or command about an object."""
 
     at: int
     object: str
+
+
+@attrs.frozen(kw_only=True)
+class OfObjectInTurn(OfObject):
+    """The first fields of an event or command about an object in a turn of a branch."""
+
     branch: str
     turn: int
+
+
+@attrs.frozen(kw_only=True)
+class ObjectFields(OfObjectInTurn):
+    """An object as it was created, as of the request of a turn."""
+
     kind: ObjectKind
     role: Role
     source_tool: str | None
@@ -141,11 +153,9 @@ class ObjectCreated(ObjectFields):
 
 
 @attrs.frozen(kw_only=True)
-class ObjectSummarized:
+class ObjectSummarized(OfObject):
     """A rendition was made."""
 
-    at: int
-    object: str
     fidelity: Fidelity
     text: bytes
     size: int
@@ -156,13 +166,9 @@ class ObjectSummarized:
 
 
 @attrs.frozen(kw_only=True)
-class FidelityChange:
+class FidelityChange(OfObjectInTurn):
     """A branch shows the object at another fidelity."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     before: Fidelity
     after: Fidelity
     cause: Cause
@@ -179,13 +185,9 @@ class ObjectRestored(FidelityChange):
 
 
 @attrs.frozen(kw_only=True)
-class ObjectFaulted:
+class ObjectFaulted(OfObjectInTurn):
     """A page fault: the branch needed an object that it no longer showed in full."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     kind: FaultKind
     reason: str
     distance: int
@@ -195,64 +197,48 @@ class ObjectFaulted:
 
 
 @attrs.frozen(kw_only=True)
-class ObjectPinned:
+class ObjectPinned(OfObject):
     """The object keeps its fidelity in every branch."""
 
-    at: int
-    object: str
     reason: str
     until_turn: int | None
 
 
 @attrs.frozen(kw_only=True)
-class ObjectUnpinned:
+class ObjectUnpinned(OfObject):
     """The object's pin was removed."""
 
-    at: int
-    object: str
     reason: str
 
 
 @attrs.frozen(kw_only=True)
-class ObjectReleased:
+class ObjectReleased(OfObjectInTurn):
     """The model or a person released the object as no longer needed."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     reason: str
 
 
 @attrs.frozen(kw_only=True)
-class ObjectRequested:
+class ObjectRequested(OfObjectInTurn):
     """A person asked to restore the object behind the next message that the user types."""
 
-    at: int
-    object: str
-    branch: str
-    turn: int
     after: Fidelity
     reason: str
 
 
 @attrs.frozen(kw_only=True)
-class ObjectSuperseded:
+class ObjectSuperseded(OfObject):
     """A later object replaced this one, or a change of its file made it stale."""
 
-    at: int
-    object: str
     branch: str
     by: str | None
     how: Supersession
 
 
 @attrs.frozen(kw_only=True)
-class ObjectForgotten:
+class ObjectForgotten(OfObject):
     """The object can no longer be shown or restored. No decision makes this event today."""
 
-    at: int
-    object: str
     reason: str
 
 

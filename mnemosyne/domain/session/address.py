@@ -13,12 +13,18 @@ class Address:
 
 
 @attrs.frozen(kw_only=True)
-class AttemptEvent:
-    """The first fields of an event about an attempt at a turn."""
+class TurnEvent:
+    """The first fields of an event about a turn."""
 
     at: int
     branch: str
     turn: int
+
+
+@attrs.frozen(kw_only=True)
+class AttemptEvent(TurnEvent):
+    """The first fields of an event about an attempt at a turn."""
+
     attempt: int
 
     @property

@@ -9,6 +9,8 @@ from enum import Enum
 
 import attrs
 
+from mnemosyne.domain.session.address import TurnEvent
+
 
 class Why(Enum):
     """The reason for a prefetch."""
@@ -24,12 +26,9 @@ class Why(Enum):
 
 
 @attrs.frozen(kw_only=True)
-class GoalChanged:
+class GoalChanged(TurnEvent):
     """The client's message number ``message`` began a new goal in this turn."""
 
-    at: int
-    branch: str
-    turn: int
     message: int
 
 
@@ -46,14 +45,11 @@ class Brought:
 
 
 @attrs.frozen(kw_only=True)
-class MemoryBrought:
+class MemoryBrought(TurnEvent):
     """Text of objects was inserted after the client's message number ``message``, in a prompt of about ``prompt``
     tokens. ``tokens`` is the total size of the insertion.
     """
 
-    at: int
-    branch: str
-    turn: int
     message: int
     epoch: int
     why: Why
@@ -63,12 +59,9 @@ class MemoryBrought:
 
 
 @attrs.frozen(kw_only=True)
-class BroughtJudged:
+class BroughtJudged(TurnEvent):
     """The exchange for which objects were prefetched in ``turn`` is over; those in ``used`` were used."""
 
-    at: int
-    branch: str
-    turn: int
     used: tuple[str, ...]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.session.address import AttemptEvent
+from mnemosyne.domain.session.address import AttemptEvent, TurnEvent
 
 
 class Mode(Enum):
@@ -76,12 +76,9 @@ class RoundFinished(AttemptEvent):
 
 
 @attrs.frozen(kw_only=True)
-class EpochBegan:
+class EpochBegan(TurnEvent):
     """The wire history of a branch was rewritten before the request of a turn. Epochs count from 1."""
 
-    at: int
-    branch: str
-    turn: int
     epoch: int
     messages: int
     reason: str
@@ -92,12 +89,9 @@ class EpochBegan:
 
 
 @attrs.frozen(kw_only=True)
-class WindowFilled:
+class WindowFilled(TurnEvent):
     """The proxy sent a request although it fills the branch's window."""
 
-    at: int
-    branch: str
-    turn: int
     window: int
     tokens: int
     fixed: int
@@ -134,12 +128,9 @@ class FallbackSent(AttemptEvent):
 
 
 @attrs.frozen(kw_only=True)
-class KnowledgeTold:
+class KnowledgeTold(TurnEvent):
     """Cross-session knowledge was inserted into a new branch, and stays in every request of it."""
 
-    at: int
-    branch: str
-    turn: int
     message: int
     text: str
     entries: tuple[str, ...]

@@ -17,6 +17,7 @@ _MARKS = re.compile(r"\[(?=/?MEMORY\])")
 _TAGS = re.compile(r"<(?=\s*/\s*[A-Za-z]|\s*[A-Za-z]+-)")
 """The end tag of an element, or the start tag of a client's own element, such as ``system-reminder``."""
 
+_WORD = re.compile(r"[^\W\d_]+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -62,9 +63,9 @@ def is_same(one: str, other: str) -> bool:
     return _normalize(one) == _normalize(other)
 
 
-def is_within(one: str, other: str) -> bool:
-    """Whether an entry contains another one, with the same exceptions."""
-    return _normalize(one) in _normalize(other)
+def has_no_other_words(text: str, known: str) -> bool:
+    """Whether all words of a text are in another one; numbers and marks are none."""
+    return set(_WORD.findall(_clean(text).casefold())) <= set(_WORD.findall(known.casefold()))
 
 
 def _normalize(text: str) -> str:

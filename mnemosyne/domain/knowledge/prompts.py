@@ -9,7 +9,7 @@ import re
 
 import attrs
 
-from mnemosyne.domain.knowledge.entry_text import clean_content, is_same, is_within
+from mnemosyne.domain.knowledge.entry_text import has_no_other_words, is_same
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.segmentation.authors import find_answered, list_prompt_blocks
@@ -76,11 +76,11 @@ class SubmittedPrompt:
         return f"{before}{source[fact.start : fact.end]}{after}" if before.strip() or after.strip() else ""
 
     def confirms(self, fact: LearnedFact, context: str) -> bool:
-        """Whether a person states in this prompt a claim that was found in another ``context`` before. A prompt that is
-        a part of it may be pasted from the same text.
+        """Whether a person states in this prompt a claim that was found in another ``context`` before. A prompt without
+        other words may be pasted from the same text.
         """
         typed = not fact.proposed and self.is_typed(fact.start, fact.end)
-        return typed and not is_within(clean_content(self.text), context)
+        return typed and not has_no_other_words(self.text, context)
 
     def _source(self, fact: LearnedFact) -> str:
         return self.answered if fact.proposed else self.text

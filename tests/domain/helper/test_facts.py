@@ -107,11 +107,7 @@ def test_every_sentence_of_a_long_prompt_is_in_a_part_and_found_at_its_place(siz
         assert places == {(prompt.index(sentence), prompt.index(sentence) + len(sentence))}
 
 
-@pytest.mark.parametrize(
-    "secret",
-    ["sk-ant-api03-" + "Ab3dEf7hIj" * 8, "<private>Ab3dEf7hIj\n" + "Ab3dEf7hIj " * 9 + "</private>"],
-    ids=["key", "private"],
-)
+@pytest.mark.parametrize("secret", ["sk-ant-api03-" + "Ab3dEf7hIj" * 8, f"<private>\n{'Ab3dEf7hIj ' * 9}</private>"])
 def test_no_part_holds_a_piece_of_a_credential_or_of_private_text(secret: str) -> None:
     for at in range(LONGEST_PART - 80, LONGEST_PART, 20):
         prompt = "x " * (at // 2) + secret + " y" * 9_000

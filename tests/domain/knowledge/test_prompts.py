@@ -90,11 +90,11 @@ def test_a_claim_of_a_prompt_is_unconfirmed_and_names_its_words() -> None:
         prompt(f"{PNPM} {'.' * LONGEST_TYPED}", 2),
         prompt(f" {PNPM.upper()}.", 2),
         prompt(f"FYI: {PNPM} any more", 2),
-        prompt(f"{PNPM} any more", 2),
+        prompt(f"2. {PNPM} any more", 2),
     ],
 )
 def test_only_a_typed_line_of_another_session_confirms_a_claim(second: SubmittedPrompt) -> None:
-    """A prompt that is in the line in which the claim was found first may be pasted from the same text."""
+    """A prompt without a word beyond the line in which the claim was found first may be pasted from the same text."""
     place = KnowledgePlace()
     learn(place, prompt(f"A mail:\n> FYI: {PNPM} any more!\nThe end"))
     assert learn(place, second, PNPM if PNPM in second.text else PNPM.upper()).what == "skipped"

@@ -21,6 +21,8 @@ from mnemosyne.setting_values import Kind, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
+OPTIONS_VARIABLE = "MNEMOSYNE_OPTIONS"
+"""Set for a child process: the names of settings that were options of its parent, and are variables here."""
 FILE_NAME = "config.toml"
 MODELS_NAME = "models.toml"
 
@@ -501,7 +503,9 @@ def _find(
     if options.get(setting.name) is not None:
         return options[setting.name], f"option {setting.option}"
     if environ.get(setting.variable):
-        return environ[setting.variable], f"environment {setting.variable}"
+        is_option = setting.name in environ.get(OPTIONS_VARIABLE, "").split(",")
+        source = f"option {setting.option}" if is_option else f"environment {setting.variable}"
+        return environ[setting.variable], source
     if setting.name in table:
         return table[setting.name], f"file {file}"
     return setting.default, "default"

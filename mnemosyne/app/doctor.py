@@ -23,7 +23,7 @@ import attrs
 from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
+from mnemosyne.config import CONFIG_VARIABLE, OPTIONS_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
 from mnemosyne.domain.helper.model import HelperFailed, HelperPrompt
 from mnemosyne.domain.session.budget import DAY, DaySpending
 from mnemosyne.errors import MnemosyneError
@@ -131,7 +131,7 @@ def _settings(circumstances: Circumstances) -> Iterator[Finding]:
         yield Finding("good", f"{config.file}")
     if config is not None and ":" in config.policy:
         yield _policy(config)
-    known = {CONFIG_VARIABLE, *(setting.variable for setting in SETTINGS)}
+    known = {CONFIG_VARIABLE, OPTIONS_VARIABLE, *(setting.variable for setting in SETTINGS)}
     for name in sorted(set(circumstances.environ) - known):
         if name.startswith("MNEMOSYNE_"):
             yield Finding(

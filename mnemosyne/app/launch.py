@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from mnemosyne.backoff import backoff
-from mnemosyne.config import CONFIG_VARIABLE, SETTINGS, Config, render
+from mnemosyne.config import CONFIG_VARIABLE, OPTIONS_VARIABLE, SETTINGS, Config, render
 from mnemosyne.data_dir import LOG_FILE, open_server_log, prepare_data_dir
 from mnemosyne.errors import ServerDidNotStart
 from mnemosyne.setting_values import is_loopback
@@ -104,11 +104,9 @@ def as_variables(config: Config) -> dict[str, str]:
     """Return the command line's options as variables for the server. A DSN may hold a password, so they are not passed
     as options.
     """
-    variables = {
-        setting.variable: render(getattr(config, setting.name))
-        for setting in SETTINGS
-        if config.sources[setting.name].startswith("option")
-    }
+    given = [setting for setting in SETTINGS if config.sources[setting.name].startswith("option")]
+    variables = {setting.variable: render(getattr(config, setting.name)) for setting in given}
+    variables[OPTIONS_VARIABLE] = ",".join(setting.name for setting in given)
     if config.file is not None:
         variables[CONFIG_VARIABLE] = str(config.file)
     return variables

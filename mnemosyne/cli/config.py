@@ -94,29 +94,58 @@ def file_options(command: F) -> F:
 
 
 @config.command(name="set")
-@click.argument("key")
-@click.argument("value")
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY VALUE [KEY VALUE]...")
 @file_options
 @click.pass_obj
-def set_command(outer: Mapping[str, object], /, key: str, value: str, **options: object) -> None:
-    """Change one setting in the settings file, or create the file with it.
+def set_command(outer: Mapping[str, object], /, pairs: tuple[str, ...], **options: object) -> None:
+    """Change settings in the settings file, or create the file with them.
 
     \b
       mnemosyne config set port 8800
-      mnemosyne config set session_budget_dollars 5
+      mnemosyne config set helper openai helper_model qwen3:4b \\
+        helper_url http://127.0.0.1:11434/v1
 
-    An invalid value is not written; everything else in the file stays. Relative paths are resolved against the current
+    Invalid values are not written; everything else in the file stays. Relative paths are resolved against the current
     directory.
     """
-    given, name = _join(outer, options), key.replace("-", "_")
+    if len(pairs) % 2:
+        raise click.UsageError(f"The last KEY, {pairs[-1]!r}, has no VALUE.")
+    values = {
+        key.replace("-", "_"): parse_value(key, value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)
+    }
+    settings, file = _change(_join(outer, options), values)
+    for name, meant in values.items():
+        say(f"{name} = {plain(meant)} was written to {file}; it applies to servers started from now on.")
+        if not settings.sources[name].startswith("file"):
+            say(f"Another value is in force here: {settings.sources[name]} overrides the file.", err=True)
+
+
+@config.command(name="unset")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@file_options
+@click.pass_obj
+def unset_command(outer: Mapping[str, object], /, keys: tuple[str, ...], **options: object) -> None:
+    """Remove settings from the settings file, so that their defaults apply.
+
+    \b
+      mnemosyne config unset helper helper_url helper_model
+
+    Nothing is removed if the remaining settings are invalid; everything else in the file stays.
+    """
+    names = [key.replace("-", "_") for key in keys]
+    _, file = _change(_join(outer, options), dict.fromkeys(names))
+    say(f"{', '.join(names)} removed from {file}; this applies to servers started from now on.")
+
+
+def _change(given: Mapping[str, object], values: Mapping[str, object]) -> tuple[Config, Path]:
+    """Write the values to the settings file; None removes a setting. Return the settings and the file."""
     file = _file_of(given)
-    meant = parse_value(key, value)
-    text = set_value(_read(file), file, name, meant)
+    text = _read(file)
+    for name, value in values.items():
+        text = set_value(text, file, name, value)
     settings = load_text(text, file, given, os.environ)
     _write(file, text)
-    say(f"{name} = {plain(meant)} was written to {file}; it applies to servers started from now on.")
-    if not settings.sources[name].startswith("file"):
-        say(f"Another value is in force here: {settings.sources[name]} overrides the file.", err=True)
+    return settings, file
 
 
 @config.command(name="price")
@@ -241,14 +270,20 @@ def parse_value(key: str, typed: str) -> object:
 
 
 def set_value(text: str, file: Path, key: str, value: object) -> str:
-    """The text of ``file`` with this value and no other change. Raises BadConfiguration if the file is invalid, or if
-    the value is a table.
+    """The text of ``file`` with this value, or without one if None, and no other change. Raises BadConfiguration if the
+    file is invalid, if the value is a table, or if there is none to remove.
     """
     before = parse_file(text, file)
     document = tomlkit.parse(text)
-    document[key] = value
+    if value is not None:
+        document[key] = value
+    elif key in before:
+        del document[key]
+    else:
+        raise BadOption(f"{file} has no setting {key!r}.")
     changed = tomlkit.dumps(document)
-    if isinstance(before.get(key), Mapping) or tomllib.loads(changed) != {**before, key: value}:
+    after = {**before, key: value} if value is not None else {name: before[name] for name in before if name != key}
+    if isinstance(before.get(key), Mapping) or tomllib.loads(changed) != after:
         raise BadConfiguration(f"{key} cannot be changed in {file} without changing other lines: edit the file.")
     return changed
 

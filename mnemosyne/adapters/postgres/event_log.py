@@ -26,7 +26,9 @@ from mnemosyne.adapters.postgres.tail import SELECT, last_position, read_tail
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.knowledge.events import OPENED
 from mnemosyne.domain.ports import Recorded, StreamSizes
-from mnemosyne.domain.session.events import EventLost, SessionForgotten, SessionStarted, names_of
+from mnemosyne.domain.session.events import EventLost, SessionForgotten, SessionImported, SessionStarted, names_of
+from mnemosyne.domain.session.input_events import HelperWorked
+from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import LogFailed
 
 # Rows of one read.
@@ -309,7 +311,7 @@ def _versions(connection: Connection, streams: Collection[UUID]) -> dict[UUID, i
 _STARTS = (*names_of(SessionStarted), *names_of(EventLost))
 """The stored names of a session's start and of its replacement if that was lost."""
 
-NO_SESSIONS = ("session.managing_switched.v1", "session.imported.v1", OPENED)
+NO_SESSIONS = (*names_of(ManagingSwitched), *names_of(SessionImported), *names_of(HelperWorked), OPENED)
 """The first events of streams that are not sessions: an operator's, and memory."""
 
 

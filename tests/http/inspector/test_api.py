@@ -242,3 +242,7 @@ async def test_a_plain_text_is_saved_as_the_claims_that_a_helper_model_finds(dat
             events = await pages.page_context.archive.events.read(operator_stream("local"))
             work = [each.envelope.event for each in events if isinstance(each.envelope.event, HelperWorked)]
             assert [(each.task, bool(each.record)) for each in work] == [("facts", True), ("facts", False)]
+            sessions = await pages.page_context.archive.events.streams()
+            assert operator_stream("local") not in sessions, (
+                "the operator's stream is no session, whatever it begins with"
+            )

@@ -52,6 +52,29 @@ def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
     )
 
 
+def described(
+    exchange: ToolExchange,
+    kind: ObjectKind,
+    stub: str,
+    *,
+    key: str | None = None,
+    tags: tuple[str, ...] = (),
+    group: str | None = None,
+    alone: bool = False,
+) -> Description:
+    """Describe an exchange. Small ones of a ``group``, by default of their kind, are merged."""
+    return Description(
+        kind=kind,
+        tool=exchange.name,
+        key=key,
+        tags=tags,
+        group=group or kind.value,
+        alone=alone,
+        stub=stub,
+        text=exchange.text,
+    )
+
+
 def failures_of(key: str | None) -> str:
     """Return the group of small failures of one source."""
     return f"error {key}"
@@ -70,15 +93,9 @@ def failure(
     reason = "" if counts else plain(outcomes.find_failure(exchange.answer), 70)
     asked = shorten(asked or key or "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
-    return Description(
-        kind=ObjectKind.ERROR_CONTEXT,
-        tool=exchange.name,
-        key=key,
-        tags=("error", *tags),
-        group=failures_of(key),
-        alone=alone,
-        stub=stub(f"{what} failed: {reason}" if reason else f"{what} failed", counts, amount(len(exchange.answer))),
-        text=exchange.text,
+    line = stub(f"{what} failed: {reason}" if reason else f"{what} failed", counts, amount(len(exchange.answer)))
+    return described(
+        exchange, ObjectKind.ERROR_CONTEXT, line, key=key, tags=("error", *tags), group=failures_of(key), alone=alone
     )
 
 
@@ -105,14 +122,7 @@ def any_answer(exchange: ToolExchange) -> Description:
     asked = f"{exchange.name} {_short_ones_first(exchange.input)}" if exchange.input else exchange.name
     if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key, asked=asked)
-    return Description(
-        kind=ObjectKind.TOOL_RESULT,
-        tool=exchange.name,
-        key=key,
-        group=ObjectKind.TOOL_RESULT.value,
-        stub=render_answered(plain(asked, 90), exchange),
-        text=exchange.text,
-    )
+    return described(exchange, ObjectKind.TOOL_RESULT, render_answered(plain(asked, 90), exchange), key=key)
 
 
 _SHORT = 40

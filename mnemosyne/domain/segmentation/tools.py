@@ -10,7 +10,14 @@ from mnemosyne.domain.objects.kinds import DEFINITIONS, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, plan_items, shell
 from mnemosyne.domain.segmentation.commands import describe_command
-from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, exchange_of, failure, render_answered
+from mnemosyne.domain.segmentation.exchanges import (
+    ToolExchange,
+    any_answer,
+    described,
+    exchange_of,
+    failure,
+    render_answered,
+)
 from mnemosyne.domain.segmentation.files import describe_edit, describe_write, path_of, read_file, text_editor
 from mnemosyne.domain.text.stubs import amount, plain, shorten, stub
 from mnemosyne.domain.wire import blocks
@@ -90,15 +97,8 @@ def _describe_search(exchange: ToolExchange) -> Description:
     place = f" in {shorten(where, 90)}" if where else ""
     if exchange.failed:
         return failure(exchange, key, asked=f"{exchange.name}{quoted}{place}" if quoted or place else None)
-    return Description(
-        kind=ObjectKind.TOOL_RESULT,
-        tool=exchange.name,
-        key=key,
-        tags=("search",),
-        group=ObjectKind.TOOL_RESULT.value,
-        stub=render_answered(f"{exchange.name}{quoted}{place}", exchange),
-        text=exchange.text,
-    )
+    line = render_answered(f"{exchange.name}{quoted}{place}", exchange)
+    return described(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=("search",))
 
 
 def _describe_external(exchange: ToolExchange) -> Description:
@@ -108,14 +108,8 @@ def _describe_external(exchange: ToolExchange) -> Description:
     key = f"{exchange.name} {shell.key_of(asked)}"
     if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key)
-    return Description(
-        kind=ObjectKind.EXTERNAL_REFERENCE,
-        tool=exchange.name,
-        key=key,
-        group=ObjectKind.EXTERNAL_REFERENCE.value,
-        stub=render_answered(f"{exchange.name} {plain(asked, 120)}", exchange),
-        text=exchange.text,
-    )
+    line = render_answered(f"{exchange.name} {plain(asked, 120)}", exchange)
+    return described(exchange, ObjectKind.EXTERNAL_REFERENCE, line, key=key)
 
 
 def _describe_agent(exchange: ToolExchange) -> Description:
@@ -123,16 +117,10 @@ def _describe_agent(exchange: ToolExchange) -> Description:
     title = exchange.string("description", "name", "prompt")
     if exchange.failed:
         return failure(exchange, f"{exchange.name} {plain(title, 80)}", tags=("agent",))
-    return Description(
-        kind=ObjectKind.TOOL_RESULT,
-        tool=exchange.name,
-        tags=("agent",),
-        group="agent",
-        stub=render_answered(
-            f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange
-        ),
-        text=exchange.text,
+    line = render_answered(
+        f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange
     )
+    return described(exchange, ObjectKind.TOOL_RESULT, line, tags=("agent",), group="agent")
 
 
 def _describe_todos(exchange: ToolExchange) -> Description:
@@ -140,16 +128,9 @@ def _describe_todos(exchange: ToolExchange) -> Description:
     items = plan_items.list_of(exchange.input) or ()
     if exchange.failed:
         return failure(exchange, None)
-    return Description(
-        kind=ObjectKind.PLAN,
-        tool=exchange.name,
-        key=LIST,
-        tags=() if any(item.state.is_open for item in items) else (FINISHED,),
-        group=ObjectKind.PLAN.value,
-        alone=True,
-        stub=plan_items.render_list(items),
-        text=exchange.text,
-    )
+    line = plan_items.render_list(items)
+    tags = () if any(item.state.is_open for item in items) else (FINISHED,)
+    return described(exchange, ObjectKind.PLAN, line, key=LIST, tags=tags, alone=True)
 
 
 def _describe_task(exchange: ToolExchange) -> Description:
@@ -159,41 +140,22 @@ def _describe_task(exchange: ToolExchange) -> Description:
     what = exchange.string("subject", "status", "taskId")
     task = plan_items.task_of(exchange.input, exchange.answer)
     number = task.number if task is not None else ""
-    return Description(
-        kind=ObjectKind.PLAN,
-        tool=exchange.name,
-        tags=() if task is None or task.state is None else (step_tag(number, is_open=task.state.is_open),),
-        group="tasks",
-        stub=stub(f"{exchange.name} {number} {plain(what, 80)}".replace("  ", " ")),
-        text=exchange.text,
-    )
+    line = stub(f"{exchange.name} {number} {plain(what, 80)}".replace("  ", " "))
+    tags = () if task is None or task.state is None else (step_tag(number, is_open=task.state.is_open),)
+    return described(exchange, ObjectKind.PLAN, line, tags=tags, group="tasks")
 
 
 def _describe_plan(exchange: ToolExchange) -> Description:
     plan = exchange.string("plan")
-    return Description(
-        kind=ObjectKind.PLAN,
-        tool=exchange.name,
-        key=PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.answer) else None,
-        group=ObjectKind.PLAN.value,
-        alone=bool(plan),
-        stub=stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else ""),
-        text=exchange.text,
-    )
+    line = stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else "")
+    key = PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.answer) else None
+    return described(exchange, ObjectKind.PLAN, line, key=key, alone=bool(plan))
 
 
 def _describe_question(exchange: ToolExchange) -> Description:
     """Describe a question to the user, and the answer."""
-    return Description(
-        kind=ObjectKind.DESIGN_DECISION,
-        tool=exchange.name,
-        group=ObjectKind.DESIGN_DECISION.value,
-        alone=True,
-        stub=stub(
-            f"Asked the user: {_render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}"
-        ),
-        text=exchange.text,
-    )
+    line = stub(f"Asked the user: {_render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}")
+    return described(exchange, ObjectKind.DESIGN_DECISION, line, alone=True)
 
 
 _ANSWER = re.compile(r'"([^"\n]{1,2000})"="([^"\n]{1,2000})"')

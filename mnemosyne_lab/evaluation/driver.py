@@ -301,12 +301,7 @@ class _Run:
             return False
         typed = self._typed[: bisect_left(self._typed, request.messages)]
         latest = LAST_TYPED + (typed[-1] >= self._sent) if typed else 0
-        now = Now(
-            turn=request.turn,
-            message_count=request.messages,
-            exchange_first_message=typed[-1] if typed else 0,
-            last_user_messages=tuple(typed[-latest:]),
-        )
+        now = Now(turn=request.turn, message_count=request.messages, last_user_messages=tuple(typed[-latest:]))
         followed = each.item.id in self._plan and each.tokens[0] <= LARGEST
         return followed or why_recent(each.item.places, now) is not None
 

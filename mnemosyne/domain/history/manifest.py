@@ -119,13 +119,8 @@ class Known:
     def _find_reason(self, each: MemoryObject, level: Fidelity, attempt: Attempt) -> str | None:
         if self.assessed is None or not each.places:
             return None
-        typed = self.assessed.typed
-        now = Now(
-            turn=attempt.began.turn,
-            message_count=attempt.messages,
-            exchange_first_message=typed[-1] if typed else 0,
-            last_user_messages=typed,
-        )
+        turn, typed = attempt.began.turn, self.assessed.typed
+        now = Now(turn=turn, message_count=attempt.messages, last_user_messages=typed)
         return is_kept(Resident(each, level), now)
 
 

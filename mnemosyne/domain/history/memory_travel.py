@@ -122,12 +122,10 @@ class MemorySnapshot:
     def now(self) -> Now:
         """The position of the conversation, for protection rules."""
         shown = self.memory.view_of(self.branch)
-        typed = self.assessed.typed
         return Now(
             turn=self.turn,
             message_count=shown.measure.messages,
-            exchange_first_message=typed[-1] if typed else 0,
-            last_user_messages=typed,
+            last_user_messages=self.assessed.typed,
             plan=find_followed_plan(each.object for each in self.standings()),
         )
 

@@ -33,13 +33,12 @@ class Now:
     """The current position of a branch's conversation.
 
     ``turn`` is the turn being prepared and ``message_count`` the length of its history. The current exchange begins
-    with message ``exchange_first_message``; ``last_user_messages`` are the last ones that the user typed. ``plan`` are
-    the ids of the objects that hold the followed plan (``followed_plan.find_followed_plan``).
+    with the last of the ``last_user_messages``, which the user typed. ``plan`` are the ids of the objects that hold the
+    followed plan (``followed_plan.find_followed_plan``).
     """
 
     turn: int
     message_count: int
-    exchange_first_message: int
     last_user_messages: tuple[int, ...]
     plan: frozenset[str] = frozenset()
 
@@ -83,7 +82,7 @@ def is_kept(resident: Resident, now: Now) -> str | None:
 
 def why_recent(places: Sequence[BlockPlace], now: Now) -> str | None:
     """The reason why content at these places is too recent to evict; None if it is not."""
-    recent = max(now.exchange_first_message, now.message_count - 2 * RECENT_ROUNDS)
+    recent = max((*now.last_user_messages[-1:], now.message_count - 2 * RECENT_ROUNDS))
     for place in places:
         if place.message >= recent:
             return "in the exchange's recent rounds"

@@ -269,7 +269,6 @@ def now_of(state: Session, branch: str, turn: int) -> Now:
     return Now(
         turn=turn,
         message_count=state.branches[branch].counts[-1],
-        exchange_first_message=shown.typed[-1] if shown.typed else 0,
         last_user_messages=shown.typed,
         plan=find_followed_plan(each for each, _ in state.memory.standings(branch)),
     )

@@ -260,7 +260,6 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     now = Now(
         turn=asked.turn,
         message_count=len(asked.read.messages),
-        exchange_first_message=typed,
         last_user_messages=(*shown.typed, typed),
         plan=find_followed_plan(each for each, _ in session.memory.standings(asked.branch)),
     )

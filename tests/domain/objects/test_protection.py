@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident,
 from tests.domain.remembered import faulted, made
 
 PLAIN = make_object(made("o", 1, tokens=1_000))
-NOW = Now(turn=100, message_count=200, exchange_first_message=150, last_user_messages=(100, 150))
+NOW = Now(turn=100, message_count=200, last_user_messages=(100, 150))
 
 
 def test_followed_plan_is_kept_unless_it_is_too_large() -> None:
@@ -58,7 +58,7 @@ def test_kept_objects_have_a_reason(changes: dict[str, Any], reason: str | None)
 
 
 def test_rounds_of_an_earlier_exchange_are_not_recent() -> None:
-    now = attrs.evolve(NOW, exchange_first_message=198, last_user_messages=(198,))
+    now = attrs.evolve(NOW, last_user_messages=(198,))
     assert is_kept(Resident(attrs.evolve(PLAIN, places=(BlockPlace(197, 0),)), Fidelity.FULL), now) is None
 
 

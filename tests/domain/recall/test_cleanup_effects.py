@@ -10,7 +10,7 @@ from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED,
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from tests.domain.remembered import BRANCH, created, remembered
 
-NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
+NOW = Now(turn=20, message_count=40, last_user_messages=(30, 34))
 STATE = remembered(created("old2345", 1), created("mid2345", 5), created("new2345", 38))
 
 

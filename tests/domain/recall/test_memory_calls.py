@@ -37,7 +37,7 @@ from mnemosyne.domain.recall.memory_calls import (
 from mnemosyne.domain.tools.memory_tools import MemoryQuery, MemoryRelease, MemoryRestore, MemoryTool, RefusedCall
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
 
-NOW = Now(turn=20, message_count=40, exchange_first_message=34, last_user_messages=(30, 34))
+NOW = Now(turn=20, message_count=40, last_user_messages=(30, 34))
 STUBBED = remembered(
     created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.STUB)
 )

@@ -11,8 +11,8 @@ import attrs
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event, TurnBegan
-from mnemosyne.domain.session.round_events import FallbackSent, RoundBegan
+from mnemosyne.domain.session.address import BodyEvent
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.state import Branch, Session, evolve
 from mnemosyne.domain.wire import recipe
 
@@ -20,7 +20,7 @@ _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
 
 
 def without_body(event: Event) -> Event:
-    return attrs.evolve(event, body=_NOTHING) if isinstance(event, TurnBegan | RoundBegan | FallbackSent) else event
+    return attrs.evolve(event, body=_NOTHING) if isinstance(event, BodyEvent) else event
 
 
 def fold(events: Iterable[Recorded[Event]], session: Session | None = None) -> Session:

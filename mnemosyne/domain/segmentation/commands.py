@@ -5,7 +5,7 @@ import re
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.units import RUN, Description
 from mnemosyne.domain.segmentation import outcomes, paths, shell
-from mnemosyne.domain.segmentation.exchanges import ToolExchange, described, failure, render_answered
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, describe_exchange, failure, render_answered
 from mnemosyne.domain.segmentation.files import describe_change, file_read
 from mnemosyne.domain.text.stubs import plain
 
@@ -37,7 +37,7 @@ def describe_command(exchange: ToolExchange) -> Description:
     if deed is not None:
         return describe_change(exchange, deed.path, deed.what)
     line = render_answered(f"{exchange.name} {plain(shell.key_of(command), 140)}", exchange)
-    return described(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=(RUN,) if runs else ())
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=(RUN,) if runs else ())
 
 
 def _swe_agent(exchange: ToolExchange, command: str) -> Description | None:

@@ -52,7 +52,7 @@ def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
     )
 
 
-def described(
+def describe_exchange(
     exchange: ToolExchange,
     kind: ObjectKind,
     stub: str,
@@ -94,7 +94,7 @@ def failure(
     asked = shorten(asked or key or "", 140)
     what = asked if asked.startswith(exchange.name) else f"{exchange.name} {asked}".strip()
     line = stub(f"{what} failed: {reason}" if reason else f"{what} failed", counts, amount(len(exchange.answer)))
-    return described(
+    return describe_exchange(
         exchange, ObjectKind.ERROR_CONTEXT, line, key=key, tags=("error", *tags), group=failures_of(key), alone=alone
     )
 
@@ -122,7 +122,7 @@ def any_answer(exchange: ToolExchange) -> Description:
     asked = f"{exchange.name} {_short_ones_first(exchange.input)}" if exchange.input else exchange.name
     if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key, asked=asked)
-    return described(exchange, ObjectKind.TOOL_RESULT, render_answered(plain(asked, 90), exchange), key=key)
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, render_answered(plain(asked, 90), exchange), key=key)
 
 
 _SHORT = 40

@@ -5,7 +5,7 @@ import re
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import outcomes, paths
-from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, described, failure, lines_in
+from mnemosyne.domain.segmentation.exchanges import ToolExchange, any_answer, describe_exchange, failure, lines_in
 from mnemosyne.domain.text.stubs import plain, render_count, stub
 from mnemosyne.domain.wire import rereads
 from mnemosyne.domain.wire.places import index_of
@@ -75,7 +75,7 @@ def _describe_reread(exchange: ToolExchange, path: str) -> Description:
     elif isinstance(start, int | None) and isinstance(limit, str) and limit.isascii() and limit.isdigit():
         tags = (UNCHANGED, f"lines:{start or 1}-{(start or 1) + int(limit) - 1}")
     line = stub(f"Read {plain(path, 110)} again: unchanged")
-    return described(exchange, ObjectKind.TOOL_RESULT, line, tags=tags, group=reads_of(path), alone=True)
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, line, tags=tags, group=reads_of(path), alone=True)
 
 
 def file_read(
@@ -90,7 +90,7 @@ def file_read(
         exchange.attached or ("empty",) if not exchange.answer or exchange.attached else (render_count(shown, "line"),)
     )
     line = stub(asked or f"Read {plain(path, 110)}{where}", *facts)
-    return described(exchange, ObjectKind.FILE_CONTEXT, line, key=path, tags=tags, group=reads_of(path))
+    return describe_exchange(exchange, ObjectKind.FILE_CONTEXT, line, key=path, tags=tags, group=reads_of(path))
 
 
 def _find_numbers(answer: str) -> tuple[int, int] | None:
@@ -131,7 +131,7 @@ def describe_change(exchange: ToolExchange, path: str, what: str) -> Description
     )
     line = stub(f"{'Wrote' if what == 'write' else 'Edited'} {plain(path, 110)}", change)
     tags = ("write", "whole") if what == "write" else ("edit",)
-    return described(exchange, ObjectKind.FILE_CONTEXT, line, key=path, tags=tags, group=f"change {path}")
+    return describe_exchange(exchange, ObjectKind.FILE_CONTEXT, line, key=path, tags=tags, group=f"change {path}")
 
 
 def text_editor(exchange: ToolExchange) -> Description:

@@ -13,7 +13,7 @@ from mnemosyne.domain.segmentation.commands import describe_command
 from mnemosyne.domain.segmentation.exchanges import (
     ToolExchange,
     any_answer,
-    described,
+    describe_exchange,
     exchange_of,
     failure,
     render_answered,
@@ -98,7 +98,7 @@ def _describe_search(exchange: ToolExchange) -> Description:
     if exchange.failed:
         return failure(exchange, key, asked=f"{exchange.name}{quoted}{place}" if quoted or place else None)
     line = render_answered(f"{exchange.name}{quoted}{place}", exchange)
-    return described(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=("search",))
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=("search",))
 
 
 def _describe_external(exchange: ToolExchange) -> Description:
@@ -109,7 +109,7 @@ def _describe_external(exchange: ToolExchange) -> Description:
     if exchange.failed or outcomes.says_error(exchange.answer):
         return failure(exchange, key)
     line = render_answered(f"{exchange.name} {plain(asked, 120)}", exchange)
-    return described(exchange, ObjectKind.EXTERNAL_REFERENCE, line, key=key)
+    return describe_exchange(exchange, ObjectKind.EXTERNAL_REFERENCE, line, key=key)
 
 
 def _describe_agent(exchange: ToolExchange) -> Description:
@@ -120,7 +120,7 @@ def _describe_agent(exchange: ToolExchange) -> Description:
     line = render_answered(
         f"{exchange.name} {plain(exchange.string('subagent_type'), 30)}: {plain(title, 80)}", exchange
     )
-    return described(exchange, ObjectKind.TOOL_RESULT, line, tags=("agent",), group="agent")
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, line, tags=("agent",), group="agent")
 
 
 def _describe_todos(exchange: ToolExchange) -> Description:
@@ -130,7 +130,7 @@ def _describe_todos(exchange: ToolExchange) -> Description:
         return failure(exchange, None)
     line = plan_items.render_list(items)
     tags = () if any(item.state.is_open for item in items) else (FINISHED,)
-    return described(exchange, ObjectKind.PLAN, line, key=LIST, tags=tags, alone=True)
+    return describe_exchange(exchange, ObjectKind.PLAN, line, key=LIST, tags=tags, alone=True)
 
 
 def _describe_task(exchange: ToolExchange) -> Description:
@@ -142,20 +142,20 @@ def _describe_task(exchange: ToolExchange) -> Description:
     number = task.number if task is not None else ""
     line = stub(f"{exchange.name} {number} {plain(what, 80)}".replace("  ", " "))
     tags = () if task is None or task.state is None else (step_tag(number, is_open=task.state.is_open),)
-    return described(exchange, ObjectKind.PLAN, line, tags=tags, group="tasks")
+    return describe_exchange(exchange, ObjectKind.PLAN, line, tags=tags, group="tasks")
 
 
 def _describe_plan(exchange: ToolExchange) -> Description:
     plan = exchange.string("plan")
     line = stub(f"Plan: {plain(plan, 100)}" if plan else f"{exchange.name}", amount(len(plan)) if plan else "")
     key = PROPOSAL if plan and not outcomes.was_refused_by_user(exchange.answer) else None
-    return described(exchange, ObjectKind.PLAN, line, key=key, alone=bool(plan))
+    return describe_exchange(exchange, ObjectKind.PLAN, line, key=key, alone=bool(plan))
 
 
 def _describe_question(exchange: ToolExchange) -> Description:
     """Describe a question to the user, and the answer."""
     line = stub(f"Asked the user: {_render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}")
-    return described(exchange, ObjectKind.DESIGN_DECISION, line, alone=True)
+    return describe_exchange(exchange, ObjectKind.DESIGN_DECISION, line, alone=True)
 
 
 _ANSWER = re.compile(r'"([^"\n]{1,2000})"="([^"\n]{1,2000})"')

@@ -30,3 +30,14 @@ class AttemptEvent(TurnEvent):
     @property
     def address(self) -> Address:
         return Address(self.branch, self.turn, self.attempt)
+
+
+@attrs.frozen(kw_only=True)
+class BodyEvent(AttemptEvent):
+    """A request that was sent: its body as a change on the body of event ``base``, its size and its hashes."""
+
+    base: int
+    body: bytes
+    size: int
+    sha256: bytes
+    stored_sha256: bytes | None

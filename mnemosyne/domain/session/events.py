@@ -12,7 +12,7 @@ import attrs
 
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import OBJECT_EVENT_NAMES, ObjectEvent, TurnAssessed
-from mnemosyne.domain.session.address import AttemptEvent
+from mnemosyne.domain.session.address import AttemptEvent, BodyEvent
 from mnemosyne.domain.session.input_events import GROUND_EVENT_NAMES, InputEvent
 from mnemosyne.domain.session.ledger_events import LEDGER_EVENT_NAMES, TurnAccounted
 from mnemosyne.domain.session.retired import RETIRED_EVENT_NAMES, RetiredEvent
@@ -101,17 +101,12 @@ class SubmittedBlock:
 
 
 @attrs.frozen(kw_only=True)
-class TurnBegan(AttemptEvent):
+class TurnBegan(BodyEvent):
     """A request went upstream."""
 
     relation: TurnRelation
     model: str | None
     stream: bool
-    base: int
-    body: bytes
-    size: int
-    sha256: bytes
-    stored_sha256: bytes | None
     kept: int
     chains: tuple[bytes, ...]
     echo: Echo | None

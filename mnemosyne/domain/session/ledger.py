@@ -31,6 +31,7 @@ from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheEntry, CacheRules
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
+from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -222,15 +223,11 @@ class Sent:
 
 
 @attrs.frozen(kw_only=True)
-class AccountTurn:
+class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
     ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken.
     """
 
-    at: int
-    branch: str
-    turn: int
-    attempt: int
     mode: Mode
     model: str | None
     client: PromptLayout

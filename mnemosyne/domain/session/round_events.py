@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.session.address import AttemptEvent, TurnEvent
+from mnemosyne.domain.session.address import AttemptEvent, BodyEvent, TurnEvent
 
 
 class Mode(Enum):
@@ -39,16 +39,11 @@ class BranchModeSet:
 
 
 @attrs.frozen(kw_only=True)
-class RoundBegan(AttemptEvent):
+class RoundBegan(BodyEvent):
     """The proxy sent a request of a managed branch to the provider."""
 
     round: int
     epoch: int
-    base: int
-    body: bytes
-    size: int
-    sha256: bytes
-    stored_sha256: bytes | None
     kept: int
     ends: tuple[int, ...]
 
@@ -109,16 +104,11 @@ class WindowStated(AttemptEvent):
 
 
 @attrs.frozen(kw_only=True)
-class FallbackSent(AttemptEvent):
+class FallbackSent(BodyEvent):
     """The proxy sent the client's request without thinking that the provider would have refused. The branch continues
     from the body sent before it.
     """
 
-    base: int
-    body: bytes
-    size: int
-    sha256: bytes
-    stored_sha256: bytes | None
     why: str
 
     @property

@@ -27,7 +27,7 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
-from mnemosyne.domain.window.ages import Candidate, Later, later_of
+from mnemosyne.domain.window.ages import Candidate, Later, Reuse, later_of
 from mnemosyne.domain.window.assembly import Message, Renderings
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
 from mnemosyne.domain.window.situation import find_limit
@@ -247,6 +247,7 @@ class _Run:
             shadow=self._shadow,
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
+            reuse=Reuse(len(self._fidelity), len(self._uses)),
             also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
 

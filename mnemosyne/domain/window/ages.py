@@ -101,6 +101,11 @@ class Age:
 
 _USUAL, _LEAST = 1_000, 50
 
+DECAY = 0.7
+"""Exponent from the rate of reuse to age limits. In recorded sessions the chance that an edit quotes an object falls
+with the power -1.4 of the turns since its last use.
+"""
+
 SIZES_HELD = 4096
 """Cache size for logarithms of sizes: every object's size is looked up in every turn."""
 
@@ -129,23 +134,27 @@ class Ages:
     """A whole read after a part of the file was read again: the file is being worked on."""
     part_returned: Age = Age(12)
     replaced: Age = Age(1)
-    """A read after a newer object shows the whole file."""
+    """A read, an edit or a written file after a newer object shows the whole file."""
     edit: Age = Age(65, fewer=5)
     """Edits, plans and decisions stay longest: the agent quotes them when it edits again."""
     write: Age = Age(45)
     """A file that the agent wrote, whether or not it was edited since."""
     away: Fraction = Fraction(7, 10)
     """Factor once the user has typed since the last use: it was another task."""
-    learnt: Fraction = Fraction(1, 4)
-    """Increase of all age limits for each object that faulted in this session …"""
-    learnt_at_most: Fraction = Fraction(5, 2)
-    """… up to this factor."""
+    needed_again: Fraction = Fraction(1, 200)
+    """Expected share of evicted objects that are needed again. The session's own share scales the age limits."""
+    least: Fraction = Fraction(1, 2)
+    """Bounds of that scale: the smallest …"""
+    most: Fraction = Fraction(3)
+    """… and the largest."""
 
     def of(self, candidate: Candidate) -> Age:
         """The age limit of an object by its kind and the later operation on its file."""
         traits = KINDS[candidate.kind]
         if traits.is_conversation:
             return self.said
+        if candidate.later is Later.REPLACED:
+            return self.replaced
         if "write" in candidate.tags:
             return self.write
         if EDITED in candidate.tags or traits.is_settled:
@@ -155,13 +164,11 @@ class Ages:
     def _of_read(self, candidate: Candidate) -> Age:
         whole = "whole" in candidate.tags
         match candidate.later:
-            case Later.REPLACED:
-                return self.replaced
             case Later.READ_IN_PART:
                 return self.whole_returned if whole else self.part_returned
             case Later.EDITED:
                 return self.whole_edited if whole else self.part_edited
-            case Later.NOTHING:
+            case _:
                 return self.replaced if candidate.stale else self.whole if whole else self.part
 
 
@@ -185,14 +192,34 @@ def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Can
 
 
 @attrs.frozen
+class Reuse:
+    """A session's own record: the objects that it has ``evicted``, or shows in a shorter form, and the number of
+    objects that were ``needed`` again.
+    """
+
+    evicted: int = 0
+    needed: int = 0
+
+    def scale(self, expected: Fraction) -> Fraction:
+        """The factor on age limits if a share ``expected`` of evicted objects is needed again.
+
+        The rate at which a session needs such objects is Gamma-distributed around ``expected``, with as much weight as
+        one expected fault; the record gives its posterior mean. An object is old when its chance of being needed has
+        fallen to a fixed level, and that chance falls with a power of its age.
+        """
+        rate = (1 + self.needed) / float(1 + expected * self.evicted)
+        return Fraction(rate**DECAY).limit_denominator(_USUAL)
+
+
+@attrs.frozen
 class WindowAges:
-    """Age limits in one window: ``exchange`` as in ``Situation``, ``missed`` counts the objects that faulted in this
-    session, ``hurry`` is the divisor of all limits in a full window.
+    """Age limits in one window: ``exchange`` and ``reuse`` as in ``Situation``, ``hurry`` is the divisor of all limits
+    in a full window.
     """
 
     ages: Ages
     exchange: int
-    missed: int
+    reuse: Reuse = attrs.field(factory=Reuse)
     hurry: int = 1
 
     def turns(self, candidate: Candidate) -> int:
@@ -211,7 +238,8 @@ class WindowAges:
 
     @cached_property
     def _quoted(self) -> Fraction:
-        return min(self.ages.learnt_at_most, 1 + self.ages.learnt * self.missed) / self.hurry
+        scale = self.reuse.scale(self.ages.needed_again)
+        return min(self.ages.most, max(self.ages.least, scale)) / self.hurry
 
     @cached_property
     def _quoted_away(self) -> Fraction:

@@ -20,7 +20,7 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.window.ages import AGES, EDITED, WRITTEN, Ages, Candidate, WindowAges, slow_down
+from mnemosyne.domain.window.ages import AGES, EDITED, WRITTEN, Ages, Candidate, Reuse, WindowAges, slow_down
 from mnemosyne.domain.window.window_size import WINDOW
 
 
@@ -46,7 +46,7 @@ class Situation:
     ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which the user last typed. ``also`` are
     further units in which the session must not become more expensive. ``joining`` are the tokens of the memory tools if
     they are added to a prompt that was sent without them: then everything before the history is written again too.
-    ``mode`` is how far a rewrite takes an object that is due.
+    ``reuse`` is the session's own record of reuse. ``mode`` is how far a rewrite takes an object that is due.
     """
 
     turn: int
@@ -65,6 +65,7 @@ class Situation:
     exchange: int
     also: tuple[CostSoFar, ...] = ()
     joining: int = 0
+    reuse: Reuse = attrs.field(factory=Reuse)
     mode: FidelityMode = FidelityMode.THRIFTY
 
     @property
@@ -373,7 +374,7 @@ def want(
 ) -> dict[str, Fidelity]:
     """The new fidelity of every object that should be degraded. ``hurry`` is the divisor of all age limits."""
     fidelities = {}
-    keeping = _keeping(situation, objects, rule, hurry)
+    keeping = WindowAges(rule.ages, situation.exchange, situation.reuse, hurry)
     gathered = {
         candidate.key
         for candidate in _list_gathered(situation, objects)
@@ -398,11 +399,6 @@ def _list_gathered(situation: Situation, objects: Sequence[Candidate]) -> list[C
 
 def _stays(situation: Situation, candidate: Candidate, rule: Rule) -> bool:
     return candidate.kept or (candidate.last_fault is not None and situation.turn - candidate.last_fault <= rule.missed)
-
-
-def _keeping(situation: Situation, objects: Sequence[Candidate], rule: Rule, hurry: int = 1) -> WindowAges:
-    missed = sum(each.last_fault is not None for each in objects)
-    return WindowAges(rule.ages, situation.exchange, missed, hurry)
 
 
 def _goal(situation: Situation, candidate: Candidate, rule: Rule, keeping: WindowAges) -> Fidelity:
@@ -456,7 +452,7 @@ def regret(
     """
     since = situation.last_epoch or 0
     wasted = 0
-    keeping = _keeping(situation, objects, rule)
+    keeping = WindowAges(rule.ages, situation.exchange, situation.reuse)
     for each in objects:
         if each.key in fidelities:
             turns = situation.turn - max(_due(each, fidelities[each.key], rule, keeping), since)

@@ -18,7 +18,7 @@ from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, later_of
+from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, Reuse, later_of
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
@@ -181,7 +181,16 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
+        reuse=count_reuse(session, asked.branch),
         mode=asked.mode,
+    )
+
+
+def count_reuse(session: Session, branch: str) -> Reuse:
+    """The branch's record of evicted objects and those that were needed again."""
+    return Reuse(
+        evicted=len(session.eviction_turns.turns.get(branch, {})),
+        needed=sum(each.last_fault is not None for each, _ in session.memory.standings(branch)),
     )
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.window.ages import AGES, Age, Candidate, Later, WindowAges, later_of, slow_down
+from mnemosyne.domain.window.ages import AGES, Age, Candidate, Later, Reuse, WindowAges, later_of, slow_down
 from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")
@@ -19,8 +19,8 @@ def candidate(tokens: int = 1_000, **changes: object) -> Candidate:
     return attrs.evolve(whole, **changes)  # type: ignore[arg-type]  # the names of the fields
 
 
-def turns(each: Candidate, *, exchange: int = 1, missed: int = 0, hurry: int = 1) -> int:
-    return WindowAges(AGES, exchange, missed, hurry).turns(each)
+def turns(each: Candidate, *, exchange: int = 1, reuse: Reuse = Reuse(), hurry: int = 1) -> int:  # noqa: B008
+    return WindowAges(AGES, exchange, reuse, hurry).turns(each)
 
 
 # Later operations
@@ -79,7 +79,7 @@ def test_edit_shortens_and_reread_lengthens_the_life_of_a_read() -> None:
 
 
 def test_object_replaced_by_newer_whole_content_is_old_at_once() -> None:
-    assert turns(candidate(later=Later.REPLACED)) == 1
+    assert [turns(candidate(tags=tags, later=Later.REPLACED)) for tags in (READ, PART, EDIT, WRITE)] == [1] * 4
     assert turns(candidate(stale=True)) == 1
     assert turns(candidate(stale=True, later=Later.READ_IN_PART)) > 1
 
@@ -134,21 +134,25 @@ def test_new_user_task_shortens_the_age_limit_of_earlier_objects() -> None:
     assert turns(each, exchange=11) == round(AGES.away * turns(each, exchange=10)) < turns(each)
 
 
-def test_faults_lengthen_age_limits_up_to_a_maximum() -> None:
+def test_a_session_scales_its_age_limits_by_its_own_rate_of_faults() -> None:
     each = candidate(tags=PART)
-    kept = [turns(each, missed=missed) for missed in range(10)]
+    usual = turns(each)
+    assert turns(each, reuse=Reuse(evicted=200, needed=1)) == usual  # as many as expected
+    kept = [turns(each, reuse=Reuse(evicted=200, needed=needed)) for needed in range(20)]
     assert kept == sorted(kept)
-    assert kept[4] == 2 * kept[0]
-    assert kept[6:] == [round(AGES.learnt_at_most * kept[0])] * 4
-    answer = candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
-    assert turns(answer, missed=9) == turns(answer)  # no edit quotes it, whatever the number of faults
+    assert kept[0] < usual < kept[2]
+    assert kept[19] == AGES.most * usual
+    fewer = [turns(each, reuse=Reuse(evicted=evicted)) for evicted in range(0, 1000, 50)]
+    assert fewer == sorted(fewer, reverse=True)
+    assert fewer[0] == usual
+    assert fewer[-1] == AGES.least * usual
 
 
-def test_faults_affect_only_quotable_kinds() -> None:
+def test_reuse_scales_only_quotable_kinds() -> None:
     same = attrs.evolve(AGES, answered=AGES.part)
     part, answer = candidate(tags=PART), candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
-    ages = [WindowAges(same, 1, 4).turns(each) for each in (part, answer)]
-    assert ages == [2 * AGES.part.turns, AGES.part.turns]
+    ages = [WindowAges(same, 1, Reuse(needed=4)).turns(each) for each in (part, answer)]
+    assert ages == [3 * AGES.part.turns, AGES.part.turns]
 
 
 def test_hurry_shortens_all_age_limits() -> None:

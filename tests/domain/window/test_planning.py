@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
-from mnemosyne.domain.window.ages import AGES, Candidate, Later, WindowAges
+from mnemosyne.domain.window.ages import AGES, Candidate, Later, Reuse, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
     CostSoFar,
@@ -82,9 +82,9 @@ def holding(objects: Sequence[Candidate], **changes: object) -> Situation:
     return attrs.evolve(now, prompt=now.fixed + held)
 
 
-def age(each: Candidate, *, exchange: int = 0, missed: int = 0) -> int:
+def age(each: Candidate, *, exchange: int = 0) -> int:
     """The turns without use for which an object stays."""
-    return WindowAges(AGES, exchange, missed).turns(each)
+    return WindowAges(AGES, exchange).turns(each)
 
 
 def planned(now: Situation, *objects: Candidate) -> Plan | None:
@@ -505,10 +505,9 @@ def test_evictions_are_predicted_once_a_rewrite_is_affordable() -> None:
 
 
 def test_session_with_faults_keeps_more() -> None:
-    missed = [candidate(number, last_fault=20, last_use=20, kept=True) for number in range(1, 4)]
     each = candidate(born=35, last_use=38)
     assert each.key in want(attrs.evolve(COLD, exchange=36), [each])
-    assert each.key not in want(attrs.evolve(COLD, exchange=36), [each, *missed])
+    assert each.key not in want(attrs.evolve(COLD, exchange=36, reuse=Reuse(evicted=50, needed=1)), [each])
 
 
 def test_later_operations_on_a_file_decide_how_long_its_read_stays() -> None:

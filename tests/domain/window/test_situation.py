@@ -1,11 +1,14 @@
-"""The limit of a prompt."""
+"""The limit of a prompt, and the record of reuse."""
 
 import attrs
 
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.round_events import WindowStated
 from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.domain.window.situation import find_limit
+from mnemosyne.domain.window.ages import Reuse
+from mnemosyne.domain.window.situation import count_reuse, find_limit
+from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered
 
 SMALL, MILLION = "claude-haiku-4-5", "claude-opus-5-5"
 
@@ -38,3 +41,15 @@ def test_window_stated_by_the_provider_is_the_limit_if_smallest() -> None:
 def test_stated_window_applies_only_to_its_model() -> None:
     event = WindowStated(at=1, branch="main", turn=3, attempt=1, model=MILLION, window=32_000, tokens=33_000)
     assert find_limit(None, SMALL, evolve(Session(), event)) == 160_000
+
+
+def test_record_of_reuse_counts_evicted_objects_and_those_needed_again() -> None:
+    names = ("abc2345", "bcd2345", "cde2345")
+    made = [created(name, number) for number, name in enumerate(names)]
+    session = Session(memory=remembered(*made))
+    assert count_reuse(session, BRANCH) == Reuse()
+    for name in names[:2]:
+        session = evolve(session, degraded(name, Fidelity.EVICTED))
+    for turn in (12, 15):
+        session = evolve(session, faulted(names[0], turn))
+    assert count_reuse(session, BRANCH) == Reuse(evicted=2, needed=1)

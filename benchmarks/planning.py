@@ -231,13 +231,11 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "age from birth": _policy(by=_by_birth),
         "one age for all kinds": _aged(**dict.fromkeys(_KINDS, AGES.part)),
         "answers stay like files": _aged(answered=AGES.part),
-        "what was done to a file since does not matter": _aged(
-            whole_edited=AGES.whole, whole_returned=AGES.whole, part_edited=AGES.part, part_returned=AGES.part
-        ),
+        "what was done to a file since does not matter": _aged(whole_edited=AGES.whole, part_edited=AGES.part),
         "the replaced like the rest": _aged(replaced=AGES.part),
         "size does not matter": _policy(attrs.evolve(RULE, ages=_sizeless())),
         "a new task does not matter": _aged(away=Fraction(1)),
-        "the session's own record does not matter": _aged(least=Fraction(1), most=Fraction(1)),
+        "the session's own record does not matter": _aged(scales=(Fraction(1), Fraction(1))),
         "changes since do not matter": _waiting(changes=0),
         "edits whole": _waiting(replaced=NEVER),
         "what was said stays": _aged(said=Age(NEVER)),

@@ -102,9 +102,7 @@ class Age:
 _USUAL, _LEAST = 1_000, 50
 
 DECAY = 0.7
-"""Exponent from the rate of reuse to age limits. In recorded sessions the chance that an edit quotes an object falls
-with the power -1.4 of the turns since its last use.
-"""
+"""The chance that an edit quotes an object falls with the power -1/DECAY of the turns since its last use."""
 
 SIZES_HELD = 4096
 """Cache size for logarithms of sizes: every object's size is looked up in every turn."""
@@ -130,9 +128,6 @@ class Ages:
     whole_edited: Age = Age(7, fewer=1)
     """A whole read after the file was edited: the next edit comes soon, or never."""
     part_edited: Age = Age(3)
-    whole_returned: Age = Age(32, fewer=6)
-    """A whole read after a part of the file was read again: the file is being worked on."""
-    part_returned: Age = Age(12)
     replaced: Age = Age(1)
     """A read, an edit or a written file after a newer object shows the whole file."""
     edit: Age = Age(65, fewer=5)
@@ -142,11 +137,9 @@ class Ages:
     away: Fraction = Fraction(7, 10)
     """Factor once the user has typed since the last use: it was another task."""
     needed_again: Fraction = Fraction(1, 200)
-    """Expected share of evicted objects that are needed again. The session's own share scales the age limits."""
-    least: Fraction = Fraction(1, 2)
-    """Bounds of that scale: the smallest …"""
-    most: Fraction = Fraction(3)
-    """… and the largest."""
+    """Expected share of evicted objects that are needed again. The session's own share scales the age limits …"""
+    scales: tuple[Fraction, Fraction] = (Fraction(1, 2), Fraction(3))
+    """… within these bounds."""
 
     def of(self, candidate: Candidate) -> Age:
         """The age limit of an object by its kind and the later operation on its file."""
@@ -159,17 +152,14 @@ class Ages:
             return self.write
         if EDITED in candidate.tags or traits.is_settled:
             return self.edit
-        return self._of_read(candidate) if traits.is_file else self.answered
-
-    def _of_read(self, candidate: Candidate) -> Age:
+        if not traits.is_file:
+            return self.answered
+        if candidate.stale and candidate.later is Later.NOTHING:
+            return self.replaced
         whole = "whole" in candidate.tags
-        match candidate.later:
-            case Later.READ_IN_PART:
-                return self.whole_returned if whole else self.part_returned
-            case Later.EDITED:
-                return self.whole_edited if whole else self.part_edited
-            case _:
-                return self.replaced if candidate.stale else self.whole if whole else self.part
+        if candidate.later is Later.EDITED:
+            return self.whole_edited if whole else self.part_edited
+        return self.whole if whole else self.part
 
 
 AGES = Ages()
@@ -193,19 +183,14 @@ def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Can
 
 @attrs.frozen
 class Reuse:
-    """A session's own record: the objects that it has ``evicted``, or shows in a shorter form, and the number of
-    objects that were ``needed`` again.
-    """
+    """A session's own record: how many objects it has ``evicted`` and how many were ``needed`` again."""
 
     evicted: int = 0
     needed: int = 0
 
     def scale(self, expected: Fraction) -> Fraction:
-        """The factor on age limits if a share ``expected`` of evicted objects is needed again.
-
-        The rate at which a session needs such objects is Gamma-distributed around ``expected``, with as much weight as
-        one expected fault; the record gives its posterior mean. An object is old when its chance of being needed has
-        fallen to a fixed level, and that chance falls with a power of its age.
+        """The factor on age limits, from the posterior mean of the session's share of objects needed again: its prior
+        is a Gamma distribution around ``expected`` with the weight of one fault.
         """
         rate = (1 + self.needed) / float(1 + expected * self.evicted)
         return Fraction(rate**DECAY).limit_denominator(_USUAL)
@@ -213,9 +198,7 @@ class Reuse:
 
 @attrs.frozen
 class WindowAges:
-    """Age limits in one window: ``exchange`` and ``reuse`` as in ``Situation``, ``hurry`` is the divisor of all limits
-    in a full window.
-    """
+    """Age limits in one window, divided by ``hurry`` in a full one; ``exchange`` and ``reuse`` as in ``Situation``."""
 
     ages: Ages
     exchange: int
@@ -224,29 +207,22 @@ class WindowAges:
 
     def turns(self, candidate: Candidate) -> int:
         """Turns without use after which an object is old; at least one."""
-        if not _may_be_quoted(candidate):
-            scale = self._usual
-        else:
-            scale = self._quoted_away if candidate.last_use < self.exchange else self._quoted
-        return max(1, round(self.ages.of(candidate).of(candidate.tokens[0]) * scale))
-
-    # Factors on age limits, computed once for all objects.
+        limit = self.ages.of(candidate).of(candidate.tokens[0]) / self.hurry
+        if _may_be_quoted(candidate):
+            limit *= self._away if candidate.last_use < self.exchange else self._record
+        return max(1, round(limit))
 
     @cached_property
-    def _usual(self) -> Fraction:
-        return Fraction(1, self.hurry)
+    def _record(self) -> Fraction:
+        least, most = self.ages.scales
+        return min(most, max(least, self.reuse.scale(self.ages.needed_again)))
 
     @cached_property
-    def _quoted(self) -> Fraction:
-        scale = self.reuse.scale(self.ages.needed_again)
-        return min(self.ages.most, max(self.ages.least, scale)) / self.hurry
-
-    @cached_property
-    def _quoted_away(self) -> Fraction:
-        return self._quoted * self.ages.away
+    def _away(self) -> Fraction:
+        return self._record * self.ages.away
 
 
 def _may_be_quoted(candidate: Candidate) -> bool:
-    """Whether a later edit may quote the object, or it is a plan; tool output and conversation never qualify."""
+    """Whether a later edit may quote the object, or it is a plan."""
     traits = KINDS[candidate.kind]
     return not traits.is_conversation and (traits.is_file or traits.is_settled or bool(WRITTEN & set(candidate.tags)))

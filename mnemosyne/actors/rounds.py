@@ -25,6 +25,7 @@ from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.events import FaultReason
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import memory_results
@@ -53,10 +54,11 @@ from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.refusals import Refusal, find_stated
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
-from mnemosyne.domain.window.situation import PendingRequest, find_limit
+from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.billing import begins_with_billing
+from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import ANY_NUMBER, Transcript
 from mnemosyne.errors import MnemosyneError
@@ -558,8 +560,10 @@ class ManagedRounds:
         most = find_limit(settings.window, turn.read.fields.model, self._state)
         room = most - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
+        is_typed = not has_results(blocks_of(turn.read, -1))
+        why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
         return await self._tools.answer(
-            self._state, address, end.calls, at, spent, room, tools, strict=settings.strict, helped=helped
+            self._state, address, end.calls, at, spent, room, tools, strict=settings.strict, helped=helped, why=why
         )
 
     def _sum_spent(self, address: Address) -> Spent:

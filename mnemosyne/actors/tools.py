@@ -21,7 +21,7 @@ from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.decide import decide_all
-from mnemosyne.domain.objects.events import ObjectEvent
+from mnemosyne.domain.objects.events import FaultReason, ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
@@ -110,6 +110,7 @@ class FromMemory:
         *,
         strict: bool = False,
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
+        why: FaultReason = FaultReason.REFERENCE,
     ) -> Answers:
         """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
         call is impossible or its content cannot be read in time.
@@ -117,10 +118,10 @@ class FromMemory:
         ``spent`` is the amount that the model has recalled in this turn so far. ``room`` is the number of tokens by
         which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
         them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
-        answers by call.
+        answers by call; ``why`` is the reason of their faults.
         """
         dialect = dialect_of(state.branches[address.branch].conversation)
-        context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches)
+        context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches, why=why)
         results: dict[str, bytes] = {}
         for call in calls:
             result = await self._answer_safely(call, context)
@@ -225,6 +226,7 @@ class FromMemory:
                 at=context.at,
                 turn=context.turn,
                 latency=_microseconds(began),
+                why=context.why,
             )
         )
         among, _ = self._scope(call, context)
@@ -318,6 +320,7 @@ class FromMemory:
             turn=context.turn,
             left=context.eviction_turns.find_turn(context.branch, restore.object.id),
             latency=_microseconds(began),
+            why=context.why,
         )
         context.add(events)
         if restore.part is not None:
@@ -378,8 +381,10 @@ class _CallContext:
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
         *,
         attaches: bool = False,
+        why: FaultReason = FaultReason.REFERENCE,
     ) -> None:
         self.at = at
+        self.why = why
         self.attaches = attaches
         self.helped = dict(helped)
         self.branch = address.branch

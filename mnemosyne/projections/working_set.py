@@ -13,6 +13,7 @@ from typing import Any, cast
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
+    FaultReason,
     ObjectCreated,
     ObjectDegraded,
     ObjectFaulted,
@@ -95,7 +96,7 @@ OBJECTS = Table(
 USES = Table(
     "uses",
     key={"stream": Type.UUID, "version": Type.INTEGER, "number": Type.INTEGER},
-    columns={"object": Type.TEXT, "turn": Type.INTEGER, "how": Type.TEXT},
+    columns={"object": Type.TEXT, "turn": Type.INTEGER, "how": Type.TEXT, "why": Type.TEXT},
 )
 
 CHANGES = Table(
@@ -146,7 +147,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
                 return merge, Merge("predictions", (stream, version), row_of(event, "object", "turn"))
             return (merge,)
         case ObjectFaulted():
-            use = row_of(event, "object", "turn") | {"how": event.kind.value}
+            why = event.why.value if event.why is not None else None
+            use = row_of(event, "object", "turn") | {"how": event.kind.value, "why": why}
             return (Merge("uses", (stream, version, 0), use),)
         case ObjectRequested():
             return (Merge("uses", (stream, version, 0), row_of(event, "object", "turn") | {"how": "link"}),)
@@ -259,6 +261,14 @@ FAULTS_OF = Query(
 where stream = %(stream)s and how <> 'link' order by version""",
 )
 
+FAULT_REASONS = Query(
+    "fault_reasons",
+    f"""select why, count(*) as faults from (
+    select why from mnemosyne.working_set_uses where stream = %(stream)s and why is not null
+    union all select '{FaultReason.SPECULATIVE.value}' from mnemosyne.working_set_predictions where stream = %(stream)s
+) as reasons group by why order by why""",
+)
+
 BRANCH_OF_OBJECTS = Query(
     "branch_of_objects",
     """select object, branch from mnemosyne.working_set_objects where stream = %(stream)s order by version""",
@@ -272,7 +282,7 @@ where stream = %(stream)s and object = %(object)s""",
 
 WORKING_SETS = Projection(
     name="working_set",
-    version=8,
+    version=9,
     tables=(WINDOWS, BRANCHES, SENT, OBJECTS, USES, CHANGES, PREDICTIONS),
     changes=changes,
     queries=(
@@ -282,6 +292,7 @@ WORKING_SETS = Projection(
         CHANGES_ON,
         SENT_ON,
         FAULTS_OF,
+        FAULT_REASONS,
         PREDICTED,
         BIRTH,
         BRANCH_OF_OBJECTS,

@@ -12,6 +12,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable, settings_text
 from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, read_map
+from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
@@ -102,6 +103,7 @@ class SessionView:
     counted: int | None
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
+    reasons: Sequence[ReasonShare]
     passed: savings.PassedBudget | None
     unrecorded: int
     help: str | None
@@ -157,10 +159,11 @@ async def read_session_view(
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, epochs, faults, objects, *help_ = await models.answers(
+    used, epochs, faults, why, objects, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
+        Question("working_set", "fault_reasons", about),
         Question("working_set", "branch_of_objects", about),
         *ask_for_help(stream),
     )
@@ -190,6 +193,7 @@ async def read_session_view(
         counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
+        reasons=list_shares(why),
         passed=savings.find_passed(used, balances, budget),
         unrecorded=sum(row["turns"] for row in whole.gaps),
         help=describe_help(*help_),

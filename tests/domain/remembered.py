@@ -113,6 +113,7 @@ def faulted(object_id: str, turn: int, kind: FaultKind = FaultKind.EXPLICIT, bra
         tokens=1,
         avoided_tokens=0,
         latency=0,
+        why=None,
     )
 
 
@@ -128,7 +129,9 @@ def about(object_id: str) -> list[ObjectEvent]:
         attrs.evolve(summarized(object_id, Fidelity.COMPACT, 10), at=2, text=bytes(32)),
         ObjectDegraded(**where, before=full, after=stub, cause=Cause.PRESSURE),
         ObjectRestored(**where, before=stub, after=full, cause=Cause.FAULT),
-        ObjectFaulted(**where, kind=FaultKind.MICRO, reason="r", distance=1, tokens=9, avoided_tokens=91, latency=1),
+        ObjectFaulted(
+            **where, kind=FaultKind.MICRO, reason="r", distance=1, tokens=9, avoided_tokens=91, latency=1, why=None
+        ),
         ObjectPinned(at=2, object=object_id, reason="r", until_turn=9),
         ObjectUnpinned(at=2, object=object_id, reason="r"),
         ObjectReleased(**where, reason="r"),

@@ -20,7 +20,7 @@ from mnemosyne.cli.explain import _render_helped
 from mnemosyne.domain.helper.answer import ANSWER
 from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.history import memory_travel
-from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
+from mnemosyne.domain.objects.events import FaultKind, FaultReason, ObjectFaulted
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decision_inputs import finds_nothing
 from mnemosyne.domain.session.input_events import HelperAsked
@@ -132,6 +132,7 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
         assert texts["L0"].encode()[sentence.start : sentence.end].decode() == WORDS
         (fault,) = [each for each in await found.stage.events() if isinstance(each, ObjectFaulted)]
         assert (fault.kind, fault.object) == (FaultKind.MICRO, sentence.object)
+        assert fault.why is FaultReason.USER_RECALL  # the user had just typed
         assert (event.question, event.helper, event.why) == (QUESTION, f"{helper}:claude-haiku-5-5", None)
         # The cost is recorded, so the reservation is gone.
         spent = await LoggedSpending(found.stage.log).on_day(0)

@@ -16,6 +16,7 @@ from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import (
     FaultKind,
+    FaultReason,
     ObjectCreated,
     ObjectFaulted,
     ObjectRestored,
@@ -115,7 +116,7 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         assert NEEDLE in json.dumps(stage.upstream[-1])
         (ledger,) = await ledger_objects(stage)
         (fault,) = await faults_of(stage, ledger.object)
-        assert (fault.kind, fault.turn) == (FaultKind.IMPLICIT, sent)
+        assert (fault.kind, fault.turn, fault.why) == (FaultKind.IMPLICIT, sent, FaultReason.REFERENCE)
         moment = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main", sent)
         assert moment.faults == [fault]
         restored = [each for each in await stage.events() if isinstance(each, ObjectRestored)]

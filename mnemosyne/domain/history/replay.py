@@ -26,9 +26,9 @@ NO_DECISIONS: Mapping[type, frozenset[str]] = {
     TurnBegan: _STORED,
     RoundBegan: _STORED,
     FallbackSent: _STORED,
-    ObjectFaulted: frozenset({"latency"}),
+    ObjectFaulted: frozenset({"latency", "why"}),
 }
-"""Fields that are not decisions, such as storage and durations."""
+"""Fields that are not decisions, such as storage and durations, and reasons that older logs lack."""
 
 
 FEATURE_REMOVED = "feature removed"

@@ -17,7 +17,7 @@ import attrs
 from mnemosyne.domain.objects import events as recorded
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
-from mnemosyne.domain.objects.kinds import is_operators
+from mnemosyne.domain.objects.kinds import is_change, is_operators
 from mnemosyne.domain.objects.memory import Memory, evolve
 
 # Commands. Each has a time ``at`` (µs since 1970) and the id of its ``object``. ``branch`` names the branch concerned;
@@ -58,7 +58,8 @@ class Fault(recorded.OfObjectInTurn):
     """Record that the model needed an evicted object; the answer added ``tokens`` to the window.
 
     ``left`` is the turn in which the branch ceased to show it in full (``EvictionTurns.find_turn``). It is None if the
-    branch never did, and then the distance counts from the turn of the object itself. ``latency`` is in µs.
+    branch never did, and then the distance counts from the turn of the object itself. ``latency`` is in µs. ``why`` is
+    the reason unless a change of the object's file has just failed.
     """
 
     left: int | None
@@ -66,6 +67,7 @@ class Fault(recorded.OfObjectInTurn):
     reason: str
     tokens: int
     latency: int = 0
+    why: recorded.FaultReason = recorded.FaultReason.REFERENCE
 
 
 @attrs.frozen(kw_only=True)
@@ -192,4 +194,20 @@ def _fault(command: Fault, known: MemoryObject, memory: Memory) -> tuple[recorde
     fields = _fields(command)
     left = fields.pop("left")
     distance = max(0, command.turn - (known.last_turn if left is None else left))
+    if _has_failed_change(known, command, memory):
+        fields["why"] = recorded.FaultReason.EXACT_TEXT
     return (recorded.ObjectFaulted(distance=distance, avoided_tokens=max(0, known.tokens - command.tokens), **fields),)
+
+
+JUST_FAILED = 2
+"""A change of a file has just failed if it did so at most this many turns ago."""
+
+
+def _has_failed_change(known: MemoryObject, command: Fault, memory: Memory) -> bool:
+    """Whether the last change of an object's file has just failed: the next one needs the exact text."""
+    if known.source_key is None:
+        return False
+    objects = (memory.objects[each] for each in reversed(memory.view_of(command.branch).objects))
+    same_file = (each for each in objects if each.source_key == known.source_key)
+    last = next((each for each in same_file if "change" in each.tags or is_change(each.tags)), None)
+    return last is not None and "error" in last.tags and command.turn - last.last_turn <= JUST_FAILED

@@ -45,6 +45,21 @@ class FaultKind(Enum):
     """The agent fetched recorded content again: the same file or the same command."""
 
 
+class FaultReason(Enum):
+    """Why an object was needed again, by who asked, in which call, for which file; never by words."""
+
+    USER_RECALL = "user_recall"
+    """The model asked for it in its first reply to what the user typed."""
+    REFERENCE = "reference_resolved"
+    """The model asked for it in the midst of its work, or the client referred to its own earlier copy."""
+    PREREQUISITE = "tool_prerequisite"
+    """The agent fetched it again with a tool."""
+    EXACT_TEXT = "exact_text"
+    """A change of its file had just failed."""
+    SPECULATIVE = "speculative"
+    """A helper model expected that it would be needed: no fault, but counted with them."""
+
+
 @attrs.frozen
 class BlockPlace:
     """A block of a branch's history: the indexes of its message and of the block within it, from 0 as the provider
@@ -194,6 +209,7 @@ class ObjectFaulted(OfObjectInTurn):
     tokens: int
     avoided_tokens: int
     latency: int
+    why: FaultReason | None
 
 
 @attrs.frozen(kw_only=True)
@@ -284,7 +300,7 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.summarized.v2": ObjectSummarized,
     "object.degraded.v1": ObjectDegraded,
     "object.restored.v1": ObjectRestored,
-    "object.faulted.v1": ObjectFaulted,
+    "object.faulted.v2": ObjectFaulted,
     "object.pinned.v1": ObjectPinned,
     "object.unpinned.v1": ObjectUnpinned,
     "object.released.v1": ObjectReleased,

@@ -11,6 +11,7 @@ from mnemosyne.domain.objects.decide import Fault
 from mnemosyne.domain.objects.events import (
     BlockPlace,
     FaultKind,
+    FaultReason,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
@@ -132,6 +133,7 @@ def implicit(
             kind=FaultKind.IMPLICIT,
             reason=f"fetched again as {MARK}{new.object}",
             tokens=new.tokens,
+            why=FaultReason.PREREQUISITE,
         )
 
 

@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
-from mnemosyne.domain.objects.events import FaultKind, ObjectEvent
+from mnemosyne.domain.objects.events import FaultKind, FaultReason, ObjectEvent
 from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
@@ -93,7 +93,15 @@ class GrantedRestore:
         return attrs.evolve(self, tokens=tokens, part=number)
 
     def events(
-        self, memory: Memory, *, at: int, branch: str, turn: int, left: int | None, latency: int
+        self,
+        memory: Memory,
+        *,
+        at: int,
+        branch: str,
+        turn: int,
+        left: int | None,
+        latency: int,
+        why: FaultReason = FaultReason.REFERENCE,
     ) -> tuple[ObjectEvent, ...]:
         """The events of the completed restore; ``left`` is ``EvictionTurns.find_turn`` of the object."""
         fault = Fault(
@@ -106,6 +114,7 @@ class GrantedRestore:
             reason=self.reason,
             tokens=self.tokens,
             latency=latency,
+            why=why,
         )
         memory = attrs.evolve(memory, objects={**memory.objects, self.object.id: self.object})
         if self.part is not None:
@@ -239,6 +248,7 @@ def answer(
     at: int,
     turn: int,
     latency: int,
+    why: FaultReason = FaultReason.REFERENCE,
 ) -> tuple[ObjectEvent, ...]:
     """The events after a question was answered from objects, given the quoted tokens by object id: a fault for each
     object that the branch does not show in full. Its fidelity stays.
@@ -257,6 +267,7 @@ def answer(
             reason=plain(call.question, LONGEST_REASON),
             tokens=tokens,
             latency=latency,
+            why=why,
         )
         for object_id, tokens in quoted.items()
     )

@@ -56,6 +56,12 @@ async def ask(world: World, sql: str) -> QueryAnswer:
     return await world.database.run(execute)
 
 
+async def run(world: World, sql: str) -> None:
+    """Change something as the owner of the tables."""
+    assert world.database is not None
+    await world.database.run(lambda connection: connection.execute(sql.encode()))
+
+
 async def ask_as_tenant(world: World, sql: str, tenant: str = "t", *, ours_alone: bool = False) -> QueryAnswer:
     """The result of `mnemosyne sql`."""
     assert world.database is not None
@@ -150,6 +156,10 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         assert counts["turns"] == counts["savings"] == named.count("session.turn_accounted") > 0
         (session,) = await rows(world, "select * from sessions")
         assert session["total_faults"] + session["total_micro_faults"] == counts["fault_history"]
+        await run(world, "update mnemosyne.working_set_uses set why = 'tool_prerequisite' where how <> 'link'")
+        reasons = await rows(world, "select reason, faults, share, red_flag from fault_reasons where faults > 0")
+        found = {"reason": "tool_prerequisite", "faults": counts["fault_history"], "share": 1, "red_flag": False}
+        assert reasons == [found]
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]

@@ -27,6 +27,7 @@ from mnemosyne.domain.objects.decide import (
 )
 from mnemosyne.domain.objects.events import (
     FaultKind,
+    FaultReason,
     Link,
     LinkRelation,
     ObjectCreated,
@@ -40,6 +41,7 @@ from mnemosyne.domain.objects.events import (
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
 from tests.domain.remembered import BRANCH, created, degraded, made, remembered, summarized, superseded
 
@@ -311,11 +313,39 @@ def test_fault_records_its_distance_and_the_avoided_tokens(left: int | None, dis
     )
     state = remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
     where: dict[str, Any] = {"at": 0, "object": "abc2345", "branch": BRANCH, "turn": 20, "kind": FaultKind.MICRO}
+    where["why"] = FaultReason.REFERENCE
     (event,) = decide(command, state)
     assert event == ObjectFaulted(**where, reason="why?", distance=distance, tokens=60, avoided_tokens=940, latency=5)
     (event,) = decide(attrs.evolve(command, tokens=2_000), state)
     assert event == ObjectFaulted(**where, reason="why?", distance=distance, tokens=2_000, avoided_tokens=0, latency=5)
     assert decide(command, ONE) == ()  # an object shown in full causes no fault
+
+
+def changed(tags: tuple[str, ...], turn: int) -> ObjectCreated:
+    """A change of the file that was read as abc2345."""
+    file = ONE.objects["abc2345"]
+    return created("chg2345", 2 * turn, kind=ObjectKind.ERROR_CONTEXT, source_key=file.source_key, tags=tags)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (None, FaultReason.USER_RECALL),
+        (changed(("error", "change"), 19), FaultReason.EXACT_TEXT),
+        (changed(("error", "change"), 12), FaultReason.USER_RECALL),
+        (changed(("error", "read"), 19), FaultReason.USER_RECALL),
+        (changed(("edit",), 19), FaultReason.USER_RECALL),
+    ],
+)
+def test_fault_after_a_failed_change_of_its_file_is_for_the_exact_text(
+    change: ObjectCreated | None, why: FaultReason
+) -> None:
+    before: list[ObjectEvent] = [degraded("abc2345", Fidelity.STUB), *([change] if change is not None else [])]
+    where: dict[str, Any] = {"at": 0, "object": "abc2345", "branch": BRANCH, "turn": 20, "left": 12, "tokens": 60}
+    command = Fault(**where, kind=FaultKind.EXPLICIT, reason="r", why=FaultReason.USER_RECALL)
+    (event,) = decide(command, remembered(*before, before=ONE))
+    assert isinstance(event, ObjectFaulted)
+    assert event.why is why
 
 
 def test_object_can_be_superseded_in_the_batch_that_creates_it() -> None:

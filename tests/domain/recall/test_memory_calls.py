@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import (
     FaultKind,
+    FaultReason,
     Link,
     LinkRelation,
     ObjectFaulted,
@@ -78,6 +79,7 @@ def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() 
             tokens=1_000,
             avoided_tokens=0,
             latency=7,
+            why=FaultReason.REFERENCE,
         ),
         ObjectRestored(**where, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT),
     )
@@ -219,6 +221,7 @@ def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:
         tokens=50,
         avoided_tokens=950,
         latency=9,
+        why=FaultReason.REFERENCE,
     )
     after = remembered(fault, before=state)
     assert after.view_of(BRANCH).fidelity_of("abc2345") is Fidelity.STUB

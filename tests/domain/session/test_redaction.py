@@ -38,7 +38,7 @@ WORDS = {
     "session.helper_worked.v1": {"subject", "record"},
     "session.knowledge_told.v1": {"text"},
     "session.checkpoint_named.v1": {"name"},
-    "object.faulted.v1": {"reason"},
+    "object.faulted.v2": {"reason"},
     "object.pinned.v1": {"reason"},
     "object.unpinned.v1": {"reason"},
     "object.released.v1": {"reason"},

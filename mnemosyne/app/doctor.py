@@ -24,7 +24,7 @@ from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
 from mnemosyne.config import CONFIG_VARIABLE, OPTIONS_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
-from mnemosyne.domain.helper.model import HelperFailed, HelperPrompt
+from mnemosyne.domain.helper.model import HelperFailed, HelperPrompt, object_of
 from mnemosyne.domain.session.budget import DAY, DaySpending
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.figures import dollars_text, percent_text
@@ -562,12 +562,7 @@ _SHORT_PROMPT = HelperPrompt(
     system="You answer with JSON.",
     user='Answer with {"works": true}.',
     most_tokens=50,
-    schema={
-        "type": "object",
-        "properties": {"works": {"type": "boolean"}},
-        "required": ["works"],
-        "additionalProperties": False,
-    },
+    schema=object_of({"works": {"type": "boolean"}}),
 )
 
 

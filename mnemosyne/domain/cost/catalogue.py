@@ -180,6 +180,24 @@ def _render(value: object) -> str:
     return str(value) if isinstance(value, Decimal) else repr(value)
 
 
+def _parser(
+    accepts: Callable[[Any], bool], must: str, convert: Callable[[Any], Any] = lambda value: value
+) -> Callable[[object], Any]:
+    """Return a function that converts a value, or raises ValueError with what it ``must`` be."""
+
+    def parse(value: object) -> Any:
+        if not accepts(value):
+            raise ValueError(f"it must be {must}")
+        return convert(value)
+
+    return parse
+
+
+def _is_within(value: object, end: int) -> bool:
+    """Return whether the value is a number from 0 to below ``end``."""
+    return type(value) in (int, Decimal) and Decimal(str(value)).is_finite() and 0 <= Decimal(str(value)) < end
+
+
 def _dollars(value: object) -> int:
     """Convert dollars per million tokens to nanodollars per token."""
     if not _is_within(value, 1_000_000):
@@ -197,68 +215,31 @@ def _plain_dollars(value: object) -> int:
     return amount
 
 
-def _count(value: object) -> int:
-    if type(value) is not int or value <= 0:
-        raise ValueError("it must be an integer above 0")
-    return value
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) and name for name in value)
 
 
-def _long_prompt(value: object) -> int:
-    if value not in LONG_PROMPTS or isinstance(value, bool):
-        raise ValueError(f"it must be one of {', '.join(map(str, LONG_PROMPTS))}")
-    return int(str(value))
+_UNITS, _CACHING = {unit.value: unit for unit in PaidIn}, {kind.value: kind for kind in Caching}
 
-
-def _boolean(value: object) -> bool:
-    if type(value) is not bool:
-        raise ValueError("it must be true or false")
-    return value
-
-
-def _ratio(value: object) -> float:
-    if not _is_within(value, 100) or not value:
-        raise ValueError("it must be a number above 0")
-    return float(str(value))
-
-
-def _is_within(value: object, end: int) -> bool:
-    """Return whether the value is a number from 0 to below ``end``."""
-    return type(value) in (int, Decimal) and Decimal(str(value)).is_finite() and 0 <= Decimal(str(value)) < end
-
-
-def _weight(value: object) -> Fraction:
-    if not _is_within(value, 1_000):
-        raise ValueError("it must be a number of at least 0, such as 1.25")
-    return Fraction(str(value))
-
-
-def _seconds(value: object) -> float:
-    if value == Decimal("inf"):
-        return float("inf")
-    if not _is_within(value, 10**9) or not value:
-        raise ValueError("it must be in seconds, or inf")
-    return float(str(value))
-
-
-def _units(value: object) -> tuple[PaidIn, ...]:
-    units = {unit.value: unit for unit in PaidIn}
-    if not isinstance(value, list) or not value or not all(isinstance(name, str) and name in units for name in value):
-        raise ValueError(f"it must be a list with any of {', '.join(units)}")
-    return tuple(units[name] for name in value)
-
-
-def _caching(value: object) -> Caching:
-    kinds = {kind.value: kind for kind in Caching}
-    if not isinstance(value, str) or value not in kinds:
-        raise ValueError(f"it must be one of {', '.join(kinds)}")
-    return kinds[value]
-
-
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise ValueError("it must be a list of names")
-    return tuple(value)
-
+_count = _parser(lambda value: type(value) is int and value > 0, "an integer above 0")
+_long_prompt = _parser(
+    lambda value: type(value) is int and value in LONG_PROMPTS, f"one of {', '.join(map(str, LONG_PROMPTS))}"
+)
+_boolean = _parser(lambda value: type(value) is bool, "true or false")
+_ratio = _parser(lambda value: _is_within(value, 100) and value > 0, "a number above 0", float)
+_weight = _parser(lambda value: _is_within(value, 1_000), "a number of at least 0, such as 1.25", Fraction)
+_seconds = _parser(
+    lambda value: value == Decimal("inf") or (_is_within(value, 10**9) and value > 0), "in seconds, or inf", float
+)
+_names = _parser(_are_texts, "a list of names", tuple)
+_units = _parser(
+    lambda value: _are_texts(value) and bool(value) and _UNITS.keys() >= {*value},
+    f"a list with any of {', '.join(_UNITS)}",
+    lambda value: tuple(_UNITS[name] for name in value),
+)
+_caching = _parser(
+    lambda value: isinstance(value, str) and value in _CACHING, f"one of {', '.join(_CACHING)}", _CACHING.__getitem__
+)
 
 _Column = tuple[Callable[[object], Any], bool]
 """The function that parses a column's value (raising ValueError with the reason), and whether the column is

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import UNREADABLE, Accepted, HelperTask, Limits, Rejected, find_span, write_prompt
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
@@ -59,21 +59,8 @@ class ComposedAnswer:
     dropped: int = 0
 
 
-_PROPERTIES: Mapping[str, Any] = {
-    "sentences": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "passage": {"type": "integer"},
-                "quote": {"type": "string"},
-            },
-            "required": ["text", "passage", "quote"],
-            "additionalProperties": False,
-        },
-    }
-}
+_SENTENCE = object_of({"text": STRING, "passage": {"type": "integer"}, "quote": STRING})
+_PROPERTIES: Mapping[str, Any] = {"sentences": list_of(_SENTENCE)}
 
 _SYSTEM = """\
 You answer a question from passages of what a coding agent has read, run and written. Reply with one JSON object and \

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Summarize
@@ -25,13 +25,7 @@ ONE_IN = 20
 _CONTROLS = 3
 _NAMES = 60
 
-_ANSWER = {"question": {"type": "integer"}, "quote": {"type": "string"}}
-PROPERTIES: Mapping[str, Any] = {
-    "answers": {
-        "type": "array",
-        "items": {"type": "object", "properties": _ANSWER, "required": list(_ANSWER), "additionalProperties": False},
-    }
-}
+PROPERTIES: Mapping[str, Any] = {"answers": list_of(object_of({"question": {"type": "integer"}, "quote": STRING}))}
 
 _INSTRUCTIONS = """\
 You check which questions a short text answers by itself. Reply with one JSON object and nothing else: \

@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
-from mnemosyne.domain.helper.model import HelperImage, HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperImage, HelperPrompt, list_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.admission import AdmissionCandidate, admit
 from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -40,7 +40,7 @@ LONGEST_TEXT = 6_000
 
 _DECLARED = Losses(dropped=("the images",), fault_when=("details of an image",))
 
-PROPERTIES: Mapping[str, Any] = {"captions": {"type": "array", "items": {"type": "string"}}}
+PROPERTIES: Mapping[str, Any] = {"captions": list_of(STRING)}
 
 _INSTRUCTIONS = """\
 You describe images that a coding agent has seen, so that it can continue without them and find them again. Reply \

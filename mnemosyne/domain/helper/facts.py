@@ -12,7 +12,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
 from mnemosyne.domain.session.sanitize import blank_private
 
@@ -35,13 +35,8 @@ MOST_FACTS, LONGEST_FACT = 8, 600
 KINDS = ("fact", "decision", "constraint", "workflow", "tooling", "code-style", "response-style", "profile")
 """The kinds of entries that a prompt can add."""
 
-_FACT = {
-    "type": "object",
-    "properties": {"kind": {"enum": [*KINDS]}, "quote": {"type": "string"}, "corrects": {"type": "string"}},
-    "required": ["kind", "quote", "corrects"],
-    "additionalProperties": False,
-}
-PROPERTIES: Mapping[str, Any] = {"facts": {"type": "array", "items": _FACT}}
+_FACT = object_of({"kind": {"enum": [*KINDS]}, "quote": STRING, "corrects": STRING})
+PROPERTIES: Mapping[str, Any] = {"facts": list_of(_FACT)}
 
 _INSTRUCTIONS = """\
 You read a message that the user of a coding agent has sent, in any language, and find in it what later sessions of \

@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -38,8 +38,7 @@ MOST_PREDICTED = 8
 
 _LONGEST_LINE, _LONGEST_ID, _LONGEST_READ = 160, 20, 1 << 20
 
-_IDS = {"type": "array", "items": {"type": "string"}}
-PROPERTIES: Mapping[str, Any] = {"goal": {"type": "string"}, "needed": _IDS, "unneeded": _IDS}
+PROPERTIES: Mapping[str, Any] = {"goal": STRING, "needed": list_of(STRING), "unneeded": list_of(STRING)}
 
 _INSTRUCTIONS = """\
 You read a message that the user of a coding agent has sent, and a list of records that were evicted from the agent's \

@@ -15,6 +15,20 @@ FREE = Price(0, 0, read=0)
 """The price of a local model."""
 
 
+STRING: Mapping[str, Any] = {"type": "string"}
+"""The schema of a string."""
+
+
+def object_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these members, all required."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def list_of(items: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a list."""
+    return {"type": "array", "items": items}
+
+
 @attrs.frozen
 class HelperImage:
     """An image for a model: its media type and its bytes in base64."""

@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
 from mnemosyne.domain.helper.task import (
     LONGEST_RECORD,
     Accepted,
@@ -46,8 +46,7 @@ _REPLY = "reply"
 _LONGEST_SAID, _LONGEST_READ = 1_500, 1 << 18
 """Characters of a text that are sent, and that are read."""
 
-_LINES = {"type": "array", "items": {"type": "string"}}
-PROPERTIES: Mapping[str, Any] = {"title": {"type": "string"}, **dict.fromkeys(SUMMARY_LISTS, _LINES)}
+PROPERTIES: Mapping[str, Any] = {"title": STRING, **dict.fromkeys(SUMMARY_LISTS, list_of(STRING))}
 
 _INSTRUCTIONS = """\
 You summarize a session of a coding agent for the person who resumes it. You get the messages of the user and the \

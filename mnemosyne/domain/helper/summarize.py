@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import SHARE
 from mnemosyne.domain.objects.events import Losses
@@ -31,8 +31,7 @@ _MOST_PHRASES, _LONGEST_PHRASE = 16, 160
 _DECLARED_TOKENS = 1_000
 """Tokens of an answer for everything except the summary."""
 
-_PHRASES = {"type": "array", "items": {"type": "string"}}
-PROPERTIES: Mapping[str, Any] = {"summary": {"type": "string"}, **dict.fromkeys(_DECLARED, _PHRASES)}
+PROPERTIES: Mapping[str, Any] = {"summary": STRING, **dict.fromkeys(_DECLARED, list_of(STRING))}
 
 RULES = """\
 Reply with one JSON object and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], \

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from mnemosyne import credentials
-from mnemosyne.domain.helper.model import HelperImage, HelperPrompt
+from mnemosyne.domain.helper.model import HelperImage, HelperPrompt, object_of
 
 Inputs = TypeVar("Inputs")
 Result = TypeVar("Result")
@@ -128,12 +128,7 @@ def write_prompt(
         system=instructions,
         user="\n".join(lines),
         most_tokens=most_tokens,
-        schema={
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        },
+        schema=object_of(properties),
         images=images,
     )
 

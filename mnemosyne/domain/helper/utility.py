@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
-from mnemosyne.domain.helper.model import HelperPrompt
+from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.session.judged_objects import UTILITY
@@ -19,13 +19,7 @@ BATCH = 20
 Stubs = Sequence[tuple[str, str]]
 """Ids of objects with their stubs."""
 
-_SCORE = {"object": {"type": "string"}, "utility": {"type": "number"}}
-PROPERTIES: Mapping[str, Any] = {
-    "scores": {
-        "type": "array",
-        "items": {"type": "object", "properties": _SCORE, "required": list(_SCORE), "additionalProperties": False},
-    }
-}
+PROPERTIES: Mapping[str, Any] = {"scores": list_of(object_of({"object": STRING, "utility": {"type": "number"}}))}
 
 _INSTRUCTIONS = """\
 Each line below describes, with its id, something that a coding agent has read or written. How likely is the agent to \

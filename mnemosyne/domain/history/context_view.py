@@ -304,7 +304,7 @@ def _preview(block: dict[str, Any]) -> str:
         case {"content": str(text)} | {"content": [{"text": str(text)}, *_]} | {"description": str(text)}:
             pass
         case {"input": tool_input}:
-            text = _dump(tool_input)
+            text = json.dumps(tool_input, ensure_ascii=False, separators=(",", ":"))
         case _:
             return ""
     line = " ".join(text[: 2 * PREVIEW].split())
@@ -319,10 +319,6 @@ def _digest(section: Section, block: dict[str, Any]) -> bytes:
         return normal_form.tools_digest([block]) if section == "tools" else normal_form.system_digest([block])
     except (ValueError, RecursionError):
         return sha256(repr(block).encode("utf-8", "replace")).digest()
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(value: object) -> str | None:

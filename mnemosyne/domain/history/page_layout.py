@@ -181,7 +181,11 @@ class _Reading:
             return _list_whole(text, self._pages) or BlockUse.MEMORY_ANSWER
         place = self._take("said", (block.role, block.digest))
         if place is not None:
-            return [place.page] if place.page is not None else _use_of(block)
+            return (
+                [place.page]
+                if place.page is not None
+                else (BlockUse.THINKING if block.kind in normal_form.THINKING else BlockUse.OPEN)
+            )
         return self._read_changed(block, text)
 
     def _read_changed(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
@@ -238,10 +242,6 @@ class _Reading:
         """The page whose rendition contains a text of the assistant."""
         lines = [line.strip() for line in text.splitlines()]
         return [page for page, held in self._lines.items() if lines and held.issuperset(lines)][:1]
-
-
-def _use_of(block: ContextBlock) -> BlockUse:
-    return BlockUse.THINKING if block.kind in normal_form.THINKING else BlockUse.OPEN
 
 
 _STANDING = re.compile(rf"\[{MARK}(\w+)[ \]]")

@@ -155,7 +155,7 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
     """Decide which objects to create from a request."""
     segmented = segment(command.messages, session.memory.view_of(command.branch).known)
-    estimator = _estimator(command, session.memory)
+    estimator = session.memory.view_of(command.branch).estimator(command.model)
     created = tuple(_create(command, session, segmented.drafts, estimator))
     superseded = _supersede(command, segmented, [creation.object for creation in created])
     events, after = decide_all((*created, *superseded), session.memory)
@@ -166,10 +166,6 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     ended = episodes.list_ended(session.memory, after, command.branch, command.turn)
     grouped, after = decide_all(_create(command, session, ended, estimator), after)
     return (*events, *more, *grouped, _assess(command, after, segmented.open, estimator))
-
-
-def _estimator(command: Remember, state: Memory) -> Estimator:
-    return state.view_of(command.branch).estimator(command.model)
 
 
 # Objects

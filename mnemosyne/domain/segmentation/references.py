@@ -42,7 +42,7 @@ class Paths:
         if not self._by_name:
             return counts
         looked_at = text if len(text) <= 2 * _LOOKED_AT else text[:_LOOKED_AT] + "\n" + text[-_LOOKED_AT:]
-        for name, number in Counter(_paths_in(looked_at)).items():
+        for name, number in Counter(folders or name for folders, name in _PATH.findall(looked_at)).items():
             path = self._find(paths.normal(name))
             if path is not None:
                 counts[path] += number
@@ -62,11 +62,6 @@ class Paths:
             if path == name or path.endswith("/" + name.lstrip("/")) or name.endswith("/" + path)
         ]
         return fitting[0] if len(fitting) == 1 else name if name in fitting else None
-
-
-def _paths_in(text: str) -> Iterator[str]:
-    """Yield strings that look like paths."""
-    return (folders or name for folders, name in _PATH.findall(text))
 
 
 def links(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:

@@ -445,11 +445,9 @@ def _draft(members: Sequence[Unit]) -> Draft:
         places=tuple(sorted(place for unit in members for place in unit.places)),
         text="\n".join(description.text for description in about),
         parts=tuple(part for description in about for part in description.parts),
-        by_user=tuple(unit.places[-1] for unit in members if _is_prompt(unit)),
+        by_user=tuple(
+            unit.places[-1] for unit in members if any(part.role is PartRole.USER for part in unit.about.parts)
+        ),
         stub=stub_text,
         line=index_line(stub_text, about),
     )
-
-
-def _is_prompt(unit: Unit) -> bool:
-    return any(part.role is PartRole.USER for part in unit.about.parts)

@@ -174,9 +174,9 @@ def parse(name: str, input_json: str) -> MemoryCall | RefusedCall:
     try:
         given = json_values.storable(json_values.read_strict(input_json or "{}"))
     except (ValueError, RecursionError):
-        return RefusedCall(f"The input of {name} is not whole JSON. Call it again with {_usage(name)}.")
+        return RefusedCall(f"The input of {name} is not whole JSON. Call it again with {_USAGES[name]}.")
     if not isinstance(given, dict):
-        return RefusedCall(f"The input of {name} is not a JSON object. Call it again with {_usage(name)}.")
+        return RefusedCall(f"The input of {name} is not a JSON object. Call it again with {_USAGES[name]}.")
     try:
         return reader(given)
     except _Unusable as unusable:
@@ -209,7 +209,7 @@ def _release(given: Mapping[str, Any]) -> MemoryRelease:
     if isinstance(ids, str):
         ids = re.split(r"[\s,]+(?!L\d\])", ids.strip())
     if not isinstance(ids, list) or not ids:
-        raise _Unusable(f"object_ids names no object. Call it again with {_usage(RELEASE)}.")
+        raise _Unusable(f"object_ids names no object. Call it again with {_USAGES[RELEASE]}.")
     if len(ids) > MOST_RELEASED:
         raise _Unusable(f"{len(ids):,} ids in one call; release at most {MOST_RELEASED} at once.")
     return MemoryRelease(tuple(dict.fromkeys(_id(name, RELEASE) for name in ids)), _reason(given))
@@ -223,16 +223,12 @@ def _search(given: Mapping[str, Any]) -> MemorySearch:
     )
 
 
-def _definition(given: Mapping[str, Any]) -> MemoryTool:
-    return MemoryTool(_question(given, TOOL, "name"))
-
-
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], MemoryCall]] = {
     QUERY: _query,
     RESTORE: _restore,
     RELEASE: _release,
     SEARCH: _search,
-    TOOL: _definition,
+    TOOL: lambda given: MemoryTool(_question(given, TOOL, "name")),
 }
 
 _USAGES: Mapping[str, str] = {
@@ -244,14 +240,10 @@ _USAGES: Mapping[str, str] = {
 }
 
 
-def _usage(name: str) -> str:
-    return _USAGES[name]
-
-
 def _question(given: Mapping[str, Any], name: str, key: str) -> str:
     asked = given.get(key)
     if not isinstance(asked, str) or not asked.strip():
-        raise _Unusable(f"{key} is empty. Call it again with {_usage(name)}.")
+        raise _Unusable(f"{key} is empty. Call it again with {_USAGES[name]}.")
     return _check_length(asked, key)
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import pytest
@@ -90,26 +89,6 @@ def test_a_history_read_in_pieces_has_the_same_shifts(
     first = find_shifts(steps[:part], names)
     rest = find_shifts(steps, names, first[-1].place if first else START, seen=part)
     assert first + rest == find_shifts(steps, names)
-
-
-class Counted(list[BlockPlace]):
-    """Places, and how often one was accessed."""
-
-    accesses = 0
-
-    def __getitem__(self, index: Any) -> Any:
-        self.accesses += 1
-        return super().__getitem__(index)
-
-
-@pytest.mark.parametrize("length", [1_000, 4_000])
-def test_the_cost_of_a_turn_does_not_grow_with_the_history(length: int) -> None:
-    prompts = range(0, length + 100, 50)
-    for seen in range(length, length + 100):
-        places = Counted(BlockPlace(number, 0) for number in range(seen + 1))
-        known = [number for number in prompts if number <= seen]
-        assert list(shifts(places, known, lambda _: TOPICS[0], seen=seen)) == []
-        assert places.accesses < len(known) + 300
 
 
 def test_names_that_few_others_have_weigh_most() -> None:

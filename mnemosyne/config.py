@@ -30,6 +30,7 @@ HELPER_MODEL = "claude-haiku-5-5"
 HELPERS = ("extractive", "anthropic", "openai", "client")
 MODES = ("observe", "manage")
 GROUNDINGS = ("free", "strict")
+RESTORES = ("both", "model", "proxy")
 POLICIES = ("economic", "zones")
 FIDELITIES = ("graded", "thrifty")
 LOG_FORMATS = ("text", "json")
@@ -195,6 +196,11 @@ class Config:
         values.one_of(*FIDELITIES),
         "How far a compaction takes an object that is due: graded one step (detailed, short, one line, gone), thrifty "
         "at once to what costs least.",
+    )
+    restores: str = setting(
+        "both",
+        values.one_of(*RESTORES),
+        "Who may restore evicted content: model by calls, proxy what the client refers to or a helper predicts.",
     )
     header_choices: tuple[str, ...] = setting(
         (*POLICIES, *FIDELITIES),

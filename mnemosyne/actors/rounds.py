@@ -353,6 +353,7 @@ class ManagedRounds:
             tariff=rounds.tariff_of(opening, opening.settings),
             policy=opening.settings.policy,
             mode=opening.settings.fidelity,
+            inserts=opening.settings.restores != "model",
             kept=opening.began.kept,
         )
 
@@ -389,6 +390,8 @@ class ManagedRounds:
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
+            return {}
+        if decision_inputs.in_force(self._state.taken, self._settings).restores == "proxy":
             return {}
         return await self._tools.find_passages(self._state, address, end.calls, message.at, self._sum_spent(address))
 
@@ -563,7 +566,17 @@ class ManagedRounds:
         is_typed = not has_results(blocks_of(turn.read, -1))
         why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
         return await self._tools.answer(
-            self._state, address, end.calls, at, spent, room, tools, strict=settings.strict, helped=helped, why=why
+            self._state,
+            address,
+            end.calls,
+            at,
+            spent,
+            room,
+            tools,
+            strict=settings.strict,
+            helped=helped,
+            why=why,
+            restores=settings.restores != "proxy",
         )
 
     def _sum_spent(self, address: Address) -> Spent:

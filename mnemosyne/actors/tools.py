@@ -91,6 +91,9 @@ class _Shown:
     attached: Sequence[Block]
 
 
+ONLY_THE_PROXY = "Here only the proxy restores content. Look at the source itself, or search for its id."
+
+
 class FromMemory:
     """Answers from a session's objects."""
 
@@ -111,6 +114,7 @@ class FromMemory:
         strict: bool = False,
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
         why: FaultReason = FaultReason.REFERENCE,
+        restores: bool = True,
     ) -> Answers:
         """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
         call is impossible or its content cannot be read in time.
@@ -118,10 +122,13 @@ class FromMemory:
         ``spent`` is the amount that the model has recalled in this turn so far. ``room`` is the number of tokens by
         which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
         them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
-        answers by call; ``why`` is the reason of their faults.
+        answers by call; ``why`` is the reason of their faults. ``restores``: the model
+        may restore and ask.
         """
         dialect = dialect_of(state.branches[address.branch].conversation)
-        context = _CallContext(state, address, at, spent, room, tools, helped, attaches=dialect.attaches, why=why)
+        context = _CallContext(
+            state, address, at, spent, room, tools, helped, attaches=dialect.attaches, why=why, restores=restores
+        )
         results: dict[str, bytes] = {}
         for call in calls:
             result = await self._answer_safely(call, context)
@@ -188,6 +195,8 @@ class FromMemory:
         asked = parse(call.name, call.input_json)
         if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and context.lacks_nothing:
             return memory_results.ALL_SHOWN
+        if isinstance(asked, MemoryQuery | MemoryRestore) and not context.restores:
+            return RefusedCall(ONLY_THE_PROXY)
         match asked:
             case RefusedCall():
                 return asked
@@ -382,8 +391,10 @@ class _CallContext:
         *,
         attaches: bool = False,
         why: FaultReason = FaultReason.REFERENCE,
+        restores: bool = True,
     ) -> None:
         self.at = at
+        self.restores = restores
         self.why = why
         self.attaches = attaches
         self.helped = dict(helped)

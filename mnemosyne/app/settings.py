@@ -31,6 +31,7 @@ def settings_of(config: Config, plug_in: PlugIn | None = None) -> ServerSettings
         policy=config.policy,
         fidelity=FidelityMode(config.fidelity),
         policy_version=plug_in.version if plug_in is not None else "",
+        restores=config.restores,
         choices=config.header_choices,
         host=urlsplit(config.upstream).hostname or "",
         others=others,

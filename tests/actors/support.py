@@ -231,6 +231,7 @@ async def open_process(
     owners: MemoryOwners | None = None,
     plug_in: PlugIn | None = None,
     choices: tuple[str, ...] = (),
+    restores: str = "both",
 ) -> AsyncIterator[Process]:
     """A server process; at the end it writes its queue, as far as the log permits."""
     journal = journal or GroupJournal(log, CODEC, SOON)
@@ -259,6 +260,7 @@ async def open_process(
                     policy=plug_in.name if plug_in is not None else "economic",
                     policy_version=plug_in.version if plug_in is not None else "",
                     choices=choices,
+                    restores=restores,
                 ),
                 patience=patience,
                 questions=questions,

@@ -272,6 +272,7 @@ async def open_stage(
     owners: MemoryOwners | None = None,
     plug_in: PlugIn | None = None,
     choices: tuple[str, ...] = (),
+    restores: str = "both",
 ) -> AsyncIterator[Stage]:
     """The complete setup, for as long as the block runs."""
     log = log or StoppableLog()
@@ -291,6 +292,7 @@ async def open_stage(
         owners=owners,
         plug_in=plug_in,
         choices=choices,
+        restores=restores,
     ) as process:
         if standin is not None:
             async with open_proxy(standin.url, process.opener, mode=mode) as proxy:

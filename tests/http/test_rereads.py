@@ -124,6 +124,29 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         await stage.check(client)
 
 
+async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() -> None:
+    async with open_stage(window=ROOMY, restores="model") as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        message = await ask(client, stage, message, [read(LEDGER)])
+        await deliver(client, stage, message, STUB)
+        (ledger,) = await ledger_objects(stage)
+        assert NEEDLE not in json.dumps(stage.upstream[-1])
+        assert f"#{ledger.object}" in str(last_results(stage)[0]["content"])
+        assert await faults_of(stage, ledger.object) == []
+
+
+async def test_where_only_the_proxy_restores_a_call_of_the_model_is_refused() -> None:
+    async with open_stage(window=ROOMY, restores="proxy") as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        (ledger,) = await ledger_objects(stage)
+        answer(stage, [think(), restore(ledger.object)], [text("I see.")])
+        await client.turn(*results_of(message))
+        assert "Here only the proxy restores content." in json.dumps(stage.upstream[-1]["messages"][-1])
+        assert await faults_of(stage, ledger.object) == []
+
+
 async def test_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:
     async with open_stage(mode=Mode.OBSERVE) as stage:
         client = client_of(stage)

@@ -43,7 +43,8 @@ class PendingRequest:
 
     ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
     them. ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's
-    messages that were sent before. ``mode`` as in ``planning.Situation``.
+    messages that were sent before. ``mode`` as in ``planning.Situation``. ``inserts``: the proxy may
+    insert evicted content on its own.
     """
 
     at: int
@@ -57,6 +58,7 @@ class PendingRequest:
     policy: str = ECONOMIC
     joins: bool = False
     forgotten: bool = False
+    inserts: bool = True
     mode: FidelityMode = FidelityMode.THRIFTY
     kept: int = attrs.field()
 

@@ -65,6 +65,7 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         fidelity=FidelityMode.THRIFTY,
         chosen=("window",),
         refused=("x-mnemosyne-policy: not allowed",),
+        restores="both",
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

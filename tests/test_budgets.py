@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 30_190, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_080, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_110, 5_400),
     "projections": Budget("mnemosyne/projections", 2_100, 2_300),
     "services": Budget("mnemosyne/services", 7_880, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_630, 7_600),
@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_800, 2_300),
     "mnemosyne": Budget("mnemosyne", 77_180, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_890, 11_000),
-    "tests": Budget("tests", 70_940, 50_000),
+    "tests": Budget("tests", 71_000, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 12_930, 12_000),
     "benchmarks": Budget("benchmarks", 7_410, 6_000),

@@ -583,7 +583,7 @@ def _check_helper(config: Config) -> None:
         return
     missing = [name for name in ("helper_url", "helper_model") if getattr(config, name) is None]
     if missing:
-        raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}: set these first.")
+        raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}: set them together.")
 
 
 def _check_readable(ca_bundle: Path) -> None:

@@ -39,7 +39,7 @@ class MoneyCurve:
 
 def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
     """The curve of a session, from the rows of ``saved_by_turn`` and their balances (``balances_of``)."""
-    priced = all(each.is_priced for each in balances)
+    priced = not any(each.unpriced for each in balances)
     sums = dict.fromkeys(_LINES, 0.0)
     points = []
     for number, (row, balance) in enumerate(zip(rows, balances, strict=True), 1):

@@ -58,8 +58,8 @@ class Balance:
 
     @property
     def is_priced(self) -> bool:
-        """Whether any turn has a known price."""
-        return self.unpriced < self.turns
+        """Whether any turn or helper has a known price."""
+        return self.unpriced < self.turns or self.helpers > 0
 
     @property
     def nanodollars_saved(self) -> int:

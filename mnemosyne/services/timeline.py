@@ -37,9 +37,9 @@ class Timeline:
     @property
     def nanodollars(self) -> int | None:
         """The cost of helpers and of all turns with a known price; None if tokens were used and no turn has one."""
-        known = [row["nanodollars"] for row in self.turns if row["nanodollars"] is not None]
-        used = any(row["context_tokens"] for row in self.turns)
-        return sum(known) + sum(row["helpers"] for row in self.helpers) if known or not used else None
+        amounts = [*(row["nanodollars"] for row in self.turns), *(row["helpers"] for row in self.helpers)]
+        known = [amount for amount in amounts if amount is not None]
+        return sum(known) if known or not any(row["context_tokens"] for row in self.turns) else None
 
 
 async def read_timeline(models: ReadModels, session: str, branch: str | None = None) -> Timeline:

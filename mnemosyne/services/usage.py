@@ -132,8 +132,8 @@ class Consumption:
 
     @property
     def price(self) -> int | None:
-        """The cost in nanodollars; None if there are replies, and none has a price."""
-        return None if self.replies and self.unpriced == self.replies else self.nanodollars
+        """The cost in nanodollars; None if there are only replies without a price."""
+        return None if self.replies and self.unpriced == self.replies and not self.helpers else self.nanodollars
 
 
 @attrs.frozen

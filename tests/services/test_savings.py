@@ -122,6 +122,9 @@ def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorde
         whole = sum(balances_of(TURNS, helpers), Balance())
         assert (whole.turns, whole.helpers, whole.nanodollars) == (3, 7, 60 * 5_000 + 7)
     assert balances_of([], [{"version": 1, "helpers": 7}]) == []
+    unknown = [{**each, "model": "nobody's"} for each in TURNS]
+    whole = sum(balances_of(unknown, [{"version": 1, "helpers": 7}]), Balance())
+    assert (whole.is_priced, whole.unpriced, whole.nanodollars) == (True, 3, 7)
 
 
 balances = st.builds(

@@ -57,7 +57,6 @@ class Bodies:
         self._replies: Lru[bytes, StoredBytes] = Lru(REPLIES_HELD)
 
     def list_held(self) -> list[bytes]:
-        """The bodies in memory."""
         return [each.raw for each in self._held.values()]
 
     async def nearest(self, branches: Sequence[Branch], raw: bytes) -> tuple[str | None, Transcript | None]:
@@ -155,7 +154,6 @@ class Bodies:
 
     @property
     def replies(self) -> Sequence[StoredBytes]:
-        """The replies in memory."""
         return self._replies.values()
 
     async def content(self, digest: bytes) -> bytes:
@@ -265,7 +263,6 @@ class Histories:
         self._held: Lru[str, Prior] = Lru(BYTES_HELD, lambda prior: len(prior.sent.raw))
 
     def list_held(self) -> list[bytes]:
-        """The bodies in memory."""
         return [each.sent.raw for each in self._held.values()]
 
     async def of(self, branch: Branch | None) -> Prior | None:

@@ -86,7 +86,6 @@ def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects
 
 
 def _directives(reply: bytes, branch: Branch) -> tuple[Directive | Ignored, ...]:
-    """The directives in a reply on a branch."""
     content = dialect_of(branch.conversation).reply_content(json_object(reply))
     return cleanup_tags.of_reply({"role": "assistant", "content": content})
 

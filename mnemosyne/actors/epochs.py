@@ -39,8 +39,6 @@ LARGE = 1 << 18
 
 
 class Epochs:
-    """The epochs of one session."""
-
     def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._outside = outside
         self._bodies = bodies

@@ -92,7 +92,6 @@ class Breaker:
 
     @property
     def resting(self) -> bool:
-        """Whether the breaker is open."""
         return trio.current_time() < self._until
 
     def note_success(self) -> None:

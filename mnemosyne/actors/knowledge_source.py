@@ -224,7 +224,6 @@ class KnowledgeSource:
         return next(each for each in places if each.scope in (Scope.PROJECT, Scope.USER))
 
     async def _is_owner(self, tenant: str, client: MemoryClient) -> bool:
-        """Whether this client owns the memory of a tenant."""
         if client.is_owner or client.fingerprint is None:
             return client.is_owner
         return client.fingerprint in (await self._store.read(Place(tenant, Scope.USER))).admitted

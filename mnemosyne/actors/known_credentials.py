@@ -46,7 +46,6 @@ class KnownCredentials:
             self._branches.put((stream, branch), True)
 
     def is_known(self, stream: UUID, branch: str, credential: bytes) -> bool:
-        """Whether a credential was used in a branch."""
         return self._seen.get((stream, branch, credential)) is not None
 
     def is_stranger(self, stream: UUID, branch: str, credential: bytes | None) -> bool:

@@ -37,7 +37,6 @@ class Ask(Generic[Message, Answer]):
             self._answered.set()
 
     async def wait(self) -> Answer:
-        """Wait for the answer and return it."""
         await self._answered.wait()
         if self._error is not None:
             raise copy_error(self._error)

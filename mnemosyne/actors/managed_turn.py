@@ -87,5 +87,4 @@ class ManagedTurn:
 
     @property
     def next(self) -> "ManagedTurn":
-        """The turn with its next round."""
         return attrs.evolve(self, round=self.round + 1, happens=(), contents=())

@@ -76,7 +76,6 @@ class ArrivedRequest:
 
     @cached_property
     def client_headers(self) -> ClientHeaders:
-        """The fields of the client's headers."""
         return read_client_headers(self.headers)
 
     def identify(self, read: Transcript) -> RequestOrigin:

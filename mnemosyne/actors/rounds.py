@@ -634,7 +634,6 @@ class ManagedRounds:
         return events
 
     def _record_inputs(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
-        """Record the decision inputs of a round."""
         command = RecordInputs(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
         return decision_inputs.decide(command, self._state.taken)
 

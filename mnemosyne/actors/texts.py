@@ -35,8 +35,6 @@ LARGE = 100_000
 
 
 class ObjectTexts:
-    """The object texts of one session."""
-
     def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._bodies = bodies
         self._outside = outside

@@ -37,7 +37,6 @@ async def read_in_thread(
     replies: Sequence[StoredBytes] = (),
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
-    """See ``transcript.read``."""
     return await run_in_thread(
         lambda: transcript.read(raw, previous, conversation=conversation, known=known, replies=replies, most=most),
         in_thread=is_much(raw, previous),

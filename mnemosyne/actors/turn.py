@@ -473,7 +473,6 @@ class Turn:
         return (self._request.wanted or self._request.default) is Mode.MANAGE
 
     async def identity(self) -> Identity:
-        """The session of this turn."""
         if self._identified is None:
             self._identified = await self._finder.identity_of(self._request)
         return self._identified

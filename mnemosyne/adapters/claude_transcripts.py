@@ -16,7 +16,6 @@ from mnemosyne.regular_files import open_regular
 
 
 def list_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders of Claude Code's transcripts."""
     home = environ.get("CLAUDE_CONFIG_DIR")
     return ((Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".claude") / "projects",)
 

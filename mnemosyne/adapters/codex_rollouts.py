@@ -20,7 +20,6 @@ Item = Mapping[str, Any]
 
 
 def find_folder(environ: Mapping[str, str]) -> Path:
-    """Codex's own folder."""
     home = environ.get("CODEX_HOME")
     return Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".codex"
 
@@ -59,7 +58,6 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
 
 
 def _make_id(milliseconds: int) -> UUID:
-    """A UUID of version 7, as Codex's are."""
     random = secrets.randbits(74)
     return UUID(int=milliseconds << 80 | 0x7 << 76 | random >> 62 << 64 | 0b10 << 62 | random & (1 << 62) - 1)
 

@@ -31,14 +31,11 @@ FAILED = "The tool failed, which is a fault of Mnemosyne's; its log says more."
 
 
 class ServedTools(Protocol):
-    """The offered tools."""
-
     async def call(self, name: str, arguments: Arguments) -> Any:
         """Call a tool; return a JSON value. Raises MnemosyneError."""
 
 
 def make_server(tools: ServedTools, version: str) -> "Server[Any]":
-    """A server that offers these tools."""
     offered = _Offered(tools)
     return Server(
         "mnemosyne",

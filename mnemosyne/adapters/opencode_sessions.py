@@ -157,7 +157,6 @@ class _Writing:
         return self.now + len(self.messages)
 
     def _write_parts(self, block: Mapping[str, Any]) -> Iterator[Json]:
-        """The parts of a block of the model."""
         time = {"start": self._time, "end": self._time}
         match block.get("type"):
             case "text":

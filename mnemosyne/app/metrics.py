@@ -115,7 +115,6 @@ class ServerMetrics:
     supervisor: Supervisor
 
     async def page(self) -> str:
-        """Return the metrics as text."""
         await trio.to_thread.run_sync(import_module, LIBRARY)
         from prometheus_client import generate_latest
 

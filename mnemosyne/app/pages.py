@@ -106,7 +106,6 @@ class OpenPageContext:
 
     @property
     def is_open(self) -> bool:
-        """Whether the database is open."""
         return self._models is not None
 
     @property

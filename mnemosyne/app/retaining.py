@@ -71,7 +71,6 @@ class Limit:
 
 
 def limits_of(config: Config) -> Sequence[Limit]:
-    """Return the limits of all tenants that have any."""
     own = Limit(config.tenant, config.retain_days, config.retain_bytes)
     others = [Limit(quota.tenant, None, quota.stored_bytes) for quota in config.tenant_quotas]
     is_limited = config.retain_days is not None or config.retain_bytes is not None

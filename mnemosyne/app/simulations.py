@@ -120,7 +120,6 @@ async def _collect(pipe: trio.abc.ReceiveStream | None, into: bytearray) -> None
 
 
 async def _read_lines(pipe: trio.abc.ReceiveStream | None) -> AsyncIterator[bytes]:
-    """Yield complete lines."""
     assert pipe is not None
     rest = b""
     async for chunk in pipe:

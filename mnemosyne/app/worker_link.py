@@ -208,7 +208,6 @@ class WorkerStatus:
         self.leads = False
 
     def note(self, message: object) -> None:
-        """Note a message."""
         self.at = trio.current_time()
         self.began = True
         if isinstance(message, Beat):

@@ -33,12 +33,10 @@ def list_calls(message: Mapping[str, Any]) -> list[Any]:
 
 
 def is_ours(call: object, hidden: Hidden) -> bool:
-    """Whether ``call`` calls one of the hidden tools."""
     return isinstance(call, dict) and is_hidden(read_block(call), hidden)
 
 
 def reason_of(completion: Mapping[str, Any]) -> object:
-    """Return a completion's finish reason."""
     match completion.get("choices"):
         case [{"finish_reason": reason}, *_]:
             return reason

@@ -156,7 +156,6 @@ class Decoder:
         return all(layer.is_whole for layer in self._layers)
 
     def decode(self, data: bytes) -> bytes:
-        """Decode the next bytes."""
         return b"".join(self.pieces(data))
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -180,6 +179,5 @@ def encodings_of(headers: Headers) -> tuple[bytes, ...]:
 
 
 def decoder_for(encodings: Sequence[bytes], largest: int = LARGEST_DECODED) -> Decoder | None:
-    """Return a decoder for these encodings, or None if one is unsupported."""
     known = len(encodings) <= MOST_LAYERS and all(encoding in _ENCODINGS for encoding in encodings)
     return Decoder(encodings, largest) if known else None

@@ -52,7 +52,6 @@ class Waits:
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Add one duration."""
         self.counts[sum(seconds > bound for bound in FIRST_BYTE_BOUNDS)] += 1
         self.seconds += seconds
 

@@ -79,7 +79,6 @@ def without_framing(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def text_headers(headers: Headers) -> TextHeaders:
-    """Return the headers as text."""
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
 
 

@@ -28,8 +28,6 @@ COUNTING = frozenset(path + b"/count_tokens" for path, dialect in PATHS.items() 
 
 
 class TurnLogs(Protocol):
-    """Opens the log of a turn."""
-
     def open_turn(
         self,
         headers: TextHeaders,
@@ -81,7 +79,6 @@ def turn_dialect(request: UpstreamRequest) -> Dialect | None:
 
 
 def error_dialect(target: bytes) -> Dialect:
-    """Return the dialect for error messages to the caller of a target."""
     return path_dialect(target) or MESSAGES
 
 

@@ -29,7 +29,6 @@ GIVEN = (*COUNTS, "cache_creation")
 
 
 def content_of(message: Message) -> list[Message]:
-    """Return a message's content blocks."""
     return content_blocks(message.get("content"))
 
 

@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 
 class PlainHttp(H11Protocol):
-    """One HTTP/1.1 connection."""
-
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._send, self.send = self.send, self._send_in_turn
@@ -50,7 +48,6 @@ class PlainHttp(H11Protocol):
         return self.stream is not None and under_way and not self._refused
 
     async def handle(self, event: Event) -> None:
-        """Handle an event of the connection."""
         try:
             await super().handle(event)
             if isinstance(event, RawData) and not event.data:

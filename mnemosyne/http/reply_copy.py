@@ -136,7 +136,6 @@ async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading, turn: Tu
 
 
 def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
-    """Return the reader for a reply with this head in this dialect."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
     streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
     plain = PassedStream(dialect) if streamed else PassedWhole(dialect)

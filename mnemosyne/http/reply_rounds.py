@@ -152,7 +152,6 @@ class SplicedRounds:
         self._sent_at = self._heard_at = trio.current_time()
 
     async def fetch(self) -> None:
-        """Fetch all rounds."""
         self._client.watch(self._so_far)
         body: bytes | None = self._request.body
         failure: MnemosyneError | None = None
@@ -198,7 +197,6 @@ class SplicedRounds:
         return await self._next()
 
     async def _read(self, exchange: UpstreamReply) -> None:
-        """Forward a round's reply."""
         again: TryAgain | None = None
         cut: ReplyCut | None = None
         try:
@@ -276,7 +274,6 @@ class SplicedRounds:
         return None
 
     def _begin(self, head: ReplyHead) -> None:
-        """Prepare for a round's reply."""
         self._encodings = encodings_of(head.headers)
         self._decoder = decoder_for(self._encodings, LARGEST_REPLY) if self._encodings else None
         self._has_decoded = False
@@ -353,7 +350,6 @@ class SplicedRounds:
                     await self._send(output.raw)
 
     async def _send(self, raw: bytes, length: int | None = None) -> None:
-        """Send bytes to the client; ``length`` is the reply's length if these are all of it."""
         if not raw:
             return
         if not self._client.has_begun:

@@ -44,7 +44,6 @@ def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Repl
 
 
 def splice_items(rounds: Sequence[Message], hidden: Hidden) -> list[Message]:
-    """Return the visible items of the rounds."""
     items = (item for response in rounds for item in items_of(response))
     return [show_item(item) for item in items if not is_hidden(item, hidden)]
 

@@ -24,7 +24,6 @@ _STREAMS: Mapping[str, type[SplicedStream]] = {
 
 
 def rules_of(dialect: Dialect) -> Rules:
-    """Return the splicing rules of a dialect."""
     return _STREAMS[dialect.name].rules
 
 

@@ -253,7 +253,6 @@ class SplicedStream(ABC):
         return FailedBeforeOutput(b"".join(self._held) + raw, error)
 
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
-        """End the round with this frame."""
         original = self.reply.message()
         message, end = read_round(self.rules.describe(original, True), original, self.rules, self._hidden)
         self._rounds.append(message)

@@ -158,7 +158,6 @@ class Sending:
         self._passing: list[bytes] = []
 
     def add(self, raw: bytes) -> None:
-        """Add bytes for the client."""
         if raw:
             self._passing.append(raw)
 
@@ -168,7 +167,6 @@ class Sending:
         self._outputs.append(output)
 
     def outputs(self) -> list[Output]:
-        """Return all outputs in order."""
         self._flush()
         return self._outputs
 

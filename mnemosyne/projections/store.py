@@ -33,7 +33,6 @@ class Mark:
     version: int = 0
 
     def names(self, recorded: Recorded[object]) -> bool:
-        """Return whether this is the marked event."""
         return (self.position, self.stream, self.version) == (recorded.position, recorded.stream, recorded.version)
 
 
@@ -73,8 +72,6 @@ class Portion:
 
 
 class Switch(Enum):
-    """The result of a switch."""
-
     DONE = "done"
     BEHIND = "behind"
     """The live tables are further."""

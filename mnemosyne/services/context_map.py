@@ -164,7 +164,6 @@ def scales_of(windows: Iterable[Row]) -> Scales:
 def _spans(
     objects: Sequence[Row], changes: Sequence[Row], sent: Sequence[Row], scales: Scales, last: int
 ) -> Iterator[Span]:
-    """The spans of each object from its turn on."""
     resets = _resets(sent)
     rewrites = [row["turn"] for row in sent if row["round"] == 0]
     moves = {

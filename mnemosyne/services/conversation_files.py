@@ -24,8 +24,6 @@ class ConversationLine:
 
 @attrs.frozen
 class SearchQuery:
-    """A search query."""
-
     id: Hashable
     text: str
 

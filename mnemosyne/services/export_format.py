@@ -89,7 +89,6 @@ class ExportedEvent:
 
 
 def header_line(header: Header) -> bytes:
-    """The first line."""
     return _line({"format": FORMAT, "version": VERSION, "session": str(header.session)} | _counts(header))
 
 
@@ -111,7 +110,6 @@ def read_header(line: bytes) -> Header:
 
 
 def content_line(content: Content, *, packed: bool = False) -> bytes:
-    """The line of a content, plain or ``packed``."""
     if packed:
         frame = ZstdCompressor(level=_ZSTD_LEVEL).compress(content.data, ZstdCompressor.FLUSH_FRAME)
         fields = {"content": content.digest.hex(), "size": len(content.data)}
@@ -120,13 +118,11 @@ def content_line(content: Content, *, packed: bool = False) -> bytes:
 
 
 def event_line(version: int, envelope: Envelope[Event], codec: ExportCodec) -> bytes:
-    """The line of an event."""
     name, stored = codec.encode(envelope)
     return _line({"event": version, "name": name, "stored": json.loads(stored)})
 
 
 def is_event(line: bytes) -> bool:
-    """Whether a line holds an event."""
     return line.startswith(b'{"event"')
 
 

@@ -39,7 +39,6 @@ class ReasonShare:
 
 
 def list_shares(rows: Sequence[Row]) -> list[ReasonShare]:
-    """The shares of the reasons in rows of ``fault_reasons``; all reasons, if there was any fault."""
     counts = {FaultReason(row["why"]): int(row["faults"] or 0) for row in rows}
     total = sum(counts.values())
     if not total:

@@ -59,7 +59,6 @@ class WriteReport:
 
     @property
     def scope(self) -> Scope:
-        """The scope of the write."""
         return self.place.scope
 
 

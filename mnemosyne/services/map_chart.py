@@ -93,7 +93,6 @@ class MapLinks:
     session: str = ""
 
     def describe(self, known: MapObject) -> tuple[ContentKind, str]:
-        """The kind and the name of an object."""
         made = self.objects.get(known.id)
         if made is not None:
             return classify_object(made), harmless(name_object(made))

@@ -50,12 +50,10 @@ class ApiCall:
     stamp: WriteStamp
 
     def find_kind(self) -> EntryKind | None:
-        """The kind argument."""
         kind = self.given.get("kind")
         return None if kind is None else parse_member(EntryKind, kind, "kind")
 
     def find_scope(self) -> Scope | None:
-        """The scope argument."""
         scope = self.given.get("scope")
         return None if scope is None else parse_member(Scope, scope, "scope")
 

@@ -93,5 +93,4 @@ def _ticks(highest: float) -> list[float]:
 
 
 def render_amount(amount: float, unit: str) -> str:
-    """``$0.20``, ``12.3k``."""
     return amount_text(amount) if unit == "dollars" else count_text(round(amount))

@@ -46,7 +46,6 @@ class RedactedSession:
     lost: Collection[bytes] = ()
 
     async def fetch(self, stream: UUID, digests: Collection[bytes]) -> dict[bytes, bytes]:
-        """The contents with these digests."""
         return {digest: self._contents[digest] for digest in digests}
 
 
@@ -145,7 +144,6 @@ class _Copy:
         self.contents = {self._names.get(digest, digest): data for digest, data in self._held.items()}
 
     def event(self, version: int, event: Event) -> Event:
-        """The event of the copy."""
         worded: Event = self._mask(event)
         match worded:
             case TurnBegan() | RoundBegan() | FallbackSent():

@@ -136,7 +136,6 @@ def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
 
 
 def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
-    """The balance of one accounted turn, on the terms of its reply."""
     flags = {name: int(getattr(event, name)) for name in ("assumed", "compacted")}
     row = {"mode": event.mode.value, "model": event.model, "turns": 1, "deviates": event.deviates, **flags}
     sizes = size_class(event.counted or event.estimated), size_class(event.shadow.prompt)

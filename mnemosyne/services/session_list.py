@@ -56,7 +56,6 @@ class DamagedSession:
 
     @property
     def sentence(self) -> str:
-        """The damage as a sentence for people."""
         more = f", and {plural(self.events - 1, 'more event')}" if self.events > 1 else ""
         return f"event {self.version} cannot be read{more}: {self.why}"
 
@@ -142,7 +141,6 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
 
 
 def read_settings(stored: str | None) -> Mapping[str, Any] | None:
-    """The settings in a row of a session."""
     return None if stored is None else json.loads(stored)
 
 

@@ -45,7 +45,6 @@ async def read_prices(models: ReadModels, stream: UUID) -> Prices:
 
 
 def prices_of(rows: Iterable[Row]) -> Prices:
-    """The prices from the rows of ``used_by_turn``."""
     found: dict[tuple[str, int, int], TurnPrice] = {}
     for row in rows:
         key = row["branch"], row["turn"], row["attempt"]

@@ -42,7 +42,6 @@ class TurnBlock:
 
     @property
     def replaced(self) -> bool:
-        """Whether it replaces a block of the client's."""
         return self.block.stands_for is not None
 
 
@@ -93,7 +92,6 @@ class TurnView:
 
     @property
     def attempt(self) -> Attempt:
-        """The recorded attempt."""
         return self.context.rebuilt.attempt
 
     @property
@@ -189,7 +187,6 @@ async def read_reply_block(
     number: int,
     known: KnownTurns,
 ) -> bytes:
-    """The same for the reply to a turn."""
     _, history = await known.read(archive, stream)
     reply = await contexts.read_reply(archive, stream, history.at(branch, place)) or b""
     blocks = context_view.reply_blocks(reply, history.dialect_of(branch))

@@ -133,7 +133,6 @@ class Cluster:
         return self.folder / f".s.PGSQL.{PORT}.lock"
 
     def account(self) -> ServerUser:
-        """The account of the server: the owner of the cluster."""
         try:
             owner = self.folder.stat().st_uid
         except FileNotFoundError:

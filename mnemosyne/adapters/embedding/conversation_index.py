@@ -211,6 +211,5 @@ def _parse(time: str) -> datetime | None:
 
 
 def _date_words(time: str) -> str:
-    """A date in words: ``8 May 2023``."""
     parsed = _parse(time)
     return f"{parsed.day} {parsed:%B %Y}" if parsed else time

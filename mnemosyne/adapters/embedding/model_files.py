@@ -83,7 +83,6 @@ class ModelFiles:
 
 
 def model_folder(data_dir: Path) -> Path:
-    """The folder of the installed model."""
     return data_dir / "models" / NAME.replace("/", "-")
 
 

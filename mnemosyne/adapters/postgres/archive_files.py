@@ -24,7 +24,6 @@ def log_id(connection: Connection) -> UUID:
 
 
 def files_of(connection: Connection, stream: UUID) -> list[str]:
-    """The files with archived contents of a stream."""
     return sorted({reference.file for _, reference in _references(connection, stream)})
 
 

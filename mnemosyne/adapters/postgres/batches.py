@@ -18,8 +18,6 @@ _WEIGHT_OF_ONE = 256
 
 @attrs.frozen(eq=False)
 class EncodedAppend:
-    """An append whose events are encoded."""
-
     stream: UUID
     expected: int
     events: tuple[StoredEvent, ...]

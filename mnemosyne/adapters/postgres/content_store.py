@@ -70,7 +70,6 @@ class Reference:
     log: str | None
 
     def encode(self) -> bytes:
-        """Encode the reference for its row."""
         parts = [self.file, self.at, self.length, *([] if self.log is None else [self.log])]
         return json.dumps(parts, ensure_ascii=False).encode()
 

@@ -118,7 +118,6 @@ class PostgresEventLog:
         return (await self._database.run(_versions, (stream,), alone=True)).get(stream, 0)
 
     async def last_position(self) -> int:
-        """The position of the log's last event; 0 for an empty log."""
         return await self._database.run(last_position)
 
     async def _append(self, batch: Sequence[EncodedAppend]) -> int:
@@ -163,7 +162,6 @@ class PostgresEventLog:
     def _find(
         self, connection: Connection, stream: UUID, column: LiteralString, values: Sequence[object]
     ) -> list[Recorded[Any]]:
-        """The events of a stream with one of these values in a column, in order."""
         with self._datastore.lend(connection):
             found = self._recorder.select_where(stream, column + " = any(%s) order by originator_version", (values,))
         return [*map(self._mapper.to_domain_event, found)]
@@ -299,7 +297,6 @@ def _heads(batch: Sequence[EncodedAppend]) -> dict[UUID, int]:
 
 
 def _versions(connection: Connection, streams: Collection[UUID]) -> dict[UUID, int]:
-    """The versions of streams that have events."""
     rows = connection.execute(
         "select stream, (select max(originator_version) from mnemosyne.stored_events where originator_id = stream)"
         " from unnest(%b::uuid[]) as wanted (stream)",

@@ -42,8 +42,6 @@ class IndexedObject:
 
 @attrs.frozen
 class IndexedPassage:
-    """A passage in the index, with its words."""
-
     passage: Passage
     hash: bytes
     length: int
@@ -173,7 +171,6 @@ def standing(connection: Connection, embedder: str | None) -> IndexStanding:
 
 
 def list_skipped(connection: Connection) -> list[tuple[str, str]]:
-    """The skipped objects, each with the reason."""
     return connection.execute(
         "select object, skipped from mnemosyne.object_texts where skipped is not null order by stream, object"
     ).fetchall()
@@ -301,7 +298,6 @@ select stream, object, passage, length, words::tsvector from cut
 
 
 def _as_text(entry: IndexEntry | SkippedObject) -> dict[str, object]:
-    """The columns of an object."""
     if isinstance(entry, SkippedObject):
         nothing = {"passages": 0, "length": 0, "kind": "", "tags": (), "first_turn": 0, "last_turn": 0}
         return {**nothing, "skipped": entry.reason}

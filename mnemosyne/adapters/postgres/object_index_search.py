@@ -50,7 +50,6 @@ class IndexQuery:
     vector: Sequence[float] | None = None
 
     def words(self) -> list[str]:
-        """The words of the question."""
         return sorted(query_words(self.question), key=len, reverse=True)[:MOST_ASKED]
 
 
@@ -72,7 +71,6 @@ def name_of(stream: UUID, object_id: str) -> str:
 
 
 def place_of(name: str) -> tuple[UUID, str]:
-    """The inverse of ``name_of``."""
     stream, _, object_id = name.partition(" ")
     return UUID(stream), object_id
 
@@ -208,7 +206,6 @@ EVERYWHERE = Statements(_statement(ACROSS, None), _statement(ACROSS, _ABOUT_NEAR
 
 
 def search(connection: Connection, stream: UUID, asked: IndexQuery, among: Collection[str]) -> IndexAnswer:
-    """Search among objects of a session."""
     begin(connection)
     given = {"stream": stream, "streams": [stream], "among": sorted(set(among))}
     return _find(connection, asked, given, IN_SESSION)
@@ -279,7 +276,6 @@ def _find(
 def _rows(
     connection: Connection, asked: IndexQuery, given: Mapping[str, object], statements: Statements
 ) -> defaultdict[str, list[tuple[Any, ...]]]:
-    """The rows of the statement, by kind."""
     streams = given["streams"]
     assert isinstance(streams, list)
     queries = [(stream, lexeme(stream, word), place) for place, word in enumerate(asked.words()) for stream in streams]
@@ -333,7 +329,6 @@ def build_near_index(connection: Connection, embedder: str) -> None:
 
 
 def drop_near_index(connection: Connection) -> bool:
-    """Drop it; return whether it existed."""
     existed = near_index(connection)
     connection.execute(f"drop index if exists mnemosyne.{NEAR_INDEX}".encode())
     return existed

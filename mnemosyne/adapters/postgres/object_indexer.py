@@ -339,7 +339,6 @@ def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
 
 
 def _entry(made: IndexedObject, read: "_ObjectText | Exception | None") -> IndexEntry | SkippedObject | None:
-    """An object for the index; None if it was forgotten."""
     if read is None:
         return None
     if isinstance(read, Exception):

@@ -16,7 +16,6 @@ def name_of(projection: Projection, table: Table, *, side: bool) -> str:
 
 
 def names(projection: Projection, *, side: bool = False) -> list[str]:
-    """The names of its tables."""
     return [name_of(projection, table, side=side) for table in projection.tables]
 
 
@@ -31,7 +30,6 @@ def create(projection: Projection, *, side: bool) -> Iterator[bytes]:
 
 
 def drop(projection: Projection, *, side: bool) -> Iterator[bytes]:
-    """Drop the tables."""
     for name in names(projection, side=side):
         yield f"drop table if exists {SCHEMA}.{name}".encode()
 

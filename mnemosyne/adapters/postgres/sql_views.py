@@ -38,8 +38,6 @@ _ROLE_LOCK = 0x4D4E5351
 
 @attrs.frozen
 class QueryAnswer:
-    """The result of a query."""
-
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
 

@@ -25,7 +25,6 @@ NEEDS_TOKEN = "Send `Authorization: Bearer TOKEN`; the token is in the file `tok
 
 
 def is_of_api(path: str) -> bool:
-    """Whether a path belongs to the API."""
     return path.startswith(f"{ROOT}/")
 
 

@@ -21,7 +21,6 @@ def typographic(text: str) -> str:
 
 
 def tokens_text(count: float | None) -> str:
-    """A token count."""
     return typographic(figures.count_text(count))
 
 
@@ -84,7 +83,6 @@ def describe_miss(kind: str) -> str:
 
 
 def bar_of_kinds(contents: WindowContents) -> str:
-    """Draw the contents of a window as one bar, by kind."""
     parts = [
         (
             each.kind.value,

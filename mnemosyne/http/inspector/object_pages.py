@@ -22,7 +22,6 @@ LONGEST_REASON = 200
 
 
 async def show_object(page_context: PageContext, stream: UUID, object_id: str) -> LongPage:
-    """Show one object of a session."""
     made = await object_view.read_birth(page_context.archive, page_context.models, stream, object_id)
     return LongPage(
         stream=stream,

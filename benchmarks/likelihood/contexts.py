@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.answering import QUOTES, quote_sources
+from mnemosyne.domain.recall.answering import quote_sources
 from mnemosyne.domain.recall.memory_results import answer_text
 from mnemosyne.domain.recall.sources import Source
 from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS, QUERY
@@ -357,7 +357,7 @@ def _ask(item: Item, asked: str, question: str) -> list[Message]:
     """The round of a memory question about the object. The history shows the question as ``asked``."""
     tokens_of = _count_tokens
     source = Source(id=item.id, text=item.text, spans=((0, len(item.text)),))
-    quotes = quote_sources(question, [source], ANSWER_TOKENS, QUOTES, tokens_of)
+    quotes = quote_sources(question, [source], ANSWER_TOKENS, tokens_of)
     spent = sum(tokens for _, tokens in quotes)
     memory = Memory(objects={item.id: _memory_object(item)})
     text = answer_text([each for each, _ in quotes], memory, "", spent, Spent().after(spent))

@@ -117,7 +117,7 @@ class ActorServices:
     async def search(
         self, question: str, among: Collection[str], limit: int, least: float, seconds: float
     ) -> SearchResult | None:
-        """The index's hits among the given objects; None if there is no index, it fails, or it is late."""
+        """The index's passages of the given objects; None if there is no index, it fails, or it is late."""
         if self._find is None:
             return None
         found: SearchResult | None = None
@@ -137,6 +137,6 @@ def _describe_hits(question: bytes, found: SearchResult | None) -> IndexFound:
     if found is None:
         return IndexFound(question=question, passages=None, missing=0)
     passages = tuple(
-        FoundPassage(object=hit.object, start=hit.passage.start, end=hit.passage.end) for hit in found.hits
+        FoundPassage(object=hit.object, start=hit.passage.start, end=hit.passage.end) for hit in found.passages
     )
     return IndexFound(question=question, passages=passages, missing=found.missing)

@@ -43,7 +43,7 @@ class Patience:
     this long because the client receives pings meanwhile.
     """
 
-    helper: float = 8.0
+    helper: float = 3.0
     """For a helper model to answer a round's questions, if there is one; after that, they are answered with quotes.
     Only that turn waits for it, not the session's actor.
     """

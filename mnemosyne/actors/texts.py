@@ -54,10 +54,10 @@ class ObjectTexts:
         if found is None:
             return await self._compare(query, newest_first, least)
         if not found.missing:
-            return found.hits
+            return found.passages
         # The index adds objects in order of creation, so it is the newest ones that are missing.
         unknown = [among[key] for key in searched[: found.missing]]
-        pairs = zip_longest(found.hits, await self._compare(query, unknown, RELEVANT if found.hits else least))
+        pairs = zip_longest(found.passages, await self._compare(query, unknown, RELEVANT if found.passages else least))
         return [each for pair in pairs for each in pair if each is not None]
 
     async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> list[PassageHit]:

@@ -7,7 +7,7 @@ ever. A restored object appears only in that result, at the end of the window.
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import assert_never
 
 import attrs
@@ -29,7 +29,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_calls, memory_results, named, object_search
-from mnemosyne.domain.recall.answering import QUOTES, answer, question_for, quote_sentences, quote_sources
+from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences, quote_sources
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.retrieval import ANSWERS
@@ -248,7 +248,7 @@ class FromMemory:
     async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
         """Quotes that answer a question, each with its tokens, in total at most ``most``."""
         words, sources, alone = await self._read_sources(call, ANSWERS, context)
-        write = partial(quote_sources, share=QUOTES) if alone else answer
+        write = quote_sources if alone else answer
         return await in_thread(lambda: write(words, sources, most, tokens_of=context.tokens))
 
     async def _quote_helper(
@@ -280,10 +280,10 @@ class FromMemory:
         among, words = self._scope(call, context)
         alone = call.scope is not None and len(among) == 1
         found = await self._texts.search(words, among, context.memory.objects, 0.0 if alone else least)
+        found = sorted(found, key=lambda hit: context.sees(hit.object))
         chosen = list_sources(found, among, context.announcements)
         if alone:
             chosen = [each for each in among.values() if may_be_quoted(each, context.announcements.of(each))]
-        chosen.sort(key=lambda each: context.sees(each.id))
         contents = await self._texts.read(chosen, MOST_BYTES)
         return words, await in_thread(lambda: read_sources(chosen, contents, context.announcements, found)), alone
 

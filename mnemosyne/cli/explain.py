@@ -11,7 +11,7 @@ from mnemosyne.cli.accounts import account_of
 from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
 from mnemosyne.cli.objects import object_as_json
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.search import helper_as_json, render_helper
+from mnemosyne.cli.search import render_helper
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
     EPOCH,
@@ -47,6 +47,7 @@ from mnemosyne.figures import (
 )
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
+from mnemosyne.services.asking import helper_as_json
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Explanation
 

@@ -26,12 +26,13 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.domain.session.decision_inputs import finds_nothing
 from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
+from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.figures import dollars, dollars_text, plural, printable
+from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services import search as searching
 from mnemosyne.services import sessions
-from mnemosyne.services.asking import Cited, MemoryAnswer
-from mnemosyne.services.search import Findings, SearchHit
+from mnemosyne.services.asking import MemoryAnswer, answer_as_json, origin_as_json
+from mnemosyne.services.search import Findings
 from mnemosyne.services.unstructuring import members
 from mnemosyne.terminal import json_text
 
@@ -133,6 +134,8 @@ def search(
             "Give QUESTION, or SESSION and QUESTION (in quotation marks if it has several words); --branch needs"
             " SESSION, --project takes QUESTION alone. Or give --file and --queries."
         )
+    if question is None:
+        raise click.UsageError(f"{NEEDS_BOTH} You gave {session!r} alone.")
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
 
@@ -220,19 +223,13 @@ def _findings_as_json(findings: Findings, question: str) -> dict[str, Any]:
         "results": [
             {
                 **members(each, session="stream", tags="object.tags"),
-                **origin_as_json(each),
+                **origin_as_json(each.object),
                 "score": round(each.hit.score, 4),
                 "quote": members(each.quote, "start end text"),
             }
             for each in findings.found
         ],
     }
-
-
-def origin_as_json(found: SearchHit | Cited) -> dict[str, Any]:
-    """The type and the source of an object as JSON."""
-    names = "id kind role source_tool source_key first_turn last_turn superseded_by"
-    return members(found.object, names, out_of_date="stale")
 
 
 def search_file(file: Path, queries: Path, limit: int, as_json: bool, config: Config) -> None:
@@ -270,6 +267,8 @@ def search_file(file: Path, queries: Path, limit: int, as_json: bool, config: Co
 SHORTEST = 50
 """The smallest useful answer, in tokens."""
 
+NEEDS_BOTH = 'Name a session and a question: mnemosyne ask SESSION "QUESTION". `mnemosyne sessions` lists the sessions.'
+
 
 def _print_answer(answer: MemoryAnswer) -> None:
     if not answer.cited:
@@ -296,36 +295,18 @@ def render_helper(helped: HelperAnswer | HelperAsked) -> str:
     return f"The helper {helped.helper} answered in {sentences}, each verified against its object{dropped}{cost}."
 
 
-def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
-    """The answer of a helper model as JSON."""
-    return {
-        **members(helped, "helper dropped why"),
-        "sentences": [members(sentence, "text object start end") for sentence in helped.sentences],
-        "dollars": dollars(helped.nanodollars),
-    }
-
-
 def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
-    return {
-        "question": click.get_current_context().params["question"],
-        "answered": bool(answer.cited),
-        **members(answer, "embedder missing skipped", not_indexed="outside"),
-        "helper": None if answer.helped is None else helper_as_json(answer.helped),
-        "quotes": [
-            {**members(cited, "sentence"), **origin_as_json(cited), **members(cited.quote, "start end text")}
-            for cited in answer.cited
-        ],
-    }
+    return answer_as_json(click.get_current_context().params["question"], answer)
 
 
 @click.command()
 @session_argument
-@click.argument("question")
+@click.argument("question", required=False, metavar="QUESTION")
 @click.option("--branch", metavar="BRANCH", help="Search only this branch.")
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
 @click.option(
     "--tokens",
-    default=400,
+    default=ANSWER_TOKENS,
     metavar="N",
     show_default=True,
     type=click.IntRange(SHORTEST),
@@ -336,7 +317,7 @@ def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
 @prints(_answer_as_json, _print_answer)
 def ask(
     session: str,
-    question: str,
+    question: str | None,
     branch: str | None,
     turns: tuple[int, int] | None,
     tokens: int,
@@ -355,6 +336,8 @@ def ask(
     """
     from mnemosyne.app import asking
 
+    if question is None:
+        raise click.UsageError(f"{NEEDS_BOTH} You gave {session!r} alone.")
     if not question.strip():
         raise click.UsageError("QUESTION is empty.")
     chosen, report = Filter(branch=branch, turns=turns), partial(say, err=True)

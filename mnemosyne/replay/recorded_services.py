@@ -88,8 +88,8 @@ class RecordedServices(ActorServices):
         self.noted = attrs.evolve(self.noted, found=(*self.noted.found, found))
         if found.passages is None:
             return None
-        hits = [PassageHit(each.object, Passage(each.start, each.end), 0.0) for each in found.passages]
-        return SearchResult(hits=hits, missing=found.missing)
+        passages = [PassageHit(each.object, Passage(each.start, each.end), 0.0) for each in found.passages]
+        return SearchResult(passages=passages, missing=found.missing)
 
 
 @attrs.frozen

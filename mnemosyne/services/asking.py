@@ -1,6 +1,7 @@
 """Answers a person's question from a session's objects, as the model's own memory query would."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -15,12 +16,15 @@ from mnemosyne.domain.recall.retrieval import ANSWERS
 from mnemosyne.domain.recall.sources import Announcements, Source, list_sources, read_sources
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, finds_nothing
-from mnemosyne.domain.session.input_events import HelperAnswer
+from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
 from mnemosyne.domain.text.stubs import plain
-from mnemosyne.domain.tools.memory_tools import LONGEST_REASON
+from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MOST_ANSWER
 from mnemosyne.errors import ContentForgotten, ContentMissing
+from mnemosyne.figures import dollars
 from mnemosyne.services import memories
+from mnemosyne.services.memory_operations import ApiOperation
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.unstructuring import members
 
 Compose = Callable[[HelperQuestion], Awaitable[HelperAnswer | None]]
 """Composes an answer from passages with a helper model; None if it is not asked."""
@@ -72,7 +76,7 @@ async def ask(
         found = await index.search(stream, question, searched, MOST_LOOKED_AT, least)
         objects = list_sources(found.hits, among, announcements)
         contents = await _read_contents(archive, stream, objects)
-        return found, objects, read_sources(objects, contents, announcements, found.hits)
+        return found, objects, read_sources(objects, contents, announcements, found.passages)
 
     helped: HelperAnswer | None = None
     cited: list[Cited] = []
@@ -95,6 +99,49 @@ async def ask(
         outside=count_unindexed(among.values()),
         helped=helped,
     )
+
+
+ASK = ApiOperation(
+    name="askSession",
+    summary="Answer a question with quotes from the content of a session.",
+    method="POST",
+    path="/sessions/{session}/ask",
+    properties={
+        "session": {"type": "string"},
+        "question": {"type": "string"},
+        "tokens": {"type": "integer", "maximum": MOST_ANSWER},
+    },
+    required=("session", "question"),
+)
+
+
+def answer_as_json(question: str, answer: MemoryAnswer) -> dict[str, Any]:
+    """An answer as JSON."""
+    return {
+        "question": question,
+        "answered": bool(answer.cited),
+        **members(answer, "embedder missing skipped", not_indexed="outside"),
+        "helper": None if answer.helped is None else helper_as_json(answer.helped),
+        "quotes": [
+            {**members(cited, "sentence"), **origin_as_json(cited.object), **members(cited.quote, "start end text")}
+            for cited in answer.cited
+        ],
+    }
+
+
+def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
+    """The answer of a helper model as JSON."""
+    return {
+        **members(helped, "helper dropped why"),
+        "sentences": [members(sentence, "text object start end") for sentence in helped.sentences],
+        "dollars": dollars(helped.nanodollars),
+    }
+
+
+def origin_as_json(each: MemoryObject) -> dict[str, Any]:
+    """The type and the source of an object as JSON."""
+    names = "id kind role source_tool source_key first_turn last_turn superseded_by"
+    return members(each, names, out_of_date="stale")
 
 
 async def record(

@@ -94,13 +94,17 @@ class Operation:
 
 
 @attrs.frozen(kw_only=True)
-class KnowledgeOperation(Operation):
-    """An operation on the memory beyond sessions, with its place in the API. If it ``writes``, a browser's cookie does
-    not authorize it.
-    """
+class ApiOperation(Operation):
+    """An operation with its place in the API. If it ``writes``, a browser's cookie does not authorize it."""
 
     method: str
     path: str
+
+
+@attrs.frozen(kw_only=True)
+class KnowledgeOperation(ApiOperation):
+    """An operation on the memory beyond sessions."""
+
     answer: Answer
 
 

@@ -8,7 +8,7 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import Share, quote, quote_sources
+from mnemosyne.domain.recall.answering import quote, quote_sources
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.named import current_first, find_named
 from mnemosyne.domain.recall.object_search import (
@@ -27,9 +27,6 @@ from mnemosyne.services.sessions import Archive
 
 QUOTED_TOKENS = 200
 """Maximum number of quoted tokens per object."""
-
-WHOLE = Share(1, 0)
-"""All of them for the one object."""
 
 NAMED = 1.0
 """The score of an object whose source the question names."""
@@ -157,7 +154,5 @@ async def _quote(archive: Archive, stream: UUID, hit: PassageHit, each: MemoryOb
     estimator = Estimator.of(None)
     span = hit.passage.start, hit.passage.end
     source = Source(id=each.id, text=text, spans=[span])
-    quotes = quote_sources(
-        question, [source], QUOTED_TOKENS, WHOLE, lambda line: estimator.tokens(features_of_text(line))
-    )
+    quotes = quote_sources(question, [source], QUOTED_TOKENS, lambda line: estimator.tokens(features_of_text(line)))
     return SearchHit(stream, hit, each, quotes[0][0] if quotes else quote(each.id, text, span))

@@ -14,7 +14,7 @@ from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFo
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogUnavailable
 
-FOUND = SearchResult(hits=[PassageHit("abc2345", Passage(3, 9), 0.5)], missing=2)
+FOUND = SearchResult(passages=[PassageHit("abc2345", Passage(3, 9), 0.5)], missing=2)
 KEY = question_of("what?", ["abc2345"], 5)
 TOLD = IndexFound(question=KEY, passages=(FoundPassage(object="abc2345", start=3, end=9),), missing=2)
 NO_ANSWER = IndexFound(question=KEY, passages=None, missing=0)

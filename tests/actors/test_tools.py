@@ -217,7 +217,7 @@ async def asked_with(index: Index) -> Asked:
 
 
 def hits(*found: tuple[str, int, int]) -> SearchResult:
-    return SearchResult(hits=[PassageHit(name, Passage(*span), 1.0) for name, *span in found])
+    return SearchResult(passages=[PassageHit(name, Passage(*span), 1.0) for name, *span in found])
 
 
 async def test_index_hit_is_quoted_from_the_object_itself() -> None:

@@ -51,6 +51,7 @@ def test_question_without_an_answer_is_not_in_memory() -> None:
         (["nobody", "why?"], 1, "There is no session 'nobody'"),
         (["mine", "why?", "--branch", "side-9"], 1, "has no branch 'side-9'"),
         (["mine", " "], 2, "QUESTION is empty."),
+        (["why is it so?"], 2, 'Name a session and a question: mnemosyne ask SESSION "QUESTION".'),
         (["mine", "why?", "--tokens", "9"], 2, "--tokens"),
         (["mine", "why?", "--turns", "5-3"], 2, "'5-3' ends before it begins."),
     ],

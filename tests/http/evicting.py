@@ -69,7 +69,7 @@ class Index:
                     words.add((event.object, passage), said[passage.start : passage.end])
         hits = words.search(question, limit)
         best = {hit.key[0]: PassageHit(*hit.key, hit.score) for hit in reversed(hits)}
-        return SearchResult(hits=list(best.values()))
+        return SearchResult(passages=list(best.values()))
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ class Everything:
     ) -> SearchResult:
         self.among = sorted(among)
         hits = [PassageHit(name, Passage(0, 20), 1.0) for name in self.among[:limit]]
-        return SearchResult(hits=hits, embedder="e", missing=1)
+        return SearchResult(passages=hits, embedder="e", missing=1)
 
     async def search_across(
         self, question: str, chosen: Filter, streams: Collection[UUID] | None, limit: int

@@ -20,13 +20,10 @@ from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.text.words import query_words
 
 MOST_RANKED = 100
-"""The best objects of each ranking that are combined."""
+"""The best objects by all their words, and the objects to which the nearest passages should belong."""
 
-MOST_LOOKED_AT = 1_000
-"""Passages of the ranking by words, from which the best of each object is taken."""
-
-MOST_NEAR = 400
-"""Nearest passages, from which the best of each object is taken; all, if these belong to few objects."""
+MOST_PASSAGES = 400
+"""The best passages of each ranking that are combined; of the nearest ones all, if these belong to few objects."""
 
 MOST_ABOUT = 200
 """Vectors that an approximate search looks for."""
@@ -123,10 +120,6 @@ with chosen as materialized (%(chosen)s), whole_of as (
     select stream, object, passage, sum(weight) as held, sum(
         weight * times / (times + %(base)f + %(slope)f * hit.length * whole_of.passages / whole_of.length)) as score
     from hit join in_passages using (word), whole_of group by stream, object, passage
-), best as (
-    select distinct on (stream, object) stream, object, passage, held, score
-    from (select * from passage order by score desc, stream, object, passage limit %%(looked_at)s) as top
-    order by stream, object, score desc, passage
 ), whole as (
     select word, stream, object, sum(times) as times from hit group by word, stream, object
 ), in_objects as (
@@ -143,7 +136,7 @@ union all
     from ranked left join in_passages p using (word) left join in_objects o using (word))
 union all
 (select 'passage', stream, object, p.first, p.beyond, held, score
-    from (select * from best order by score desc, stream, object limit %%(most)s) as top
+    from (select * from passage order by score desc, stream, object, passage limit %%(passages)s) as top
     cross join lateral (
         select first, beyond from mnemosyne.object_passages p
         where p.stream = top.stream and p.object = top.object and p.passage = top.passage offset 0
@@ -171,8 +164,6 @@ _CLOSE = b""", near as materialized (%(near)s
         select object, passage, first, beyond from mnemosyne.object_passages p
         where p.stream = near.stream and p.hash = near.hash offset 0
     ) as p join chosen using (stream, object)
-), nearest as (
-    select distinct on (stream, object) * from close order by stream, object, score desc, passage
 )
 """
 
@@ -180,7 +171,7 @@ _NEAREST = b"""union all
 (select 'compared', null, null, null, null, null, count(*) from near)
 union all
 (select 'near', stream, object, first, beyond, null, score
-    from nearest order by score desc, stream, object limit %%(most)s)
+    from close order by score desc, stream, object, passage)
 """
 
 
@@ -280,15 +271,16 @@ def _rows(
     assert isinstance(streams, list)
     queries = [(stream, lexeme(stream, word), place) for place, word in enumerate(asked.words()) for stream in streams]
     of, lexemes, words = (list(column) for column in zip(*queries, strict=True)) if queries else ([], [], [])
-    limits = {"most": MOST_RANKED, "looked_at": MOST_LOOKED_AT, "about": MOST_ABOUT, "matches": MOST_MATCHES}
+    limits = {"most": MOST_RANKED, "passages": MOST_PASSAGES, "about": MOST_ABOUT, "matches": MOST_MATCHES}
     values = {**given, **limits, "of": of, "queries": lexemes, "words": words}
     if asked.vector is None:
         return _by_kind(connection.execute(statements.by_words, values))
     (vector,) = halfvecs(connection, [asked.vector])
-    values |= {"embedder": asked.embedder, "vector": vector, "near": MOST_NEAR}
+    values |= {"embedder": asked.embedder, "vector": vector, "near": MOST_PASSAGES}
     rows = _by_kind(connection.execute(statements.by_both, values))
     ((*_, compared),) = rows["compared"]
-    if compared == MOST_NEAR and len(rows["near"]) < min(MOST_RANKED, rows["all"][0][5]):
+    objects = {row[1:3] for row in rows["near"]}
+    if compared == MOST_PASSAGES and len(objects) < min(MOST_RANKED, rows["all"][0][5]):
         rows = _by_kind(connection.execute(statements.by_both, {**values, "near": None}))
     return rows
 

@@ -146,6 +146,6 @@ ANSWER = HelperTask(
     properties=_PROPERTIES,
     prompt=_prompt,
     verify=_verify,
-    limits=Limits(seconds=6.0, pauses=()),
+    limits=Limits(seconds=2.0, pauses=()),
 )
 """A turn waits for this task, so there is no second attempt. Without a helper, quotes of the sources are the answer."""

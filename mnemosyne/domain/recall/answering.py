@@ -1,28 +1,24 @@
 """Answers from sources: quotes of the parts that a question is about, with what belongs to them.
 
 A source is cut only where its structure allows it: at blank lines, but not behind a colon, in a fenced block, or before
-lines that are indented further. The parts with the question's words and the search's passages come first; the lines
-around them follow while there is room. A helper model gets more of more sources, and its answer is quoted the same way.
+lines that are indented further. The parts are ranked by the question's words in them and by the search's rank of the
+passage to which they belong, and the best are quoted while there is room. A helper model gets more of them.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import attrs
 
 from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.memory_results import Quote, record_name
-from mnemosyne.domain.recall.retrieval import rarity
+from mnemosyne.domain.recall.retrieval import blend, rarity
 from mnemosyne.domain.recall.sources import Source, Span
 from mnemosyne.domain.session.input_events import GroundedSentence
 from mnemosyne.domain.text.words import compounds, query_words, words
 
 Tokens = Callable[[str], int]
-
-MOST_QUOTED = 4
-"""Maximum number of sources that an answer quotes: in three of four answers the right one is among the first three."""
 
 HELPER_TOKENS = 8_000
 """Maximum tokens of sources for a helper model."""
@@ -30,14 +26,11 @@ HELPER_TOKENS = 8_000
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""
 
-MOST_PARTS = 3
-"""Maximum number of parts of one source that are chosen for themselves."""
+PART_TOKENS = 100
+"""Maximum tokens of a part; in a small answer half of the room."""
 
-_FOUND = 0.25
-"""Added to the share of the question in a line if a search found it."""
-
-_FLOOR = 0.2
-"""The minimum score of a line that is chosen for itself, as a share of the best one's."""
+HALVED = 10
+"""The rank in the search, from 0, at which a passage counts half as much as the best one."""
 
 _LINE = re.compile(
     r"[^\n]{0,199}(?=\n|\Z)|[^\n]{60,196}(?:[.!?;][\"')\]*_]{0,3}|[}\]],)(?=\s)|[^\n]{100,199}(?=\s)|[^\n]{1,199}"
@@ -45,20 +38,6 @@ _LINE = re.compile(
 """A line, or the part of a long one up to a sentence, a record of JSON, or a word."""
 
 _FENCE = re.compile(r"\s*(?:\d+[\t\u2192:]\s*)?(?:```|~~~)")
-
-
-@attrs.frozen
-class Share:
-    """How sources divide the room for quotes: the next one gets the remaining room divided by ``of``, but at least
-    ``least`` tokens.
-    """
-
-    of: int
-    least: int
-
-    def take(self, left: int) -> int:
-        """The room of the next source."""
-        return min(left, max(left // self.of, self.least))
 
 
 @attrs.frozen
@@ -72,8 +51,17 @@ class _Line:
     first: bool
 
 
-QUOTES, HELPER_SHARE = Share(2, 150), Share(6, 300)
-"""The shares of sources in an answer, and in what a helper model gets."""
+@attrs.frozen
+class _Part:
+    """Lines of a source that are quoted together. ``place`` counts the parts of the source; ``first`` as in
+    ``_Line``.
+    """
+
+    source: Source
+    place: int
+    first: bool
+    span: Span
+    tokens: int
 
 
 def quote(object_id: str, text: str, span: Span) -> Quote:
@@ -102,14 +90,14 @@ def answer(question: str, sources: Sequence[Source], most: int, tokens_of: Token
     """
     if _names_unknown(question, sources):
         return []
-    return quote_sources(question, sources[:MOST_QUOTED], most, QUOTES, tokens_of)
+    return quote_sources(question, sources, most, tokens_of)
 
 
 def question_for(
     question: str, sources: Sequence[Source], objects: Mapping[str, MemoryObject], tokens_of: Tokens
 ) -> HelperQuestion | None:
     """The question for a helper model with these sources of ``objects``; None if there is no text."""
-    quotes = quote_sources(question, sources, HELPER_TOKENS, HELPER_SHARE, tokens_of)
+    quotes = quote_sources(question, sources, HELPER_TOKENS, tokens_of)
     passages = tuple(
         HelperPassage(
             object=each.object_id, start=each.start, name=record_name(objects[each.object_id]), text=each.text
@@ -143,23 +131,96 @@ def _read_span(text: str, sentence: GroundedSentence) -> str:
         return ""
 
 
-def quote_sources(
-    question: str, sources: Sequence[Source], most: int, share: Share, tokens_of: Tokens
-) -> list[tuple[Quote, int]]:
-    """Quotes of the parts of sources that a question is about, each with its tokens, together at most ``most``; a small
-    source is quoted whole.
+def quote_sources(question: str, sources: Sequence[Source], most: int, tokens_of: Tokens) -> list[tuple[Quote, int]]:
+    """Quotes of the parts of sources that a question is about, best first, each with its tokens, together at most
+    ``most``. Of equal parts only one is quoted.
     """
+    largest = min(PART_TOKENS, most // 2)
+    parts = [part for source in sources for part in _cut_parts(source, largest, tokens_of)]
+    chosen: dict[str, _Part] = {}
+    left = most
+    for part in _rank(question, parts):
+        text = part.source.text[slice(*part.span)]
+        if part.tokens <= left and text not in chosen:
+            left -= part.tokens
+            chosen[text] = part
     quotes: list[tuple[Quote, int]] = []
-    cut = [list(_cut_lines(source)) for source in sources]
-    held = _hold(question, sources, cut)
-    for source, lines, words_of in zip(sources, cut, held, strict=True):
-        room = share.take(most)
-        for span in _Choice(source, lines, words_of, tokens_of).spans(room):
-            tokens = tokens_of(source.text[slice(*span)])
-            if tokens <= room:
-                quotes.append((quote(source.id, source.text, span), tokens))
-                most, room = most - tokens, room - tokens
+    for source, span in _join([*chosen.values()]):
+        tokens = tokens_of(source.text[slice(*span)])
+        if tokens <= most:
+            quotes.append((quote(source.id, source.text, span), tokens))
+            most -= tokens
     return quotes
+
+
+def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
+    """The spans of parts, in order of the best part of each; neighboring parts are one span."""
+    order = {(part.source.id, part.place): number for number, part in enumerate(chosen)}
+    runs: list[list[_Part]] = []
+    for part in sorted(chosen, key=lambda part: (part.source.id, part.place)):
+        if not part.first and (part.source.id, part.place - 1) in order:
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    runs.sort(key=lambda run: min(order[part.source.id, part.place] for part in run))
+    return [(run[0].source, (run[0].span[0], run[-1].span[1])) for run in runs]
+
+
+def _rank(question: str, parts: Sequence[_Part]) -> list[_Part]:
+    """The parts that a question is about, best first; all if it is about none. The score counts by the root of the
+    tokens, so that several short parts precede a long one that is hardly better.
+    """
+    wanted = frozenset(query_words(question))
+    held = [wanted.intersection(words(part.source.text[slice(*part.span)])) for part in parts]
+    weight = {word: rarity(sum(word in each for each in held), len(parts)) for word in wanted}
+    total = sum(weight.values()) or 1.0
+    scores = [
+        blend(sum(weight[word] for word in each) / total, _value(part)) / max(part.tokens, 1) ** 0.5
+        for part, each in zip(parts, held, strict=True)
+    ]
+    order = sorted(range(len(parts)), key=lambda number: -scores[number])
+    return [parts[number] for number in order if scores[number] or not any(scores)]
+
+
+def _value(part: _Part) -> float:
+    """1 for a part of the search's best passage, less for others, 0 for a part of none."""
+    start, end = part.span
+    ranks = [rank for rank, (first, last) in part.source.found if first < end and start < last]
+    return HALVED / (HALVED + min(ranks)) if ranks else 0.0
+
+
+def _cut_parts(source: Source, largest: int, tokens_of: Tokens) -> Iterator[_Part]:
+    """The parts of a source: blocks of lines, small ones together, large ones cut at lines."""
+    place = 0
+    held: list[_Line] = []
+    size = 0
+
+    def part() -> _Part:
+        return _Part(source, place, held[0].first, (held[0].span[0], held[-1].span[1]), size)
+
+    for block in _cut_blocks(source):
+        costs = [tokens_of(source.text[slice(*line.span)] + "\n") for line in block]
+        fits = size < largest / 3 and size + sum(costs) <= largest
+        for line, cost in zip(block, costs, strict=True):
+            if held and (line.first or (line is block[0] and not fits) or size + cost > largest):
+                yield part()
+                place, held, size = place + 1, [], 0
+            held.append(line)
+            size += cost
+    if held:
+        yield part()
+
+
+def _cut_blocks(source: Source) -> Iterator[list[_Line]]:
+    """The lines of a source, in blocks that its structure separates."""
+    block: list[_Line] = []
+    for line in _cut_lines(source):
+        if block and (line.begins or line.first):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
 
 
 def _cut_lines(source: Source) -> Iterator[_Line]:
@@ -170,7 +231,8 @@ def _cut_lines(source: Source) -> Iterator[_Line]:
         for number, match in enumerate(_LINE.finditer(source.text, first, min(last, first + left))):
             line = match[0].rstrip()
             if not line:
-                begins = begins or (not fenced and not before.endswith(":"))
+                is_blank = source.text[match.start() - 1 : match.start()] == "\n"  # otherwise the end of a line
+                begins = begins or (is_blank and not fenced and not before.endswith(":"))
                 continue
             deeper = _indent(line) > _indent(before) if before else False
             yield _Line((match.start(), match.start() + len(line)), begins and not deeper, number == 0 or not before)
@@ -181,113 +243,3 @@ def _cut_lines(source: Source) -> Iterator[_Line]:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
-
-
-def _hold(question: str, sources: Sequence[Source], cut: Sequence[Sequence[_Line]]) -> list[list[Mapping[str, float]]]:
-    """The words of the question in each line, each with its share of the question: rare words count more."""
-    wanted = frozenset(query_words(question))
-    held = [
-        [wanted.intersection(words(source.text[slice(*line.span)])) for line in lines]
-        for source, lines in zip(sources, cut, strict=True)
-    ]
-    count = sum(map(len, held))
-    weight = {word: rarity(sum(word in of for each in held for of in each), count) for word in wanted}
-    total = sum(weight.values()) or 1.0
-    return [[{word: weight[word] / total for word in of} for of in each] for each in held]
-
-
-def _is_found(source: Source, line: _Line) -> bool:
-    return any(start < line.span[1] and line.span[0] < end for start, end in source.found)
-
-
-class _Choice:
-    """The lines of one source that are quoted."""
-
-    def __init__(
-        self, source: Source, lines: Sequence[_Line], held: Sequence[Mapping[str, float]], tokens_of: Tokens
-    ) -> None:
-        self._lines = lines
-        self._held = held
-        self._found = [_FOUND * _is_found(source, line) for line in lines]
-        self._costs = [
-            tokens_of(source.text[line.span[0] : after.span[0] if after else line.span[1]])
-            for line, after in pairwise([*lines, None])
-            if line is not None
-        ]
-        self._chosen: set[int] = set()
-
-    def spans(self, room: int) -> Iterator[Span]:
-        """The spans of the source that are quoted, in order; neighboring lines are one."""
-        if sum(self._costs) <= room:
-            self._chosen.update(range(len(self._lines)))
-        else:
-            self._widen(self._choose(room))
-        start: int | None = None
-        for number, after in pairwise([*sorted(self._chosen), -1]):
-            start = number if start is None else start
-            if after != number + 1 or self._lines[after].first:
-                yield self._lines[start].span[0], self._lines[number].span[1]
-                start = None
-
-    def _choose(self, room: int) -> int:
-        """Choose the best lines, each with the lines that belong to it; return the room that is left. Words that the
-        chosen lines contain do not count for the next one, and neither does what a search found once some of it is
-        chosen.
-        """
-        covered: set[str] = set()
-        best, shows_found = 0.0, False
-        for last in (False,) * (MOST_PARTS - 1) + (True,):
-            scores = {
-                number: found * (not shows_found) + sum(share for word, share in held.items() if word not in covered)
-                for number, (found, held) in enumerate(zip(self._found, self._held, strict=True))
-                if number not in self._chosen
-            }
-            number = max(scores, key=lambda each: (scores[each], -each), default=None)
-            if number is None or scores[number] < _FLOOR * best:
-                break
-            best = max(best, scores[number])
-            first, beyond = self._unit(number)
-            numbers = [each for each in range(first, beyond) if each not in self._chosen]
-            if sum(self._costs[each] for each in numbers) > room:
-                fits = [] if last else self._around(number, numbers, room // 2)
-                numbers = fits or self._around(number, numbers, room)
-            room -= sum(self._costs[each] for each in numbers)
-            self._chosen.update(numbers)
-            covered.update(*(self._held[each] for each in (number, *numbers)))
-            shows_found = shows_found or any(self._found[each] for each in numbers)
-        return room
-
-    def _unit(self, number: int) -> tuple[int, int]:
-        first, last = number, number + 1
-        while not (self._lines[first].begins or self._lines[first].first):
-            first -= 1
-        while last < len(self._lines) and not (self._lines[last].begins or self._lines[last].first):
-            last += 1
-        return first, last
-
-    def _around(self, number: int, unit: Sequence[int], room: int) -> list[int]:
-        """As many lines of a unit around one as there is room for, two below it for each above."""
-        below, above = [each for each in unit if each > number], [each for each in reversed(unit) if each < number]
-        ordered = [number]
-        while below or above:
-            ordered += [*below[:2], *above[:1]]
-            below, above = below[2:], above[1:]
-        numbers: list[int] = []
-        for each in ordered:
-            room -= self._costs[each]
-            if room < 0:
-                break
-            numbers.append(each)
-        return numbers
-
-    def _widen(self, room: int) -> None:
-        """Add the lines beside the chosen ones while there is room."""
-        grows = True
-        while grows:
-            grows = False
-            for number in sorted(self._chosen):
-                for beside in (number + 1, number - 1):
-                    fits = 0 <= beside < len(self._lines) and self._costs[beside] <= room
-                    if fits and beside not in self._chosen:
-                        self._chosen.add(beside)
-                        room, grows = room - self._costs[beside], True

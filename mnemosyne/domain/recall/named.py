@@ -65,7 +65,7 @@ def current_first(found: Iterable[str], objects: Mapping[str, MemoryObject]) -> 
     for number, key in enumerate(order):
         places.setdefault(_source(objects[key], objects), []).append(number)
     for numbers in places.values():
-        versions = sorted((order[number] for number in numbers), key=lambda key: _is_outdated(objects[key]))
+        versions = sorted((order[number] for number in numbers), key=lambda key: is_outdated(objects[key]))
         for number, key in zip(numbers, versions, strict=True):
             order[number] = key
     return order
@@ -87,7 +87,8 @@ def _source(each: MemoryObject, objects: Mapping[str, MemoryObject]) -> str:
     return each.id
 
 
-def _is_outdated(obj: MemoryObject) -> bool:
+def is_outdated(obj: MemoryObject) -> bool:
+    """Whether an object is an earlier version of a file or a plan."""
     return obj.stale and (KINDS[obj.kind].is_file or obj.superseded is not Supersession.REREAD)
 
 

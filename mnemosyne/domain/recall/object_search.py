@@ -1,6 +1,6 @@
 """Search for objects by words and by meaning, and the combination of both into one ranking."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -15,7 +15,10 @@ from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Cali
 from mnemosyne.domain.text.passages import Passage, passages
 
 MOST_LOOKED_AT = 50
-"""Maximum number of passages considered for one answer."""
+"""Maximum number of objects considered for one answer."""
+
+MOST_MORE = 50
+"""Maximum number of passages of these objects beside the best one of each."""
 
 LEAST_OF_OTHERS = 0.25
 """Minimum relevance of every result after the first, as a share of ``RELEVANT``."""
@@ -32,9 +35,9 @@ class PassageHit:
 
 @attrs.frozen(kw_only=True)
 class ByWords:
-    """Results by words: the best passage of each object, best first, and ``whole``, the scores of objects by their
-    entire text. Scores are shares, 0 to 1, of the maximum for the question's words. ``coverage`` is the share of the
-    question in each of these passages, 0 to 1.
+    """Results by words: passages, best first, and ``whole``, the scores of objects by their entire text. Scores are
+    shares, 0 to 1, of the maximum for the question's words. ``coverage`` is the share of the question in each of these
+    passages, 0 to 1.
     """
 
     passages: Sequence[PassageHit] = ()
@@ -44,7 +47,7 @@ class ByWords:
 
 @attrs.frozen(kw_only=True)
 class ByMeaning:
-    """The passage of each object that is nearest to a question, nearest first; scores are dot products."""
+    """The passages that are nearest to a question, nearest first; scores are dot products."""
 
     embedder: str
     calibration: Calibration
@@ -53,16 +56,24 @@ class ByMeaning:
 
 @attrs.frozen(kw_only=True)
 class SearchResult:
-    """One passage of each result, best first; empty if nothing is relevant.
+    """Passages, best first, several of one object among them; empty if nothing is relevant.
 
     ``embedder`` names the embedder of the vectors (None: words alone). ``missing`` counts objects in scope that are not
     in the index yet, ``skipped`` objects that could not be read for the index.
     """
 
-    hits: Sequence[PassageHit] = ()
+    passages: Sequence[PassageHit] = ()
     embedder: str | None = None
     missing: int = 0
     skipped: int = 0
+
+    @property
+    def hits(self) -> Sequence[PassageHit]:
+        """The best passage of each object, best first."""
+        best: dict[str, PassageHit] = {}
+        for hit in self.passages:
+            best.setdefault(hit.object, hit)
+        return [*best.values()]
 
 
 @attrs.frozen(kw_only=True)
@@ -149,8 +160,8 @@ def find_passages(query: str, texts: Mapping[str, str], least: float = RELEVANT)
 
 
 def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float = RELEVANT) -> SearchResult:
-    """Combine the results of words and meaning by their scores. Each object is shown with the passage that ranks higher
-    in its own ranking. ``least`` as in ``ObjectIndex.search``.
+    """Combine the results of words and meaning into one ranking of passages, of at most ``limit`` objects. An object is
+    as good as its best passage. ``least`` as in ``ObjectIndex.search``.
 
     Relevance is decided by the calibration, from the nearest passage and the best one by words.
     """
@@ -159,32 +170,28 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     best_coverage = words.coverage[0] if words.coverage else 0.0
     if not _is_relevant(meaning, near[0].score if near else None, best_coverage, least):
         return SearchResult(embedder=embedder)
-    best: dict[str, tuple[int, Passage]] = {}
-    for ranking in (words.passages, near):
-        for rank, hit in enumerate(ranking):
-            if hit.object not in best or rank < best[hit.object][0]:
-                best[hit.object] = rank, hit.passage
-    nearness = {hit.object: hit.score for hit in near}
-    coverage = {hit.object: held for hit, held in zip(words.passages, words.coverage, strict=True)}
+    nearness = {(hit.object, hit.passage): hit.score for hit in near}
+    coverage = {(hit.object, hit.passage): held for hit, held in zip(words.passages, words.coverage, strict=True)}
     others = min(least, LEAST_OF_OTHERS * RELEVANT)
-    hits: list[PassageHit] = []
-    for key, score in sorted(_scores(words, near, best).items(), key=lambda item: -item[1]):
-        if len(hits) == limit:
-            break
-        if not hits or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others):
-            hits.append(PassageHit(key, best[key][1], score))
-    return SearchResult(hits=hits, embedder=embedder)
+    chosen: list[PassageHit] = []
+    objects: set[str] = set()
+    for hit in sorted(_score(words, near), key=lambda hit: -hit.score):
+        key = hit.object, hit.passage
+        room = len(chosen) < len(objects) + MOST_MORE if hit.object in objects else len(objects) < limit
+        if room and (not chosen or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others)):
+            chosen.append(hit)
+            objects.add(hit.object)
+    return SearchResult(passages=chosen, embedder=embedder)
 
 
-def _scores(words: ByWords, near: Sequence[PassageHit], found: Collection[str]) -> dict[str, float]:
-    """The score of each object found. An object that is not among the nearest counts as near as the last of them."""
-    of_passage = {hit.object: hit.score for hit in words.passages}
-    shares = {key: (1 - WHOLE) * of_passage.get(key, 0.0) + WHOLE * words.whole.get(key, 0.0) for key in found}
-    if not near:
-        return shares
-    nearness = {hit.object: max(0.0, hit.score) for hit in near}
-    farthest = min(nearness.values())
-    return {key: blend(share, nearness.get(key, farthest)) for key, share in shares.items()}
+def _score(words: ByWords, near: Sequence[PassageHit]) -> Iterator[PassageHit]:
+    """The passages with their scores. One that is not among the nearest counts as near as the last of them."""
+    shares = {(hit.object, hit.passage): hit.score for hit in words.passages}
+    nearness = {(hit.object, hit.passage): max(0.0, hit.score) for hit in near}
+    farthest = min(nearness.values(), default=0.0)
+    for key in dict.fromkeys((*shares, *nearness)):
+        share = (1 - WHOLE) * shares.get(key, 0.0) + WHOLE * words.whole.get(key[0], 0.0)
+        yield PassageHit(*key, blend(share, nearness.get(key, farthest)) if near else share)
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float) -> bool:

@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, is_inserted, is_operators, keeps_prompt
-from mnemosyne.domain.recall.named import current_first
+from mnemosyne.domain.recall.named import is_outdated
 from mnemosyne.domain.recall.object_search import PassageHit
 from mnemosyne.domain.text.parts import PartRole, TextPart, join
 from mnemosyne.domain.wire.client_texts import find_reminders
@@ -32,13 +32,13 @@ MOST_BYTES = 32_000_000
 @attrs.frozen(kw_only=True)
 class Source:
     """The ``text`` of an object and its ``spans`` of characters that may be quoted. ``found`` are the spans of search
-    results in it.
+    results in it, each with its rank in the search, 0 for the best.
     """
 
     id: str
     text: str = attrs.field(repr=False)
     spans: Sequence[Span]
-    found: Sequence[Span] = ()
+    found: Sequence[tuple[int, Span]] = ()
 
 
 class Announcements:
@@ -94,14 +94,21 @@ def read_sources(
     announcements: Announcements,
     hits: Sequence[PassageHit] = (),
 ) -> list[Source]:
-    """The sources of objects, from the JSON of their blocks by id; without missing and unreadable ones."""
+    """The sources of objects, from the JSON of their blocks by id; without missing and unreadable ones. The passages of
+    outdated versions rank behind all others.
+    """
+    objects = list(objects)
+    outdated = {each.id for each in objects if is_outdated(each)}
+    hits = sorted(hits, key=lambda hit: hit.object in outdated)
     found: list[Source] = []
     for each in objects:
         try:
             parts = full_parts(contents[each.id], each.by_user, announcements.of(each))
         except (KeyError, ValueError):
             continue
-        passages = [(hit.passage.start, hit.passage.end) for hit in hits if hit.object == each.id]
+        passages = [
+            (rank, (hit.passage.start, hit.passage.end)) for rank, hit in enumerate(hits) if hit.object == each.id
+        ]
         found.append(Source(id=each.id, text=join(parts), spans=_spans(parts), found=passages))
     return found
 
@@ -129,9 +136,7 @@ def _add(spans: list[Span], more: Span) -> None:
 def list_sources(
     hits: Iterable[PassageHit], objects: Mapping[str, MemoryObject], announcements: Announcements
 ) -> list[MemoryObject]:
-    """The first objects of a search result that may be quoted, best first, with outdated versions of a file behind the
-    current one.
-    """
-    found = current_first((hit.object for hit in hits if hit.object in objects), objects)
-    sources = (objects[key] for key in found)
+    """The first objects of a search result that may be quoted, best first, with outdated versions behind the others."""
+    found = dict.fromkeys(hit.object for hit in hits if hit.object in objects)
+    sources = sorted((objects[key] for key in found), key=is_outdated)
     return [each for each in sources if may_be_quoted(each, announcements.of(each))][:MOST_SOURCES]

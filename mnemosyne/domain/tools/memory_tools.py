@@ -98,7 +98,7 @@ LONGEST_REASON = 200
 MOST_RELEASED = 50
 """Maximum number of objects in one call."""
 
-ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER = 400, 50, 1_000
+ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER = 800, 50, 1_000
 """Tokens of an answer: the default, and the bounds of the call's own limit."""
 
 SEARCH_HITS, MOST_HITS = 5, 20

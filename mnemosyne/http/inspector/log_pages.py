@@ -7,8 +7,9 @@ from typing import Any, get_args
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.http.inspector.page_context import PageContext, View
-from mnemosyne.services import overviews, read_models, search, usage
+from mnemosyne.services import asking, overviews, read_models, search, usage
 from mnemosyne.services.savings import Balance, list_caveats, read_savings
 from mnemosyne.times import utc
 
@@ -68,7 +69,7 @@ def _place_of(spent: usage.Usage, group: object, use: usage.Consumption) -> tupl
 
 
 async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """Search for ``?q=`` in all sessions, in ``?session=``, or in the sessions of ``?project=``."""
+    """Search for ``?q=`` in all sessions, in the sessions of ``?project=``, or in ``?session=``, which also answers."""
     question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
     shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
     if not question:
@@ -77,6 +78,8 @@ async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]
     if session:
         stream = await read_models.find(page_context.models, session)
         found = await search.search(page_context.archive, index, stream, question, Filter(), RESULTS)
+        answer = await asking.ask(page_context.archive, index, stream, question, Filter(), ANSWER_TOKENS)
+        shown |= {"stream": stream, "answer": answer}
     else:
         found = await search.search_sessions(
             page_context.archive, index, question, Filter(), RESULTS, folder=project or None

@@ -80,7 +80,7 @@ def explained(connection: Connection, statement: bytes, stream: UUID) -> str:
         "among": ["a"],
     }
     connection.execute("set local enable_seqscan = off; set local enable_sort = off")
-    limits = {"most": 5, "looked_at": 5, "about": 5, "near": 5, "matches": 5}
+    limits = {"most": 5, "passages": 5, "about": 5, "near": 5, "matches": 5}
     asked = {"of": [stream], "queries": ["'a'"], "words": [0]}
     rows = connection.execute(b"explain " + statement, {**texts_seen, **limits, **asked})
     return "\n".join(str(row[0]) for row in rows)

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.recall.answering import (
     HELPER_TOKENS,
-    MOST_QUOTED,
-    QUOTES,
     answer,
     question_for,
     quote,
@@ -41,8 +39,8 @@ def find_quotes(question: str, sources: Sequence[Source], most: int = 60) -> lis
 
 def test_small_sources_are_quoted_whole_and_long_ones_around_the_question() -> None:
     small = source("max_connections = 20\n\nacquire waits", "small")
-    assert find_quotes("which test failed?", [small, RUN], 400)[0] == small.text
-    (found,) = find_quotes("which test failed?", [RUN], 40)
+    assert find_quotes("which test acquires max_connections?", [RUN, small], 400)[0] == small.text
+    (found, *_) = find_quotes("which test failed?", [RUN], 40)
     assert "--- FAIL: test_pool\n    test_pool.py:9: expected 20, got 25" in found
 
 
@@ -69,12 +67,6 @@ def test_row_of_a_named_file_is_quoted_beside_the_name() -> None:
     assert "10350,AT" in last
 
 
-def test_passage_of_the_search_is_quoted_even_without_words_of_the_question() -> None:
-    text = "nothing here\n\n" * 400 + "The port is 8443.\n\n" + "nothing there\n\n" * 400
-    place = text.index("The port")
-    assert "The port is 8443." in find_quotes("where does it listen?", [source(text, found=[(place, place + 9)])])[0]
-
-
 def test_only_spans_that_may_be_quoted_are_quoted() -> None:
     text = "I shall look at the port.\nThe port is 8443.\nYou must not change the port."
     start = text.index("The")
@@ -89,16 +81,34 @@ def test_unknown_compound_name_has_no_answer_whatever_else_matches(name: str) ->
 
 
 def test_helper_gets_more_of_more_sources_than_an_answer_quotes() -> None:
-    sources = [source(f"part {n} of the pool\n\n" * 900, str(n)) for n in range(9)]
+    sources = [source("".join(f"part {n}.{m} of the pool\n\n" for m in range(900)), str(n)) for n in range(9)]
     objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
     asked = question_for("which pool?", sources, objects, size)
     assert asked is not None
-    assert {each.object for each in asked.passages} > {each.object for each in asked.passages[:MOST_QUOTED]}
+    quoted = {quote.object_id for quote, _ in answer("which pool?", sources, 800, size)}
+    assert {each.object for each in asked.passages} > quoted
     assert HELPER_TOKENS // 2 < sum(size(each.text) for each in asked.passages) <= HELPER_TOKENS
     first = asked.passages[0]
-    assert first.name.startswith("#0 ")
-    assert sources[0].text.encode()[first.start :].startswith(first.text.encode())
+    assert first.name.startswith(f"#{first.object} ")
+    assert sources[int(first.object)].text.encode()[first.start :].startswith(first.text.encode())
     assert question_for("which?", [], objects, size) is None
+
+
+def test_best_part_comes_first_and_equal_parts_are_quoted_once() -> None:
+    rows = [f"row {n} of the table has nothing in it" for n in range(200)]
+    again = "\n\n".join([*rows, "The port is 8443.", *rows])
+    quotes = find_quotes("which port?", [source(again, "a"), source(again, "b")], 400)
+    assert "The port is 8443." in quotes[0]
+    assert sum("The port is 8443." in each for each in quotes) == 1
+
+
+def test_passages_are_quoted_in_the_search_s_order_where_no_word_is_shared() -> None:
+    rows = [f"row {n} of a table with nothing that the question says" for n in range(200)]
+    text = "\n\n".join(rows)
+    found = [(rank, (text.index(rows[n]), text.index(rows[n]) + 9)) for rank, n in enumerate((150, 20))]
+    (first, second) = find_quotes("how come?", [source(text, found=found)], 400)
+    assert rows[150] in first
+    assert rows[20] in second
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=800), max_size=4), st.integers(20, 300))
@@ -107,7 +117,7 @@ def test_every_quote_equals_its_bytes_and_all_fit_the_room(question: str, texts:
     sources = [
         source(text, str(n), spans=[(0, len(text) // 2), (len(text) // 2, len(text))]) for n, text in enumerate(clean)
     ]
-    quotes = quote_sources(question, sources, most, QUOTES, size)
+    quotes = quote_sources(question, sources, most, size)
     assert sum(tokens for _, tokens in quotes) <= most
     places: dict[str, list[tuple[int, int]]] = {}
     for each, tokens in quotes:
@@ -115,7 +125,7 @@ def test_every_quote_equals_its_bytes_and_all_fit_the_room(question: str, texts:
         assert tokens == size(each.text)
         places.setdefault(each.object_id, []).append((each.start, each.end))
     for spans in places.values():
-        assert all(one[1] <= other[0] for one, other in pairwise(spans))
+        assert all(one[1] <= other[0] for one, other in pairwise(sorted(spans)))
 
 
 @pytest.mark.parametrize("most", [20, 50, 200])

@@ -86,10 +86,13 @@ def test_object_without_nearness_counts_as_near_as_the_last() -> None:
     assert first.score - second.score == pytest.approx(0.2 * (1 - WORDS))
 
 
-def test_each_object_is_shown_with_its_higher_ranked_passage() -> None:
+def test_each_object_is_shown_with_its_best_passage() -> None:
     words = ByWords(passages=[hit("a"), hit("b", 100)], coverage=[1.0, 1.0])
-    result = combine(words, meaning(hit("b", 200), hit("a", 300)), 5)
-    assert {each.object: each.passage.start for each in result.hits} == {"a": 0, "b": 200}
+    near = meaning(hit("b", 100, score=0.9), hit("a", 0, score=0.8), hit("b", 300, score=0.7))
+    result = combine(words, near, 5)
+    assert [(each.object, each.passage.start) for each in result.passages] == [("b", 100), ("a", 0), ("b", 300)]
+    assert [(each.object, each.passage.start) for each in result.hits] == [("b", 100), ("a", 0)]
+    assert [each.object for each in combine(words, near, 1).passages] == ["b", "b"]
 
 
 A = [hit("a")]

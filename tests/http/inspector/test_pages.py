@@ -77,6 +77,26 @@ async def test_every_page_is_served_as_json_and_as_html_that_escapes_session_con
         assert await pages.json(f"{as_json}?{asked}")
 
 
+async def test_a_question_has_the_same_answer_in_the_api_and_on_the_search_page(pages: Pages, shown: ShownLog) -> None:
+    async def ask(client: Any, session: str, question: str) -> tuple[int, Any]:
+        body = json.dumps({"question": question})
+        response = await client.post(f"/-/api/v1/sessions/{session}/ask", data=body)
+        return response.status_code, await response.get_json()
+
+    status, found = await ask(pages.client, shown.session, "what does step_7_20 return?")
+    assert (status, found["answered"], found["helper"]) == (200, True, None)
+    assert "def step_7_20(value): return value + 20" in found["quotes"][0]["text"]
+    about = f"?session={shown.session}&q=what+does+step_7_20+return?"
+    shown_answer = (await pages.json(f"/-/search.json{about}"))["answer"]
+    assert [each["quote"]["text"] for each in shown_answer["cited"]] == [each["text"] for each in found["quotes"]]
+    assert "def step_7_20(value): return value + 20" in (await pages.get(f"/-/search{about}"))[1]
+    assert "Not in memory." in (await pages.get(f"/-/search?session={shown.session}&q=who+won+the+regatta?"))[1]
+    assert f'name="session" value="{shown.session}"' in (await pages.get(f"/-/session/{shown.session}"))[1]
+    refused = [await ask(pages.client, "nowhere", "why?"), await ask(pages.client, shown.session, " ")]
+    refused.append(await ask(pages.app.test_client(), shown.session, "why?"))
+    assert [status for status, _ in refused] == [404, 400, 401]
+
+
 async def test_a_session_s_page_links_its_checkpoints_and_their_differences(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
     await pages.get(page)  # what is seen is kept until there are more turns

@@ -1,5 +1,7 @@
 -- The reasons for which evicted objects were needed again, by session, with the shares that are suspicious
 -- (services/fault_reasons.py).
+set local check_function_bodies = off;  -- the read models get their columns when they are rebuilt
+
 create function mnemosyne.shown_fault_reasons() returns table (
     session_id uuid, reason text, faults bigint, share numeric, red_flag boolean
 ) language sql stable security definer set search_path = pg_catalog, pg_temp as $$

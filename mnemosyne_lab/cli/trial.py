@@ -275,14 +275,14 @@ def render_reasons(judged: "JudgedTrial | None") -> list[str]:
 
 
 def _render_costs(results: Sequence["RunResult"]) -> list[str]:
-    told = []
+    costs = []
     for arm in ("with", "without"):
         own = [each for each in results if each.arm == arm]
         dollars = [each.dollars for each in own if each.dollars is not None]
         seconds = sum(each.seconds for each in own)
         cost = amount_text(sum(dollars)) if own and len(dollars) == len(own) else "an unknown sum"
-        told.append(f"{cost} and {seconds:.0f} s {arm} memory")
-    return [f"All runs took {' and '.join(told)}."]
+        costs.append(f"{cost} and {seconds:.0f} s {arm} memory")
+    return [f"All runs took {' and '.join(costs)}."]
 
 
 def as_data(trial: TrialResult) -> dict[str, Any]:

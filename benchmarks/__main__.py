@@ -13,7 +13,7 @@ from benchmarks.report import as_json, as_table, described, this_machine, write_
 
 MEASURED = (
     "relay growth log peers processes beside hostile calls commands pages projections nodes memory planning bills "
-    "retrieval answers facts likelihood segmentation short_forms tokens"
+    "retrieval answers facts likelihood segmentation short_forms tokens wasted_work"
 )
 """The modules with a group of benchmarks, in the order in which they run."""
 

@@ -34,7 +34,7 @@ BUDGETS = {
     "tests": Budget("tests", 71_010, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_230, 12_000),
-    "benchmarks": Budget("benchmarks", 7_410, 6_000),
+    "benchmarks": Budget("benchmarks", 7_610, 6_000),
 }
 
 

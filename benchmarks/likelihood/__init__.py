@@ -23,8 +23,8 @@ from benchmarks.likelihood.statistics import (
     area_under_curve,
     estimate,
     mean_added,
-    mean_added_to_needed,
     median_added,
+    of_needed,
     ratio,
 )
 
@@ -100,7 +100,7 @@ def _rows(results: Sequence[Result]) -> Iterator[Row]:
         others = [each for each in among if not each.needed]
         yield from _row("added where needed, mean", label, needing, mean_added(way, FULL))
         yield from _row("added where needed, median", label, needing, median_added(way, FULL))
-        yield from _row("added to the needed tokens, mean", label, needing, mean_added_to_needed(way, FULL))
+        yield from _row("added to the needed tokens, mean", label, of_needed(needing), mean_added(way, FULL))
         yield from _row("added where not needed, mean", label, others, mean_added(way, FULL))
         yield from _row("added where not needed, median", label, others, median_added(way, FULL))
         yield from _row("area under the curve", label, among, area_under_curve(way, FULL), unit="")
@@ -113,9 +113,11 @@ def _targets(results: Sequence[Result]) -> Iterator[Row]:
     needing = [each for each in results if each.needed]
     others = [each for each in results if not each.needed]
     yield from _row("graded ÷ thrifty", "needed", needing, ratio(GRADED, EVICTED, FULL), HALF, "")
+    yield from _row("graded ÷ thrifty", "needed tokens", of_needed(needing), ratio(GRADED, EVICTED, FULL), HALF, "")
     yield from _row("graded", "not needed", others, mean_added(GRADED, FULL), UNNEEDED)
     for way in (ANSWERED, INFORMED):
-        yield from _row(f"{LABELS[way]} ÷ thrifty", "needed", needing, ratio(way, EVICTED, FULL), LOST, "")
+        for variant, among in (("needed", needing), ("needed tokens", of_needed(needing))):
+            yield from _row(f"{LABELS[way]} ÷ thrifty", variant, among, ratio(way, EVICTED, FULL), LOST, "")
 
 
 def _row(

@@ -33,9 +33,6 @@ KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
 
 
-ANNOUNCED = 3
-"""Announcements are scored in every third session."""
-
 SHARING = ((FULL, GRADED, STUB, MASKED, NATIVE), (EVICTED, ANSWERED, INFORMED), (SUMMARY,))
 """The ways whose contexts begin alike."""
 
@@ -93,7 +90,7 @@ def judge(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     done = {each["session"]: len(each["cases"]) for each in read_scores(checkpoint)}
     count = sum(done.values())
-    for number, recorded in enumerate(recordings):
+    for recorded in recordings:
         if count >= most:
             break
         if recorded.name in done:
@@ -101,7 +98,7 @@ def judge(
         trace = trace_of(recorded)
         developer = recorded.developer or "1"
         cases = [score_case(case, engine, tokenizer) for case in cases_of(trace, developer, tokenizer)]
-        told = [] if number % ANNOUNCED else score_announcements(trace, engine, tokenizer)
+        told = score_announcements(trace, engine, tokenizer)
         with checkpoint.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"session": recorded.name, "cases": cases, "announcements": told}) + "\n")
         count += len(cases)

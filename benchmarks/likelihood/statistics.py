@@ -1,9 +1,10 @@
-"""What a way of keeping context costs, from scored cases; intervals come from resampling whole sessions."""
+"""The costs of each way of keeping context, from scored cases, with intervals from resampling whole sessions."""
 
 import random
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import attrs
 
@@ -21,7 +22,7 @@ class Result:
     context_tokens: Mapping[str, int] = attrs.field(factory=dict)
 
     def added(self, way: str, base: str) -> float:
-        """What the action costs more than in another way."""
+        """The additional loss of the action, compared with another way."""
         return self.losses[way] - self.losses[base]
 
 
@@ -34,16 +35,27 @@ class Estimate:
     high: float
 
 
+class OfSession(Protocol):
+    """Something that was measured in a session."""
+
+    @property
+    def session(self) -> str: ...
+
+
+T = TypeVar("T", bound=OfSession)
+
 Statistic = Callable[[Sequence[Result]], float | None]
 """A figure of some results; None where they do not determine it."""
 
 
-def estimate(results: Sequence[Result], statistic: Statistic, rounds: int = ROUNDS) -> Estimate | None:
-    """The figure with its interval: sessions are drawn with replacement, each with all its cases."""
+def estimate(
+    results: Sequence[T], statistic: Callable[[Sequence[T]], float | None], rounds: int = ROUNDS
+) -> Estimate | None:
+    """The figure with its interval: sessions are drawn with replacement, each with all its results."""
     value = statistic(results)
     if value is None:
         return None
-    by_session: dict[str, list[Result]] = {}
+    by_session: dict[str, list[T]] = {}
     for each in results:
         by_session.setdefault(each.session, []).append(each)
     sessions = list(by_session.values())
@@ -65,14 +77,9 @@ def median_added(way: str, base: str) -> Statistic:
     return lambda results: statistics.median(each.added(way, base) for each in results) if results else None
 
 
-def mean_added_to_needed(way: str, base: str) -> Statistic:
-    """The mean cost of a way in nats for each needed token."""
-
-    def mean(results: Sequence[Result]) -> float | None:
-        added = [each.needed_losses[way] - each.needed_losses[base] for each in results if each.needed_losses]
-        return statistics.fmean(added) if added else None
-
-    return mean
+def of_needed(results: Sequence[Result]) -> list[Result]:
+    """The results with the losses of the needed tokens alone; without those that need nothing."""
+    return [attrs.evolve(each, losses=each.needed_losses) for each in results if each.needed_losses]
 
 
 def ratio(way: str, other: str, base: str) -> Statistic:

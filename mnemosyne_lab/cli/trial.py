@@ -33,7 +33,7 @@ _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the ke
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The results as JSON lines; a stopped trial continues from them.",
+    help="The results, changes and output of all runs as JSON lines; a stopped trial continues from them.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, metavar="N", help="Determines the order.")
 @click.option(

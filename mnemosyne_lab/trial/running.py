@@ -85,8 +85,8 @@ def run_task(
     planned: PlannedRun, arms: Mapping[str, Arm], environ: Mapping[str, str], price: float | None
 ) -> RunResult:
     """Run a task's command and then its check in a fresh copy of its folder, which is removed afterwards. ``price`` is
-    the cost in dollars of a run that reports none. The result has no text by which the arms differ: neither address nor
-    folder.
+    the cost in dollars of a run that reports none. The texts in the result do not tell the arm: addresses, folder and
+    run are replaced.
     """
     arm = arms[planned.arm]
     with tempfile.TemporaryDirectory(prefix="mnemosyne-trial-", ignore_cleanup_errors=True) as place:
@@ -95,13 +95,9 @@ def run_task(
             folder.mkdir()
         else:
             shutil.copytree(planned.task.folder, folder, symlinks=True)
-        given = {
-            **environ,
-            **_addresses(arm.url),
-            **arm.environ,
-            "MNEMOSYNE_TRIAL_RUN": f"{planned.pair} {planned.arm}",
-        }
-        hidden = dict.fromkeys(_addresses(arm.url).values(), "PROVIDER") | {place: "FOLDER"}
+        run = f"{planned.pair} {planned.arm}"
+        given = {**environ, **_addresses(arm.url), **arm.environ, "MNEMOSYNE_TRIAL_RUN": run}
+        hidden = dict.fromkeys(_addresses(arm.url).values(), "PROVIDER") | {place: "FOLDER", run: "RUN"}
         output = Path(place) / "output"
         began = time.monotonic()
         code = _run(planned.task.command, folder, given, planned.task.seconds, output)

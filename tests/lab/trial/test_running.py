@@ -75,12 +75,12 @@ def test_cost_of_a_run_is_its_last_reported_one(said: str, price: float | None, 
 
 
 def test_result_keeps_changes_and_output_without_what_tells_the_arm() -> None:
-    """Neither its provider's address nor its folder, and no credential."""
+    """Neither its provider's address nor its folder or name, and no credential."""
     key = "sk-ant-api03-" + "Ab3" * 20
-    command = f'echo "$OPENAI_BASE_URL {key}" > new; pwd; echo "$ANTHROPIC_BASE_URL/models"'
+    command = f'echo "$OPENAI_BASE_URL {key}" > new; pwd; echo "$ANTHROPIC_BASE_URL/models $MNEMOSYNE_TRIAL_RUN"'
     found = [done(attrs.evolve(TASK, command=command), arm) for arm in ("with", "without")]
     assert {(each.changes, each.output) for each in found} == {(found[0].changes, found[0].output)}
-    assert found[0].output == "FOLDER/work\nPROVIDER/models\n"
+    assert found[0].output == "FOLDER/work\nPROVIDER/models RUN\n"
     assert "+PROVIDER" in (found[0].changes or "")
     assert key not in (found[0].changes or "")
 

@@ -1,5 +1,5 @@
-"""The value of the planner on recorded sessions: each ingredient left out, ages scaled, sessions left out. Each session
-is also judged as if it had ended after each request.
+"""The value of the planner on recorded sessions: each ingredient left out, ages scaled, developers left out. Each
+session is also judged as if it had ended after each request.
 
 Without the recordings there are no rows.
 """
@@ -16,7 +16,7 @@ from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.ages import AGES, Age, Ages
-from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, Waiting, planner
+from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
@@ -30,7 +30,12 @@ from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions"
-TUNED_ON = "claude_code.jsonl"
+TUNED_ON, MORE, OTHERS = "claude_code.jsonl", "claude_code_more.jsonl", "others/claude_code.jsonl"
+"""The rule was tuned on the first two files, which are of one developer; the third is of four others."""
+
+FIRST = "the first"
+"""The developer of sessions that name none."""
+
 LONG = 30
 """Requests; shorter sessions are judged by the dearest of them alone."""
 
@@ -51,32 +56,37 @@ class Judged:
     sized: Sized
     wanted: Sequence[Demand]
     reality: SessionResult
+    developer: str = ""
 
     def by(self, tariff: JudgedTariff) -> "Judged":
         """The same under another tariff."""
         sized = self.sized.under(attrs.evolve(self.sized.settings, tariff=tariff))
-        return Judged(sized, self.wanted, simulate(sized, self.wanted, UNMANAGED))
+        return Judged(sized, self.wanted, simulate(sized, self.wanted, UNMANAGED), self.developer)
 
     def under(self, policy: Policy) -> SessionResult:
         return simulate(self.sized, self.wanted, policy, self.reality)
 
 
 @cache
-def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], str]]:
+def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], str, str]]:
     path = SESSIONS / file
     found = read([path], lambda _: iter(())) if path.exists() else iter(())
     long = (each for each in found if not isinstance(each, str) and len(each.requests) >= LONG)
     chosen = islice(long, FEWEST if quick else None)
-    return [(trace, demands(trace), own_model(each.model)) for each in chosen for trace in [trace_of(each)]]
+    return [
+        (trace, demands(trace), own_model(each.model), each.developer or FIRST)
+        for each in chosen
+        for trace in [trace_of(each)]
+    ]
 
 
 @cache
 def _judged(file: str, quick: bool, ttl: Ttl = "5m", model: str | None = None, fixed: int = 41_000) -> list[Judged]:
     """The long sessions of a file, each under its own model's prices unless there is a ``model``."""
     found = []
-    for trace, wanted, own in _traces(file, quick):
+    for trace, wanted, own, developer in _traces(file, quick):
         sized = Sized(trace, Settings(tariff=api(ttl), model=model or own, fixed=fixed))
-        found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED)))
+        found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED), developer))
     return found
 
 
@@ -210,11 +220,6 @@ def _aged(**changes: Any) -> Policy:
     return _policy(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
 
 
-def _waiting(**changes: int) -> Policy:
-    """The rule with another waiting, where entries are written for five minutes."""
-    return _policy(attrs.evolve(RULE, waiting=attrs.evolve(RULE.waiting, **changes)))
-
-
 def _sizeless() -> Ages:
     """Ages that do not depend on size."""
     return attrs.evolve(AGES, **{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS})
@@ -236,8 +241,8 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "size does not matter": _policy(attrs.evolve(RULE, ages=_sizeless())),
         "a new task does not matter": _aged(away=Fraction(1)),
         "the session's own record does not matter": _aged(scales=(Fraction(1), Fraction(1))),
-        "changes since do not matter": _waiting(changes=0),
-        "edits whole": _waiting(replaced=NEVER),
+        "changes since do not matter": _policy(attrs.evolve(RULE, changes=0)),
+        "edits whole": _policy(attrs.evolve(RULE, replaced=NEVER)),
         "what was said stays": _aged(said=Age(NEVER)),
         "no protection after a fault": _policy(attrs.evolve(RULE, missed=-1)),
         "no rent-or-buy": _policy(attrs.evolve(RULE, regret=Fraction(NEVER))),
@@ -268,57 +273,42 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
 # Choosing the ages
 
 GRID = tuple(
-    attrs.evolve(
-        RULE,
-        ages=attrs.evolve(AGES, whole=whole, part=part, away=away),
-        waiting=Waiting(changes=changes, replaced=replaced),
-    )
+    attrs.evolve(RULE, ages=attrs.evolve(AGES, whole=whole, part=part, needed_again=share))
     for whole in (Age(20, fewer=6), Age(28, fewer=6))
-    for part in (Age(10), Age(13))
-    for away in (Fraction(7, 10), Fraction(85, 100))
-    for replaced in (3, 8)
-    for changes in (0, 3)
+    for part in (Age(7), Age(10))
+    for share in (Fraction(1, 100), Fraction(1, 200))
 )
 
-CAUTIOUS = 0.3
+CAUTIOUS = 0.45
 """The most faults, in percent, of a selectable rule: at the very limit it exceeds it elsewhere."""
 
-Outcomes = Sequence[SessionResult]
-"""One session under one rule, at each of the prices that are chosen by."""
 
-
-def _best(choices: Sequence[Sequence[Outcomes]], among: Sequence[int]) -> int:
+def _choose(choices: Sequence[Sequence[SessionResult]], among: Sequence[int]) -> int:
     """The cheapest choice on some sessions that has few faults; the one with the fewest if none has."""
-    found = [[result for number in among for result in choice[number]] for choice in choices]
+    found = [[choice[number] for number in among] for choice in choices]
     lawful = [number for number, results in enumerate(found) if _faults(results) <= CAUTIOUS]
     if lawful:
         return min(lawful, key=lambda number: _billed(found[number]))
     return min(range(len(found)), key=lambda number: _faults(found[number]))
 
 
-MORE = "claude_code_more.jsonl"
-
-
-def _ages(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The ages chosen on all sessions of both files but one, and judged on that one; and each file by the other."""
-    by_file = [_long(quick), _judged(MORE, quick)]
-    judged = [each for found in by_file for each in found]
-    grid = GRID[:FEWEST] if quick else GRID
-    choices = [[[each.under(_policy(rule, hour=True))] for each in judged] for rule in grid]
-    everywhere = range(len(judged))
-    first, second = everywhere[: len(by_file[0])], everywhere[len(by_file[0]) :]
-    rows = _rows("the ages as they are, both files", [each.under(_policy(hour=True)) for each in judged])
-    for variant, parts in {
-        "leave one out": [[number] for number in everywhere],
-        "one file by the other": [list(first), list(second)],
-    }.items():
-        unseen: list[SessionResult] = []
-        for part in parts:
-            chosen = choices[_best(choices, [number for number in everywhere if number not in part])]
-            unseen += [result for number in part for result in chosen[number]]
-        rows += _rows(f"ages chosen on others: {variant}, both files", unseen)
-        rows += _ends(f"ages chosen on others: {variant}, both files", unseen)
-    return rows
+def _developers(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The ages as they are, for each developer; and ages chosen on all developers but one, judged on that one."""
+    judged = [each for file in (TUNED_ON, MORE, OTHERS) for each in _judged(file, quick)]
+    by_developer: dict[str, list[int]] = {}
+    for number, each in enumerate(judged):
+        by_developer.setdefault(each.developer, []).append(number)
+    choices = [
+        [each.under(_policy(rule, hour=True)) for each in judged] for rule in (RULE, *GRID[: 1 if quick else None])
+    ]
+    rows, unseen = [], list[SessionResult]()
+    for developer, own in by_developer.items():
+        chosen = _choose(choices, [number for number in range(len(judged)) if number not in own])
+        left_out = [choices[chosen][number] for number in own]
+        rows += _rows(f"developer {developer}, as it is", [choices[0][number] for number in own])
+        rows += _rows(f"developer {developer}, chosen on the others", left_out)
+        unseen += left_out
+    return [*rows, *_rows("chosen on other developers", unseen), *_ends("chosen on other developers", unseen)]
 
 
 # The frontier
@@ -372,7 +362,7 @@ GROUP = Group(
     (
         Part("settings", _settings),
         Part("ablation", _ablation),
-        Part("ages", _ages),
+        Part("developers", _developers),
         Part("frontier", _frontier),
     ),
 )

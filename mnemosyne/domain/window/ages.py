@@ -96,10 +96,15 @@ class Age:
 
     def of(self, tokens: int) -> Fraction:
         """The age limit of an object of so many tokens."""
-        return self.turns - self.fewer * _doublings(tokens) if self.fewer else Fraction(self.turns)
+        if not self.fewer:
+            return Fraction(self.turns)
+        return max(Fraction(SHORTEST), self.turns - self.fewer * _doublings(tokens))
 
 
 _USUAL, _LEAST = 1_000, 50
+
+SHORTEST = 4
+"""Age limit of the largest files: a fault costs as much as reading the object again for many turns."""
 
 DECAY = 0.7
 """The chance that an edit quotes an object falls with the power -1/DECAY of the turns since its last use."""

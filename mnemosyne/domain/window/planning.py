@@ -110,17 +110,6 @@ Planner = Callable[[Situation, Candidates], Plan | None]
 
 
 @attrs.frozen(kw_only=True)
-class Waiting:
-    """Extra time for objects that an edit may quote. Until so many ``changes`` were made since its last use, a file
-    that was read whole ages half as fast (``slow_down``). After ``replaced`` turns an edit is shown in detail (L1): its
-    replaced text and the context in its result are dropped, and its new text stays complete.
-    """
-
-    changes: int
-    replaced: int
-
-
-@attrs.frozen(kw_only=True)
 class Rule:
     """The planner's parameters, in turns and tokens. They were chosen on recorded sessions
     (`docs/research/planning.md`), and are round because the data does not determine them more precisely.
@@ -128,11 +117,11 @@ class Rule:
 
     ages: Ages = AGES
     """For how long objects stay without use."""
-    waiting: Waiting = Waiting(changes=3, replaced=8)
-    """Extra time for objects that may be edited again …"""
-    waiting_by_the_hour: Waiting = Waiting(changes=0, replaced=3)
-    """… and where cache entries are written for an hour, because a rewrite then costs nearly twice as much for what
-    stays.
+    changes: int = 3
+    """Until so many changes were made since its last use, a file that was read whole ages half as fast."""
+    replaced: int = 8
+    """After so many turns an edit is shown in detail (L1): its replaced text and the context in its result are dropped,
+    and its new text stays complete.
     """
     gathered: int = 30
     """While the agent works on the user's task and has written nothing for it yet, files read for the task stay for
@@ -188,10 +177,8 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     down the ladder, to existing and smaller renditions, and never touches kept objects.
     """
 
-    rule = _adapt(rule, situation)
-
     def there() -> Sequence[Candidate]:
-        return slow_down(candidates(), situation.turn, rule.waiting.changes)
+        return slow_down(candidates(), situation.turn, rule.changes)
 
     if situation.idle is None:
         return NoRewrite("nothing was sent yet")
@@ -202,17 +189,12 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     return _warm(situation, there(), rule)
 
 
-def _adapt(rule: Rule, situation: Situation) -> Rule:
-    is_by_the_hour = any(each.write >= HOUR for each in situation.in_each_unit())
-    return attrs.evolve(rule, waiting=rule.waiting_by_the_hour) if is_by_the_hour else rule
-
-
 def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
     """The new fidelity of every object that a rewrite ``Rule.ahead`` turns later would degrade, if nothing is used
     until then; empty as long as the session cannot afford one, and has had none.
     """
-    rule, later = _adapt(rule, situation), attrs.evolve(situation, turn=situation.turn + rule.ahead)
-    fidelities = want(later, slow_down(objects, later.turn, rule.waiting.changes), rule)
+    later = attrs.evolve(situation, turn=situation.turn + rule.ahead)
+    fidelities = want(later, slow_down(objects, later.turn, rule.changes), rule)
     may_come = situation.last_epoch is not None or find_refusal(later, objects, fidelities, rule) is None
     return fidelities if may_come else {}
 
@@ -409,7 +391,7 @@ def _goal(situation: Situation, candidate: Candidate, rule: Rule, keeping: Windo
             return Fidelity.DETAILED if candidate.at(Fidelity.COMPACT) is None else Fidelity.COMPACT
         is_first = candidate.captioned and candidate.fidelity is Fidelity.FULL
         return Fidelity.DETAILED if is_first else Fidelity.EVICTED
-    if EDITED in candidate.tags and situation.turn - candidate.born > rule.waiting.replaced:
+    if EDITED in candidate.tags and situation.turn - candidate.born > rule.replaced:
         return Fidelity.DETAILED
     return candidate.fidelity
 
@@ -463,7 +445,7 @@ def regret(
 def _due(candidate: Candidate, after: Fidelity, rule: Rule, keeping: WindowAges) -> int:
     """The last turn in which an object was not yet due to be degraded."""
     if after is Fidelity.DETAILED and EDITED in candidate.tags:
-        return candidate.born + rule.waiting.replaced
+        return candidate.born + rule.replaced
     return candidate.last_use + keeping.turns(candidate)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.window.ages import AGES, Age, Candidate, Later, Reuse, WindowAges, later_of, slow_down
+from mnemosyne.domain.window.ages import AGES, SHORTEST, Age, Candidate, Later, Reuse, WindowAges, later_of, slow_down
 from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")
@@ -116,7 +116,7 @@ def test_tool_output_is_old_at_once_and_plans_stay_like_edits() -> None:
 
 
 def test_each_doubling_of_the_size_takes_as_many_turns_as_the_age_says() -> None:
-    assert [Age(28, fewer=6).of(tokens) for tokens in (500, 1_000, 2_000, 8_000)] == [34, 28, 22, 10]
+    assert [Age(28, fewer=6).of(tokens) for tokens in (500, 1_000, 2_000, 8_000, 10**6)] == [34, 28, 22, 10, SHORTEST]
     assert Age(13).of(1) == Age(13).of(10**6) == 13
 
 

@@ -519,7 +519,7 @@ def test_later_operations_on_a_file_decide_how_long_its_read_stays() -> None:
 
 def test_edit_first_drops_its_replaced_text() -> None:
     edit = candidate(tags=("edit",))
-    assert ages_of(edit, Fidelity.DETAILED) == RULE.waiting.replaced + 1
+    assert ages_of(edit, Fidelity.DETAILED) == RULE.replaced + 1
     assert ages_of(edit, Fidelity.EVICTED) == age(edit, exchange=201) + 1
 
 

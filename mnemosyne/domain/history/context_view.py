@@ -120,7 +120,7 @@ def with_origins_of(wire: View, client: View, body: bytes, objects: Mapping[str,
     known = {block.same: block.origin for block in client.blocks if block.section == "messages"}
 
     def place(block: ContextBlock) -> ContextBlock:
-        stands_for = _STANDS_FOR.match(_text_of(json_values.try_read(body[slice(*block.span)])))
+        stands_for = _STANDS_FOR.match(find_text(body[slice(*block.span)]))
         if stands_for is not None and stands_for[1] in objects:
             return attrs.evolve(block, origin=objects[stands_for[1]], stands_for=stands_for[1])
         return attrs.evolve(block, origin=known.get(block.same, block.origin))
@@ -202,9 +202,12 @@ def _with_sizes(view: View, sizes: Mapping[int, int]) -> View:
     return attrs.evolve(view, blocks=tuple(blocks))
 
 
-def _text_of(block: object) -> str:
-    match block:
-        case str(text) | {"text": str(text)} | {"content": str(text)}:
+def find_text(raw: bytes) -> str:
+    """The text of a block in any dialect, or its first text; empty without one."""
+    match json_values.try_read(raw):
+        case str(text) | {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
+            return text
+        case {"content": [{"text": str(text)}, *_]}:
             return text
         case _:
             return ""

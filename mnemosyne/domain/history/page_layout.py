@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.history.context_view import ContextBlock, View
+from mnemosyne.domain.history.context_view import ContextBlock, View, find_text
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
@@ -21,7 +21,7 @@ from mnemosyne.domain.recall.memory_results import SHOWN_AGAIN, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
-from mnemosyne.domain.wire import json_values, normal_form
+from mnemosyne.domain.wire import normal_form
 from mnemosyne.domain.wire.blocks import is_any_call
 
 
@@ -105,7 +105,7 @@ def _find_restored(body: bytes, sent: View, pages: Pages) -> frozenset[str]:
         if _is_memory_call(block):
             asked.add(str(block.tool_id))
         elif block.tool_id in asked or body.find(SHOWN_AGAIN.encode(), *block.span) >= 0:
-            text = _text_of(body[slice(*block.span)])
+            text = find_text(body[slice(*block.span)])
             back.update(_list_whole(text, pages) if block.tool_id in asked or text.startswith(SHOWN_AGAIN) else ())
     return frozenset(back)
 
@@ -173,7 +173,7 @@ class _Reading:
             return BlockUse.MEMORY_TOOL if block.name in memory_tools.NAMES else BlockUse.TOOL
         if block.section == "system":
             return BlockUse.SYSTEM
-        text = _text_of(body[slice(*block.span)])
+        text = find_text(body[slice(*block.span)])
         if _is_memory_call(block):
             self._asked.add(str(block.tool_id))
             return BlockUse.MEMORY_CALL
@@ -249,13 +249,3 @@ _STANDING = re.compile(rf"\[{MARK}(\w+)[ \]]")
 
 _TOLD = re.compile(rf"^{MARK}(\w+) ", re.MULTILINE)
 """The beginning of a line of a note."""
-
-
-def _text_of(raw: bytes) -> str:
-    match json_values.try_read(raw):
-        case str(text) | {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
-            return text
-        case {"content": [{"text": str(text)}, *_]}:
-            return text
-        case _:
-            return ""

@@ -33,9 +33,6 @@ SESSIONS = DATA / "sessions"
 TUNED_ON, MORE, OTHERS = "claude_code.jsonl", "claude_code_more.jsonl", "others/claude_code.jsonl"
 """The rule was tuned on the first two files, which are of one developer; the third is of four others."""
 
-FIRST = "the first"
-"""The developer of sessions that name none."""
-
 LONG = 30
 """Requests; shorter sessions are judged by the dearest of them alone."""
 
@@ -74,7 +71,7 @@ def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], s
     long = (each for each in found if not isinstance(each, str) and len(each.requests) >= LONG)
     chosen = islice(long, FEWEST if quick else None)
     return [
-        (trace, demands(trace), own_model(each.model), each.developer or FIRST)
+        (trace, demands(trace), own_model(each.model), each.developer or file)
         for each in chosen
         for trace in [trace_of(each)]
     ]

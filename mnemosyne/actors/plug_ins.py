@@ -65,7 +65,9 @@ class PlugInRunner:
 
 
 def _copy(plan: object) -> Plan | None:
-    """A plan whose parts have their types, whatever the policy does to its own later."""
+    """A plan whose parts have their types, whatever the policy does to its own later. Its reason is dropped: it could
+    quote the session, and an epoch's reason survives the session's erasure.
+    """
     if plan is None:
         return None
     if not isinstance(plan, Plan):
@@ -75,4 +77,4 @@ def _copy(plan: object) -> Plan | None:
         if type(key) is not str or type(fidelity) is not Fidelity:
             raise PolicyFailed("its plan does not assign a Fidelity to the id of each object")
         fidelities[key] = fidelity
-    return Plan(fidelities=fidelities, reason=str(plan.reason))
+    return Plan(fidelities=fidelities, reason="")

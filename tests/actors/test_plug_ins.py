@@ -112,7 +112,7 @@ async def test_replay_asks_a_policy_again_and_says_so_where_it_has_none() -> Non
     stage, events = await play(policy, turns=4, window=3 * SMALL)
     (taken,) = (event for event in events if isinstance(event, SettingsTaken))
     assert (taken.policy, taken.policy_version) == ("mine:plan", "1.2")
-    assert "large" in {event.reason for event in events if isinstance(event, EpochBegan)}
+    assert "the policy plans it" in {event.reason for event in events if isinstance(event, EpochBegan)}
     (stream,) = await stage.log.streams()
     archive = MemoryArchive(stage.log)
     again = await review(archive, str(stream), plug_in=policy)

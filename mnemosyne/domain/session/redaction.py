@@ -27,7 +27,6 @@ _WITHOUT_TEXT: Mapping[type, Mapping[str, Any]] = {
     objects.ObjectRequested: _REASON,
     objects.ObjectForgotten: _REASON,
     events.CheckpointNamed: {"name": ""},
-    round_events.EpochBegan: _REASON,
     round_events.KnowledgeTold: {"text": ""},
     input_events.HelperWorked: {"subject": "", "record": ""},
 }

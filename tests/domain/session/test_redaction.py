@@ -32,7 +32,6 @@ WORDS = {
         "losses.sample",
     },
     "session.memory_brought.v1": {"objects.words"},
-    "session.epoch_began.v1": {"reason"},
     "session.grounds_noted.v2": {"policy"},
     "session.helper_asked.v2": {"question", "sentences.text"},
     "session.helper_worked.v1": {"subject", "record"},
@@ -98,6 +97,7 @@ NO_WORDS = {
     "chosen": "names of settings",
     "restores": "model, proxy or both",
     "refused": "our words on why a header is refused",
+    ("session.epoch_began.v1", "reason"): "our words on why the window was rewritten",
     ("session.window_filled.v1", "why"): "our words on why no more was taken out",
     ("session.gap_recorded.v1", "reason"): "our words on why a turn went unrecorded",
 }

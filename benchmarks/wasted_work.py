@@ -126,7 +126,7 @@ def sessions(quick: bool) -> Iterator[Session]:
     paths = [path for name in FILES if (path := DATA / "sessions" / name).exists()]
     policy = next(each for each in POLICIES if each.name == "mnemosyne")
     found = [each for each in read(paths, lambda _: iter(())) if not isinstance(each, str)]
-    for recorded in [each for each in found if len(each.requests) >= LONG][: 3 if quick else None]:
+    for recorded in [each for each in found if len(each.requests) >= LONG and each.resets][: 3 if quick else None]:
         trace = trace_of(recorded)
         turns = [each.turn - 1 for each in trace.resets if WINDOW < each.turn - 1 <= len(trace.requests) - WINDOW]
         if not turns:

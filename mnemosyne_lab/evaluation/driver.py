@@ -6,6 +6,7 @@ epoch, as in a real session.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -132,6 +133,7 @@ class _Run:
         self._nanodollars = self._unmanaged_nanodollars = self._tokens_sent = 0
         self._evictions = self._violations = self._exact_faults = self._compactions = 0
         self._outcomes = dict.fromkeys(Outcome, 0)
+        self._steps: Counter[Fidelity] = Counter()
         self._epochs: list[Epoch] = []
         self._points: list[TurnPoint] = []
 
@@ -247,6 +249,7 @@ class _Run:
             shadow=self._shadow,
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
+            mode=self._policy.mode,
             reuse=Reuse(len(self._fidelity), len(self._uses)),
             also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
@@ -338,6 +341,7 @@ class _Run:
             self._fidelity.pop(each.item.id, None)
             return
         self._evictions += each.item.id not in self._fidelity
+        self._steps[fidelity] += 1
         self._fidelity[each.item.id] = fidelity
 
     def _render_objects(self, objects: Sequence[SizedItem]) -> Renderings:
@@ -494,6 +498,7 @@ class _Run:
             nanodollars=self._nanodollars,
             nanodollars_unmanaged=self._nanodollars if self._unmanaged is None else self._unmanaged.nanodollars,
             compactions=self._compactions,
+            steps=self._steps,
             evictions=self._evictions,
             exact_faults=self._exact_faults,
             demands=sum(self._outcomes.values()),

@@ -14,7 +14,7 @@ from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.cost.tariffs import LIFETIME
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.assembly import Renderings
@@ -317,6 +317,14 @@ POLICIES: tuple[Policy, ...] = (
         planner=planner,
         head=hour_after_a_break,
         has_memory=True,
+        mode=FidelityMode.GRADED,
+    ),
+    Policy(
+        name="mnemosyne-thrifty",
+        about="The same with `fidelity = thrifty`: objects go at once to what costs least.",
+        planner=planner,
+        head=hour_after_a_break,
+        has_memory=True,
     ),
     Policy(
         name="zones",
@@ -332,9 +340,10 @@ POLICIES: tuple[Policy, ...] = (
     ),
     Policy(
         name="mnemosyne-one-ttl",
-        about="The same, with every cache marker living as long as the client wants.",
+        about="As `mnemosyne`, with every cache marker living as long as the client wants.",
         planner=planner,
         has_memory=True,
+        mode=FidelityMode.GRADED,
     ),
     Policy(
         name="oracle",

@@ -8,6 +8,7 @@ import attrs
 from mnemosyne.domain.cost.catalogue import in_force, price_of
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.cost.prompt import Ttl
+from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.assembly import Renderings, assemble
 from mnemosyne.domain.window.planning import Planner, Situation
@@ -94,7 +95,7 @@ class Policy:
     ``history`` is the client's own, with its automatic compactions, or the whole one; compactions that the user ordered
     happen in both, and ``compacts`` adds those of another client. ``assemble`` renders a rewritten history. ``head``
     chooses at a rewrite, from the freed tokens, how long system prompt and tools are cached from then on; an hour is
-    final. A policy that ``has_memory`` answers
+    final. ``mode`` is how far the server's planner takes an object. A policy that ``has_memory`` answers
     questions about evicted objects; a ``free`` one pays for no rewrite. ``for_trace`` makes a policy that knows one
     session's future. ``guess`` names the assumptions of a policy that models an existing product.
     """
@@ -107,6 +108,7 @@ class Policy:
     assemble: Assemble = render
     head: Callable[[Settings, Situation, int], Ttl] = same_ttl
     has_memory: bool = False
+    mode: FidelityMode = FidelityMode.THRIFTY
     free: bool = False
     guess: str = ""
     for_trace: "Callable[[Trace, Sequence[Demand]], Policy] | None" = None

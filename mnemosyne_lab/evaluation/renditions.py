@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mnemosyne.domain.objects.aggregate import SHARE, WORTH_SUMMARIZING
+from mnemosyne.domain.objects.aggregate import extract_chars
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import is_its_own_detail
@@ -29,8 +29,8 @@ def list_renditions(draft: Draft) -> tuple[ByFidelity, ByFidelity, ByFidelity]:
     asks: dict[Fidelity, str] = {}
     if is_its_own_detail(draft.tags):
         texts[Fidelity.DETAILED], lost[Fidelity.DETAILED] = draft.stub, REPLACED_TEXT
-    elif draft.places and len(draft.text) >= WORTH_SUMMARIZING:
-        made = _cut(draft, int(SHARE * len(draft.text)))
+    elif draft.places and extract_chars(draft.kind, len(draft.text)):
+        made = _cut(draft, extract_chars(draft.kind, len(draft.text)))
         if made.text:
             texts[Fidelity.DETAILED] = made.text
             measured = measure(draft.text, made.text)

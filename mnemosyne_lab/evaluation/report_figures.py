@@ -67,6 +67,12 @@ COLUMNS: Sequence[Column] = (
         "low",
     ),
     Column(
+        "to L1, L2",
+        "share of the steps down that end at a short form",
+        lambda totals: totals["share_of_steps_to_short_forms"],
+        "{:.0%}",
+    ),
+    Column(
         "resident",
         "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent",
         lambda totals: totals["share_resident"],

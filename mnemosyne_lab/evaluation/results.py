@@ -10,6 +10,7 @@ from itertools import accumulate
 
 import attrs
 
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.judging import JudgedPlace, JudgeResult
 
 DEARER = Fraction(102, 100)
@@ -62,7 +63,7 @@ class SessionResult:
     ``declared`` (one restore finds it) or ``silent``. ``exact_faults`` are the exact texts among those not resident.
     ``compactions`` counts how often its client dropped its history. If the cost without Mnemosyne is on record,
     ``nanodollars_unmanaged`` is this amount, and both amounts of the simulation were multiplied by ``scale``.
-    ``places`` are those that a helper model may judge.
+    ``places`` are those that a helper model may judge. ``steps`` counts the steps down to each fidelity.
     """
 
     name: str
@@ -81,6 +82,7 @@ class SessionResult:
     silent: int
     wire_violations: int
     compactions: int = 0
+    steps: Mapping[Fidelity, int] = attrs.field(factory=dict)
     scale: Fraction | None = None
     epochs: Sequence[Epoch] = ()
     points: Sequence[TurnPoint] = attrs.field(default=(), repr=False)

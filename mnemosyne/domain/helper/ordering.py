@@ -12,6 +12,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import missing_of
+from mnemosyne.domain.summaries import extractive
 
 MOST_AHEAD = 8
 """Maximum number of short forms that one turn orders ahead of need."""
@@ -40,9 +41,14 @@ def order_scores(objects: Sequence[MemoryObject]) -> Iterator[HelperOrder]:
 
 
 def order_shorter(memory: Memory, branch: str) -> Iterator[HelperOrder]:
-    """The L2 of each object of the conversation that the branch shows at L1."""
+    """The L2 of each object that the branch shows at L1, and that a helper wrote."""
     for each, fidelity in memory.standings(branch):
-        is_shown = fidelity is Fidelity.DETAILED and KINDS[each.kind].is_conversation
+        is_shown = fidelity is Fidelity.DETAILED and (KINDS[each.kind].is_conversation or not _is_extracted(each))
         deferred = missing_of(each, memory) if is_shown else None
         if deferred is not None and deferred.fidelity is Fidelity.COMPACT:
             yield order_form(deferred, COMPRESS)
+
+
+def _is_extracted(obj: MemoryObject) -> bool:
+    detailed = obj.renditions.get(Fidelity.DETAILED)
+    return detailed is None or detailed.helper == extractive.NAME

@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.domain.objects import events
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import KINDS, LINES, Role, is_its_own_detail, is_operators
+from mnemosyne.domain.objects.kinds import KINDS, LINES, ObjectKind, Role, is_its_own_detail, is_operators
 
 
 @attrs.frozen
@@ -80,7 +80,8 @@ class MemoryObject(events.ObjectFields):
             return 0
         rendition = self.renditions.get(fidelity)
         if rendition is None:
-            return int(SHARE * self.tokens) if fidelity is Fidelity.DETAILED and may_be_extracted(self) else None
+            is_made = fidelity is Fidelity.DETAILED and may_be_extracted(self)
+            return self.tokens * extract_chars(self.kind, self.size) // self.size if is_made else None
         return rendition.tokens
 
     def is_pinned(self, turn: int) -> bool:
@@ -100,17 +101,31 @@ def is_searched(obj: events.ObjectFields) -> bool:
     return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and len(obj.places) > 0)
 
 
-WORTH_SUMMARIZING = 1_500
-"""Characters, about 500 tokens: below this, a stub saves nearly as much, and the full text costs little."""
-
+WORTH_SUMMARIZING, WORTH_EXTRACTING = 1_500, 600
+"""Characters of a conversation, and of anything else, from which on an L1 is made: below this, a stub saves nearly as
+much, and the full text costs little.
+"""
 
 SHARE = 0.30
 """Size of an L1 as a share of the full text."""
 
+LONGEST_EXTRACT = 1_200
+"""Most characters of an L1 that is extracted from anything but a conversation: a longer one costs more than it saves
+from being asked for.
+"""
+
+
+def extract_chars(kind: ObjectKind, size: int) -> int:
+    """The length of the L1 that is extracted from so many characters; 0 if none is worth it."""
+    is_conversation = KINDS[kind].is_conversation
+    if size < (WORTH_SUMMARIZING if is_conversation else WORTH_EXTRACTING):
+        return 0
+    return int(SHARE * size) if is_conversation else min(int(SHARE * size), LONGEST_EXTRACT)
+
 
 def may_be_extracted(obj: MemoryObject) -> bool:
     """Whether an extractive L1 is made of the object the first time a rewrite shows it at L1."""
-    is_worth_it = obj.size >= WORTH_SUMMARIZING and obj.admission.admitted
+    is_worth_it = extract_chars(obj.kind, obj.size) > 0 and obj.admission.admitted
     return is_worth_it and missing_rendition(obj) is Fidelity.DETAILED
 
 

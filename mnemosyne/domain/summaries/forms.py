@@ -5,7 +5,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tokens import features_of_text
-from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
+from mnemosyne.domain.objects.aggregate import MemoryObject, extract_chars, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.losses import measure
@@ -41,7 +41,8 @@ def extract(each: MemoryObject, memory: Memory, content: bytes, at: int) -> Reco
     full = join(parts)
     if not full.strip():
         return None
-    candidate = extractive.summarize(request_of(deferred, full, parts))
+    request = attrs.evolve(request_of(deferred, full, parts), target_chars=extract_chars(each.kind, each.size))
+    candidate = extractive.summarize(request)
     return measure_losses(deferred, full, None, candidate, helper=extractive.NAME, at=at)
 
 

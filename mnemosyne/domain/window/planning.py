@@ -20,7 +20,19 @@ import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.kinds import KINDS
-from mnemosyne.domain.window.ages import AGES, EDITED, WRITTEN, Ages, Candidate, Reuse, WindowAges, slow_down
+from mnemosyne.domain.objects.pressure import zone
+from mnemosyne.domain.window import ladder
+from mnemosyne.domain.window.ages import (
+    AGES,
+    EDITED,
+    WRITTEN,
+    Ages,
+    Candidate,
+    Reuse,
+    WindowAges,
+    may_return,
+    slow_down,
+)
 from mnemosyne.domain.window.window_size import WINDOW
 
 
@@ -149,6 +161,10 @@ class Rule:
     """So many turns before an object would leave, a helper model writes its short form."""
     told: Fraction = Fraction(1, 10)
     """Share of the window for lines that name evicted objects, newest first; older ones are only counted."""
+    returns: Fraction = Fraction(1, 4)
+    """In graded mode an object that an edit may quote leaves only if the session can afford this share of the price of
+    restoring it.
+    """
     margin: Fraction = Fraction(102, 100)
     """How much more than unmanaged a session may have cost after a warm rewrite, if it ended right then …"""
     soon: int = 3
@@ -184,9 +200,36 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
         return NoRewrite("nothing was sent yet")
     if situation.prompt > rule.overflow * (situation.window if situation.cold else situation.limit):
         return _overflow(situation, there(), rule)
-    if situation.cold:
-        return _plan(want(situation, there(), rule), "the provider's cache has forgotten the session")
-    return _warm(situation, there(), rule)
+    objects = there()
+    planned = (_cold if situation.cold else _warm)(situation, objects, rule)
+    if isinstance(planned, NoRewrite) or situation.mode is FidelityMode.THRIFTY:
+        return planned
+    fidelities = _descend(situation, objects, planned.fidelities, rule)
+    price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
+    return attrs.evolve(planned, fidelities=fidelities, price=price)
+
+
+def _descend(
+    situation: Situation, objects: Sequence[Candidate], targets: Mapping[str, Fidelity], rule: Rule
+) -> dict[str, Fidelity]:
+    """The way to the targets that a graded rewrite takes (``ladder``): short forms may not use up what the session may
+    still spend.
+    """
+    room = ladder.ROOM * sum_freed(objects, targets)
+    if not situation.cold:
+        left = (_find_left(each, objects, targets, rule) / each.write for each in situation.in_each_unit())
+        room = min(room, *left)
+    used, usable = situation.prompt - situation.fixed, situation.window - situation.fixed
+    return ladder.descend(objects, targets, room, zone(used, max(0, usable)), situation.last_epoch or 0)
+
+
+def _find_left(
+    situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
+) -> Fraction:
+    """What the session may still spend after a rewrite."""
+    saved = -sum_freed(objects, fidelities) * situation.write
+    price = saved if situation.cold else price_of_rewrite(situation, objects, fidelities)
+    return rule.margin * situation.shadow - situation.billed - price
 
 
 def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
@@ -194,9 +237,12 @@ def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RUL
     until then; empty as long as the session cannot afford one, and has had none.
     """
     later = attrs.evolve(situation, turn=situation.turn + rule.ahead)
-    fidelities = want(later, slow_down(objects, later.turn, rule.changes), rule)
+    objects = slow_down(objects, later.turn, rule.changes)
+    fidelities = want(later, objects, rule)
     may_come = situation.last_epoch is not None or find_refusal(later, objects, fidelities, rule) is None
-    return fidelities if may_come else {}
+    if not may_come or situation.mode is FidelityMode.THRIFTY:
+        return fidelities if may_come else {}
+    return _descend(later, objects, fidelities, rule)
 
 
 def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
@@ -211,10 +257,16 @@ def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) ->
     return _plan(fidelities, "the window overflows", price)
 
 
+def _cold(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
+    """The epoch that costs nothing, because the cache has expired."""
+    fidelities = _keep_dear(situation, objects, want(situation, objects, rule), rule)
+    return _plan(fidelities, "the provider's cache has forgotten the session")
+
+
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch that invalidates a warm cache, if it pays off and is affordable."""
     full = situation.prompt > rule.full * situation.window
-    fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
+    fidelities = _keep_dear(situation, objects, (_want_in_a_hurry if full else want)(situation, objects, rule), rule)
     freed = sum_freed(objects, fidelities)
     if freed < find_least_gain(situation, rule):
         return NoRewrite(
@@ -237,6 +289,30 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
             f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}"
         )
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
+
+
+def _keep_dear(
+    situation: Situation, objects: Sequence[Candidate], fidelities: dict[str, Fidelity], rule: Rule
+) -> dict[str, Fidelity]:
+    """The fidelities without the objects that the session could not afford to restore if an edit quoted them next: a
+    restore writes the object and sends the prompt once more. The largest stay first.
+    """
+    if situation.mode is FidelityMode.THRIFTY or _is_behind(situation, rule):
+        return fidelities
+    units = list(situation.in_each_unit())
+    left = [_find_left(each, objects, fidelities, rule) for each in units]
+    size = situation.prompt - sum_freed(objects, fidelities)
+    kept = dict(fidelities)
+    leaving = (each for each in objects if fidelities.get(each.key) is Fidelity.EVICTED and may_return(each))
+    for each in sorted(leaving, key=lambda each: tokens_saved_by(each, Fidelity.EVICTED), reverse=True):
+        prices = [rule.returns * (each.tokens[0] * unit.write + size * unit.read) for unit in units]
+        if all(price <= rest for price, rest in zip(prices, left, strict=True)):
+            break
+        del kept[each.key]
+        saved = tokens_saved_by(each, Fidelity.EVICTED)
+        left = [rest - saved * unit.write for rest, unit in zip(left, units, strict=True)]
+        size += saved
+    return kept
 
 
 def _is_behind(situation: Situation, rule: Rule) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import WORTH_SUMMARIZING, may_be_extracted
+from mnemosyne.domain.objects.aggregate import WORTH_EXTRACTING, WORTH_SUMMARIZING, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -70,7 +70,7 @@ def test_l1_is_not_made_for_small_derived_rejected_superseded_forgotten_or_summa
     replaced = ObjectSuperseded(at=1, object="r", branch="main", by="a", how=Supersession.REREAD)
     edited = ObjectSuperseded(at=1, object="e", branch="main", by=None, how=Supersession.EDITED)
     state = fold(
-        created("s", size=WORTH_SUMMARIZING - 1),
+        created("s", size=WORTH_EXTRACTING - 1),
         created("d", places=()),
         created("n", admitted=False),
         created("r"),
@@ -87,8 +87,10 @@ def test_l1_is_not_made_for_small_derived_rejected_superseded_forgotten_or_summa
 
 
 def test_an_l1_that_is_not_made_yet_counts_at_its_target_size() -> None:
-    each = fold(created("a", size=6_000)).objects["a"]
-    assert (each.tokens_at(L1), each.tokens_at(L2)) == (600, None)
+    each = fold(created("a", size=3_000)).objects["a"]
+    assert (each.tokens_at(L1), each.tokens_at(L2)) == (300, None)
+    long = fold(created("a", size=60_000)).objects["a"]
+    assert long.tokens_at(L1) == 400
 
 
 def test_loss_samples_name_every_kind_before_repeating_one() -> None:

@@ -107,7 +107,6 @@ def _sums(sessions: Sequence[SessionResult]) -> dict[str, Any]:
         "dollars_unmanaged": sum(session.nanodollars_unmanaged for session in sessions) / NANODOLLARS,
         "epochs": sum(len(session.epochs) for session in sessions),
         "evictions": sum(session.evictions for session in sessions),
-        "steps": {rung.label: sum(session.steps.get(rung, 0) for session in sessions) for rung in list(Fidelity)[1:]},
         "exact_faults": sum(session.exact_faults for session in sessions),
         "demands": sum(session.demands for session in sessions),
         "resident": sum(session.resident for session in sessions),
@@ -119,19 +118,21 @@ def _sums(sessions: Sequence[SessionResult]) -> dict[str, Any]:
 
 def _totals(sessions: Sequence[SessionResult]) -> dict[str, Any]:
     sums = _sums(sessions)
+    steps = {rung.label: sum(session.steps.get(rung, 0) for session in sessions) for rung in list(Fidelity)[1:]}
     billed = sum((session.billed for session in sessions), Fraction(0))
     unmanaged = sum((session.billed_unmanaged for session in sessions), Fraction(0))
     dearest = max(sessions, key=lambda session: session.ratio, default=None)
     dearer = sum(session.ratio > DEARER for session in sessions)
     return {
         **sums,
+        "steps": steps,
         "sessions": len(sessions),
         "billed_ratio": _ratio(billed, unmanaged),
         "nominal_ratio": _ratio(sums["tokens_sent"], sums["tokens_unmanaged"]),
         "dearest_session": dearest and {"name": dearest.name, "ratio": round_amount(dearest.ratio, 4)},
         "share_of_sessions_dearer": _ratio(dearer, len(sessions)),
         "exact_faults_per_eviction": _ratio(sums["exact_faults"], sums["evictions"], digits=6),
-        "share_of_steps_to_short_forms": _ratio(sums["steps"]["L1"] + sums["steps"]["L2"], sum(sums["steps"].values())),
+        "share_of_steps_to_short_forms": _ratio(steps["L1"] + steps["L2"], sum(steps.values())),
         "share_resident": _ratio(sums["resident"], sums["demands"], digits=6),
         "faults_per_thousand_demands": _ratio(1000 * (sums["declared"] + sums["silent"]), sums["demands"]),
         "silent_per_thousand_demands": _ratio(1000 * sums["silent"], sums["demands"]),

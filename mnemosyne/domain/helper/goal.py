@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.session.helper_results import GOAL, Goal
+from mnemosyne.domain.session.sanitize import blank_private
 from mnemosyne.domain.text.grounding import find_invented
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.wire.dialect import Dialect
@@ -78,7 +79,9 @@ def order_goal(
 
 def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> GoalInputs:
     inputs: GoalInputs = order.about
-    prompt = credentials.mask(inputs.prompt[:_LONGEST_READ])  # before it is cut, so that no half of one remains
+    prompt = credentials.mask(
+        blank_private(inputs.prompt[:_LONGEST_READ])
+    )  # before it is cut, so that no half of one remains
     if len(prompt) > LONGEST_PROMPT:
         last = LONGEST_PROMPT // 4
         prompt = f"{prompt[: LONGEST_PROMPT - last]}\n[…]\n{prompt[-last:]}"

@@ -24,6 +24,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.kinds import KINDS, is_inserted
 from mnemosyne.domain.session.helper_results import SUMMARY, SUMMARY_LISTS, list_lines
+from mnemosyne.domain.session.sanitize import blank_private
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
 from mnemosyne.domain.text.parts import PartRole, TextPart
@@ -143,7 +144,7 @@ _SPEAKERS = {PartRole.USER: "user", PartRole.ASSISTANT: "agent", PartRole.CALL: 
 
 
 def _shorten(text: str) -> str:
-    text = credentials.mask(text[:_LONGEST_READ])  # before it is cut, so that no half of one remains
+    text = credentials.mask(blank_private(text[:_LONGEST_READ]))  # before it is cut, so that no half of one remains
     return text if len(text) <= _LONGEST_SAID else f"{text[: _LONGEST_SAID - 400]} […] {text[-400:]}"
 
 

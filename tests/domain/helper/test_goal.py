@@ -63,9 +63,11 @@ def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions
     paused = Goal(turn=3, text="the goal", missed=MOST_MISSED)
     assert order_goal(memory, BRANCH, 9, "Go on.", paused, MESSAGES).about.evicted == ()
     assert order_goal(memory, BRANCH, 9, "Go on.", None, CHAT).about.evicted == (), "nothing can be placed there"
-    order = order_goal(memory, BRANCH, 9, "begin" + "x" * 99_999 + "end", paused, MESSAGES)
+    long = "begin <private>the code is 4711</private>" + "x" * 99_999 + "end"
+    order = order_goal(memory, BRANCH, 9, long, paused, MESSAGES)
     inputs = FIND_GOAL.gather(order, {})
     assert inputs is not None
     prompt = FIND_GOAL.task.write(inputs).user
     assert re.search("begin.*end.*the goal", prompt, re.DOTALL)
     assert len(prompt) < 9_999
+    assert "4711" not in prompt

@@ -91,11 +91,11 @@ def test_the_texts_of_the_first_and_last_conversations_are_sent_and_the_last_rep
     assert {objects[0].object, objects[1].object, objects[-1].object} < order.contents.keys()
     assert order.contents["reply"] == b"reply"
     assert [line for line in order.about.listed if "src/a.py" in line]
-    block = json.dumps({"type": "text", "text": "Please fix it."}).encode()
+    block = json.dumps({"type": "text", "text": "Please fix it.<private>The code is 4711."}).encode()
     reply = json.dumps({"content": [{"type": "text", "text": "It is fixed."}]}).encode()
     inputs = SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply})
     assert inputs is not None
-    assert (inputs.said[0], inputs.said[-1]) == ("user: Please fix it.", "agent: It is fixed.")
+    assert (inputs.said[0].rstrip(), inputs.said[-1]) == ("user: Please fix it.", "agent: It is fixed.")
 
 
 @pytest.mark.parametrize(

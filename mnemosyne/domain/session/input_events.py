@@ -171,6 +171,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v9": SettingsTaken,
+    "session.settings_taken.v8": SettingsTaken,
     "session.grounds_noted.v2": GroundsNoted,
 }

@@ -7,9 +7,9 @@ epoch, as in a real session.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -36,7 +36,6 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
-from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policy import Policy
 from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, rendering_of
@@ -62,16 +61,28 @@ BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
 """A beta that the wire rules must allow: recorded clients change the effort in mid-history."""
 
 
+class Observer(Protocol):
+    """Sees each request: the objects below full fidelity, the texts of the window, and the demands of its reply."""
+
+    def add(
+        self,
+        request: TraceRequest,
+        shortened: Mapping[str, Fidelity],
+        window: Callable[[], Iterable[str]],
+        demands: Sequence[Demand],
+    ) -> None: ...
+
+
 def simulate(
     sized: Sized,
     demands: Sequence[Demand],
     policy: Policy,
     unmanaged: SessionResult | None = None,
     step: Step = pass_on,
-    sample: PlaceSample | None = None,
+    sample: Observer | None = None,
 ) -> SessionResult:
-    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``sample`` gets
-    the places to judge.
+    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``sample`` sees
+    each request before its reply.
     """
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)

@@ -8,7 +8,7 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
@@ -86,7 +86,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self._messages: dict[bytes, Features] = {}  # repeated messages are the same bytes object, whose hash is cached
-        self._objects: dict[str, tuple[frozenset[Fidelity], Size]] = {}
+        self._objects: dict[str, tuple[bool, frozenset[Fidelity], Size]] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
     def of(self, messages: Sequence[bytes], dialect: Dialect) -> Features:
@@ -114,15 +114,16 @@ class Sizes:
 
     def of_object(self, obj: MemoryObject, asked: PendingRequest) -> Size | None:
         """The object's size on the wire; None if the history lacks its blocks."""
-        renditions, before = self._objects.get(obj.id, (frozenset(), None))
-        if before is not None and renditions == obj.renditions.keys():
+        extracted, renditions, before = self._objects.get(obj.id, (False, frozenset(), None))
+        # No L1 is extracted any more from an object that a later one supersedes.
+        if before is not None and renditions == obj.renditions.keys() and extracted == may_be_extracted(obj):
             return before
         # Without renditions the L1 size was an estimate, which is replaced once there is a rendition.
         size = _size(obj, asked, before if renditions and renditions < obj.renditions.keys() else None)
         if size is not None:
             if len(self._objects) > SIZES_HELD:
                 self._objects.clear()
-            self._objects[obj.id] = frozenset(obj.renditions), size
+            self._objects[obj.id] = may_be_extracted(obj), frozenset(obj.renditions), size
         return size
 
 

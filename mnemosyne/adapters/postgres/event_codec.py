@@ -10,7 +10,8 @@ from the old one::
 
 The stored JSON is ``{"data": {...}, "correlation": ..., "causation": ...}``. Bytes are base64url without padding, UUIDs
 and enums their usual text; a union of classes cannot be stored. Decoding runs the validators of the classes, coerces no
-types, and **refuses unknown fields**: they mean damage, or a changed shape under an old name.
+types, and **refuses unknown and missing fields**, those with a default included: they mean damage, or a changed shape
+under an old name.
 """
 
 import base64
@@ -26,6 +27,7 @@ from uuid import UUID
 import attrs
 import orjson
 from cattrs import Converter, transform_error
+from cattrs.gen import make_dict_structure_fn_from_attrs
 from cattrs.preconf.orjson import make_converter
 
 from mnemosyne.domain.ports import Envelope, UnreadableEvent
@@ -203,9 +205,16 @@ def _make_converter(*, explain: bool) -> Converter:
     )
     converter.register_structure_hook(UUID, lambda value, _: UUID(_text(value)))
     converter.register_unstructure_hook(UUID, str)
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_all_fields(converter, cls))
     converter.register_unstructure_hook_factory(_is_set, lambda cls: _unstructure_set(converter, cls))
     converter.register_unstructure_hook_factory(_is_union_of_classes, _refuse_union)
     return converter
+
+
+def _structure_all_fields(converter: Converter, cls: type) -> Callable[[Any, Any], Any]:
+    """Structures a class whose every field must be stored, even one with a default."""
+    fields = [field.evolve(default=attrs.NOTHING) for field in attrs.fields(attrs.resolve_types(cls))]
+    return make_dict_structure_fn_from_attrs(fields, cls, converter)
 
 
 def _exactly(primitive: type) -> Callable[[Any, Any], Any]:

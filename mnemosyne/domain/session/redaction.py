@@ -3,36 +3,18 @@
 Numbers, times, hashes, ids and links stay, so that a log of redacted events can still be folded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import assert_never
 
 import attrs
 
 from mnemosyne.domain.objects import events as objects
 from mnemosyne.domain.ports import UnreadableEvent
 from mnemosyne.domain.session import events, input_events, round_events
-from mnemosyne.domain.session.retired import MemoryBrought
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
 from mnemosyne.domain.session.state import Session, evolve
-
-_OF_OBJECT = {"source_tool": None, "source_key": None, "tags": (), "stub": "", "line": "", "key_entities": ()}
-_REASON = {"reason": ""}
-
-_WITHOUT_TEXT: Mapping[type, Mapping[str, Any]] = {
-    objects.ObjectCreated: _OF_OBJECT,
-    objects.ObjectFaulted: _REASON,
-    objects.ObjectPinned: _REASON,
-    objects.ObjectUnpinned: _REASON,
-    objects.ObjectReleased: _REASON,
-    objects.ObjectRequested: _REASON,
-    objects.ObjectForgotten: _REASON,
-    events.CheckpointNamed: {"name": ""},
-    round_events.KnowledgeTold: {"text": ""},
-    input_events.HelperWorked: {"subject": "", "record": ""},
-}
-"""The fields with text of each event, and their values without it. All other events hold no text of their own: those of
-turns and rounds refer to bodies and replies by hash.
-"""
 
 
 def redact(event: events.Event) -> events.Event:
@@ -47,8 +29,35 @@ def redact(event: events.Event) -> events.Event:
             return attrs.evolve(event, question="", sentences=sentences)
         case input_events.GroundsNoted():
             return attrs.evolve(event, policy=None if event.policy is None else "")
+        case input_events.HelperWorked():
+            return attrs.evolve(event, subject="", record="")
+        case round_events.KnowledgeTold():
+            return attrs.evolve(event, text="")
+        case events.CheckpointNamed():
+            return attrs.evolve(event, name="")
+        case objects.ObjectCreated():
+            return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
+        case objects.ObjectFaulted() | objects.ObjectPinned() | objects.ObjectUnpinned():
+            return attrs.evolve(event, reason="")
+        case objects.ObjectReleased() | objects.ObjectRequested() | objects.ObjectForgotten():
+            return attrs.evolve(event, reason="")
+        # The others hold no text: those of turns and rounds refer to bodies and replies by hash.
+        case objects.ObjectDegraded() | objects.ObjectRestored() | objects.ObjectSuperseded():
+            return event
+        case events.SessionStarted() | events.SessionForgotten() | events.SessionImported() | events.EventLost():
+            return event
+        case events.BranchOpened() | events.GapRecorded() | objects.TurnAssessed() | TurnAccounted():
+            return event
+        case events.TurnBegan() | events.TurnFinished() | events.TurnInterrupted() | input_events.SettingsTaken():
+            return event
+        case round_events.BranchModeSet() | round_events.EpochBegan() | round_events.RoundBegan():
+            return event
+        case round_events.WindowFilled() | round_events.WindowStated() | round_events.RoundFinished():
+            return event
+        case round_events.FallbackSent() | round_events.ManagingSwitched() | GoalChanged() | BroughtJudged():
+            return event
         case _:
-            return attrs.evolve(event, **_WITHOUT_TEXT.get(type(event), {}))
+            assert_never(event)
 
 
 def lose(event: events.Event | UnreadableEvent, at: int) -> events.Event:

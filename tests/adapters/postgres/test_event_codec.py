@@ -88,9 +88,13 @@ def store(data: object) -> bytes:
     return orjson.dumps({"data": data, "correlation": "c", "causation": None})
 
 
+MISSING = object()
+
+
 def store_drawn(**changes: object) -> bytes:
     state = orjson.loads(CODEC.encode(Envelope(DRAWN, "c"))[1])
-    return store({**state["data"], **changes})
+    data = {**state["data"], **changes}
+    return store({name: value for name, value in data.items() if value is not MISSING})
 
 
 class TestRoundTrip:
@@ -146,6 +150,7 @@ class TestReading:
             pytest.param(store_drawn(last={"hush": 1}), id="an unknown member"),
             pytest.param(store_drawn(colours=["hush"]), id="an unknown enum value"),
             pytest.param(store({"id": "hush"}), id="fields missing"),
+            pytest.param(store_drawn(done=MISSING), id="a field with a default missing"),
             pytest.param(b"[]", id="no envelope"),
             pytest.param(b"{hush", id="no JSON"),
         ],

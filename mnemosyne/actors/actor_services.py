@@ -19,7 +19,7 @@ from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import question_of
 from mnemosyne.domain.session.input_events import Awaited, FoundPassage, IndexFound, InputsSoFar
 from mnemosyne.domain.window.ages import Candidate
-from mnemosyne.domain.window.planning import Plan, Situation
+from mnemosyne.domain.window.planning import NoRewrite, Plan, Situation
 from mnemosyne.domain.window.policies import PolicyFailed
 from mnemosyne.errors import ContentForgotten, LogFailed
 
@@ -99,16 +99,16 @@ class ActorServices:
             log.info("the memory beyond sessions did not answer within %g s", self.patience.knowledge)
         return block
 
-    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | None:
-        """The plan of a policy that is not built in. Raises PolicyFailed."""
+    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | NoRewrite:
+        """The plan of a policy that is not built in, as far as the guard allows it. Raises PolicyFailed."""
         if self._plug_in is None or self._plug_in.policy.name != name:
             raise PolicyFailed("this server does not have it")
         return await self._plug_in.plan(situation, objects, self.patience.policy)
 
-    def note_policy(self, why: str) -> None:
-        """Record why a policy gave no usable plan."""
-        log.warning("the policy gave no usable plan: %s", why)
-        self.noted = attrs.evolve(self.noted, policy=sanitize.text(why))
+    def note_policy(self, failure: PolicyFailed) -> None:
+        """Record why a policy gave no usable plan; the log, which outlives an erased session, gets no quote."""
+        log.warning("the policy gave no usable plan: %s", failure.brief)
+        self.noted = attrs.evolve(self.noted, policy=sanitize.text(str(failure)))
 
     def note_late(self, wait: Awaited) -> None:
         """Record that an input was not available in time."""

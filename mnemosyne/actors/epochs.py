@@ -132,10 +132,9 @@ class Epochs:
         if asked.policy not in policies.BUILT_IN and epochs.may_begin(asked):
             objects = candidates_of(asked, session, self._sizes)
             try:
-                plan = await self._outside.ask_policy(asked.policy, situation, objects)
-                planned = policies.guard(situation, objects, plan)
+                planned = await self._outside.ask_policy(asked.policy, situation, objects)
             except PolicyFailed as failure:
-                self._outside.note_policy(str(failure))
+                self._outside.note_policy(failure)
                 planned = policies.plan_without(situation, objects, "the policy gave no usable plan")
         return epochs.decide_epoch(asked, session, situation, self._sizes, planned)
 

@@ -11,8 +11,8 @@ import trio
 
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.ages import Candidate
-from mnemosyne.domain.window.planning import Plan, Situation
-from mnemosyne.domain.window.policies import LONGEST_REASON, PlugIn, PolicyFailed
+from mnemosyne.domain.window.planning import NoRewrite, Plan, Situation
+from mnemosyne.domain.window.policies import PlugIn, PolicyFailed, guard
 
 MOST_THREADS = 4
 
@@ -29,12 +29,12 @@ class PlugInRunner:
         self._failures = 0
         self._rests_until = 0.0
 
-    async def plan(self, situation: Situation, objects: Sequence[Candidate], seconds: float) -> Plan | None:
-        """The policy's plan. Raises PolicyFailed."""
+    async def plan(self, situation: Situation, objects: Sequence[Candidate], seconds: float) -> Plan | NoRewrite:
+        """The policy's plan, as far as the guard allows it. Raises PolicyFailed."""
         if trio.current_time() < self._rests_until:
             raise PolicyFailed(f"it rests after {MOST_FAILURES} failures in a row")
         try:
-            plan = await self._call(situation, tuple(objects), seconds)
+            plan = guard(situation, objects, await self._call(situation, tuple(objects), seconds))
         except PolicyFailed:
             self._note_failure()
             raise
@@ -61,7 +61,7 @@ class PlugInRunner:
         except PolicyFailed:
             raise
         except BaseException as error:  # SystemExit, too, must end no server
-            raise PolicyFailed(f"it raised {type(error).__name__}: {error}"[:LONGEST_REASON]) from None
+            raise PolicyFailed(f"it raised {type(error).__name__}", str(error)) from None
 
 
 def _copy(plan: object) -> Plan | None:

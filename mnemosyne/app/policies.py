@@ -5,8 +5,10 @@ to that folder.
 """
 
 import importlib
+import os
 import stat
 import sys
+from pathlib import Path
 from typing import Any
 
 from mnemosyne.config import Config
@@ -20,18 +22,26 @@ def load_policy(config: Config) -> PlugIn | None:
         return None
     assert config.file is not None  # only the file may name a module
     folder = config.file.parent
-    if not stat.S_IMODE(folder.stat().st_mode) & stat.S_IWOTH and str(folder) not in sys.path:
+    searched = _is_written_by_us_alone(folder)
+    if searched and str(folder) not in sys.path:
         sys.path.append(str(folder))
     try:
         planner, version = import_object(config.policy)
         if not callable(planner) or isinstance(planner, type):
             raise ValueError("it is not a planner (`docs/internals/policies.md` shows one).")
     except ValueError as reason:
+        where = f"put it into {folder}" if searched else f"let no other user write to {folder}, which is not searched"
         raise BadConfiguration(
-            f"policy = {config.policy} in {config.file}: {reason} Install the module, or put it into {folder}; "
+            f"policy = {config.policy} in {config.file}: {reason} Install the module, or {where}; "
             "`policy = economic` is the built-in one."
         ) from None
     return PlugIn(config.policy, version, planner)
+
+
+def _is_written_by_us_alone(folder: Path) -> bool:
+    """Whether only the server's user and root can change what is in a folder."""
+    status = folder.stat()
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def import_object(place: str) -> tuple[Any, str]:

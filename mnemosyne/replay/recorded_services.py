@@ -20,7 +20,7 @@ from mnemosyne.domain.session.input_events import Awaited, IndexFound, InputsSoF
 from mnemosyne.domain.session.round_events import KnowledgeTold
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.domain.window.ages import Candidate
-from mnemosyne.domain.window.planning import Plan, Situation
+from mnemosyne.domain.window.planning import NoRewrite, Plan, Situation
 from mnemosyne.domain.window.policies import PolicyFailed
 from mnemosyne.errors import LogFailed
 
@@ -61,7 +61,7 @@ class RecordedServices(ActorServices):
             return None
         return await super().in_time(wait, until, do)
 
-    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | None:
+    async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | NoRewrite:
         if self._then.policy is not None:
             raise PolicyFailed(self._then.policy)
         self.lacked_policy = self._plug_in is None

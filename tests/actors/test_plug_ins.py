@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
+from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.plug_ins import MOST_FAILURES, MOST_THREADS, PlugInRunner
 from mnemosyne.domain.session.input_events import GroundsNoted, SettingsTaken
 from mnemosyne.domain.session.round_events import EpochBegan
@@ -50,6 +51,28 @@ def plan_from(fidelities: Any) -> Plan:
 async def test_whatever_a_policy_does_is_a_failure_with_a_reason(planner: Any, why: str) -> None:
     with pytest.raises(PolicyFailed, match=why):
         await runner(planner).plan(situation(), [candidate()], 10.0)
+
+
+async def test_a_policy_rests_after_impossible_plans_too() -> None:
+    asked = runner(lambda situation, candidates: plan_from({"private": Fidelity.EVICTED}))
+    for _ in range(MOST_FAILURES):
+        with pytest.raises(PolicyFailed, match="not in the window: 'private'"):
+            await asked.plan(situation(), [candidate()], 10.0)
+    with pytest.raises(PolicyFailed, match="it rests after 3 failures in a row"):
+        await asked.plan(situation(), [candidate()], 10.0)
+
+
+async def test_the_servers_log_names_only_the_type_of_a_policys_exception(caplog: pytest.LogCaptureFixture) -> None:
+    def quotes(situation: Situation, candidates: Candidates) -> Plan | None:
+        raise ValueError("private")
+
+    services = ActorServices(patience=PATIENT, plug_in=runner(quotes))
+    with pytest.raises(PolicyFailed) as failure:
+        await services.ask_policy("mine:plan", situation(), [])
+    services.note_policy(failure.value)
+    assert services.noted.policy == "it raised ValueError: private"
+    assert "it raised ValueError" in caplog.text
+    assert "private" not in caplog.text
 
 
 async def test_a_slow_policy_is_left_behind_and_rests_after_repeated_failures() -> None:
@@ -100,7 +123,8 @@ async def play(policy: PlugIn, turns: int = 8, window: int = SMALL) -> tuple[Sta
 async def test_a_session_whose_policy_plans_nonsense_goes_on_and_is_kept_within_its_window() -> None:
     stage, events = await play(PlugIn("mine:plan", "1.2", plan_nonsense), turns=5)
     why = {event.policy for event in events if isinstance(event, GroundsNoted)}
-    assert why == {"it plans for 'abc2345', which is not in the window"}
+    impossible = "it plans for an object that is not in the window: 'abc2345'"
+    assert why == {impossible, "it rests after 3 failures in a row"}
     assert {event.reason for event in events if isinstance(event, EpochBegan)} == {"the window overflows"}
     (stream,) = await stage.log.streams()
     again = await review(MemoryArchive(stage.log), str(stream))

@@ -1,5 +1,6 @@
 """The policy that the settings file names is imported, or the reason is said with what to do."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,19 @@ def test_a_policy_that_cannot_be_imported_is_reported_with_place_and_advice(
     assert f"policy = {policy} in {tmp_path / 'config.toml'}" in str(raised.value)
 
 
-def test_a_folder_that_others_can_write_to_is_not_searched(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "is_ours"), [(0o757, True), (0o775, True), (0o755, False)])
+def test_a_folder_that_others_can_write_to_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_ours: bool
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
-    shared.chmod(0o777)
+    shared.chmod(mode)
+    if not is_ours and os.geteuid() == 0:
+        os.chown(shared, 1, -1)
+    elif not is_ours:
+        monkeypatch.setattr(os, "geteuid", lambda: shared.stat().st_uid + 1)
     (shared / "foreign_plans.py").write_text(MODULE)
-    with pytest.raises(BadConfiguration, match="No module named 'foreign_plans'"):
+    with pytest.raises(BadConfiguration, match=r"No module named 'foreign_plans'.*, which is not searched"):
         load_policy(configured(shared, "foreign_plans:nothing"))
 
 

@@ -103,6 +103,9 @@ class Age:
 
 _USUAL, _LEAST = 1_000, 50
 
+_LARGEST_DENOMINATOR = 1_000
+"""Of a session's scale of ages: small enough for exact arithmetic to stay fast."""
+
 SHORTEST = 4
 """Age limit of the largest files: a fault costs as much as reading the object again for many turns."""
 
@@ -198,7 +201,7 @@ class Reuse:
         is a Gamma distribution around ``expected`` with the weight of one fault.
         """
         rate = (1 + self.needed) / float(1 + expected * self.evicted)
-        return Fraction(rate**DECAY).limit_denominator(_USUAL)
+        return Fraction(rate**DECAY).limit_denominator(_LARGEST_DENOMINATOR)
 
 
 @attrs.frozen

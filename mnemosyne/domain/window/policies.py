@@ -38,7 +38,11 @@ LONGEST_REASON = 200
 
 
 class PolicyFailed(Exception):
-    """A policy gave no usable plan; the message says why."""
+    """A policy gave no usable plan; the message says why. It can quote the session, ``brief`` does not."""
+
+    def __init__(self, brief: str, quote: str = "") -> None:
+        super().__init__(f"{brief}: {quote}"[:LONGEST_REASON] if quote else brief)
+        self.brief = brief
 
 
 @attrs.frozen
@@ -234,7 +238,7 @@ def _check(objects: Sequence[Candidate], planned: Plan) -> dict[str, Fidelity]:
     for key, fidelity in planned.fidelities.items():
         each = there.get(key)
         if each is None:
-            raise PolicyFailed(f"it plans for {key[:LONGEST_REASON]!r}, which is not in the window")
+            raise PolicyFailed("it plans for an object that is not in the window", repr(key[:LONGEST_REASON]))
         if fidelity is each.fidelity:
             continue
         if each.kept:

@@ -64,7 +64,7 @@ def test_guard_follows_only_legal_affordable_plans_and_refuses_impossible_ones(
 @pytest.mark.parametrize(
     ("key", "rung", "why"),
     [
-        ("id9", Fidelity.STUB, "it plans for 'id9', which is not in the window"),
+        ("id9", Fidelity.STUB, "it plans for an object that is not in the window: 'id9'"),
         ("id1", Fidelity.STUB, "it plans id1 at L3, but id1 must stay as it is"),
         ("id2", Fidelity.FULL, "it plans id2 at L0, above L3: a plan only degrades"),
         ("id0", Fidelity.DETAILED, "it plans id0 at L1, and there is no such form of it"),

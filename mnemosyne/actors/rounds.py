@@ -391,8 +391,6 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        if decision_inputs.in_force(self._state.taken, self._settings).restores == "proxy":
-            return {}
         return await self._tools.find_passages(self._state, address, end.calls, message.at, self._sum_spent(address))
 
     async def answer(self, message: AnswerCalls) -> RoundOver:

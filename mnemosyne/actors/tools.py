@@ -91,7 +91,9 @@ class _Shown:
     attached: Sequence[Block]
 
 
-ONLY_THE_PROXY = "Here only the proxy restores content. Look at the source itself, or search for its id."
+ONLY_THE_PROXY = (
+    "In this session, only the proxy restores content. Ask memory_query about it, or read the source again."
+)
 
 
 class FromMemory:
@@ -195,7 +197,7 @@ class FromMemory:
         asked = parse(call.name, call.input_json)
         if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and context.lacks_nothing:
             return memory_results.ALL_SHOWN
-        if isinstance(asked, MemoryQuery | MemoryRestore) and not context.restores:
+        if isinstance(asked, MemoryRestore) and not context.restores:
             return RefusedCall(ONLY_THE_PROXY)
         match asked:
             case RefusedCall():

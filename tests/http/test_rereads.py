@@ -41,6 +41,7 @@ from tests.http.managing import (
     bare,
     look_for,
     open_stage,
+    recall,
     restore,
     text,
     think,
@@ -143,8 +144,17 @@ async def test_where_only_the_proxy_restores_a_call_of_the_model_is_refused() ->
         (ledger,) = await ledger_objects(stage)
         answer(stage, [think(), restore(ledger.object)], [text("I see.")])
         await client.turn(*results_of(message))
-        assert "Here only the proxy restores content." in json.dumps(stage.upstream[-1]["messages"][-1])
+        assert "only the proxy restores content." in json.dumps(stage.upstream[-1]["messages"][-1])
         assert await faults_of(stage, ledger.object) == []
+
+
+async def test_where_only_the_proxy_restores_the_model_may_ask() -> None:
+    async with open_stage(window=ROOMY, restores="proxy") as stage:
+        client = client_of(stage)
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        answer(stage, [think(), recall(f"Which line has {NEEDLE}?")], [text("I see.")])
+        await client.turn(*results_of(message))
+        assert NEEDLE in json.dumps(stage.upstream[-1]["messages"][-1])
 
 
 async def test_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:

@@ -42,7 +42,7 @@ def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
     priced = not any(each.unpriced for each in balances)
     sums = dict.fromkeys(_LINES, 0.0)
     points = []
-    for number, (row, balance) in enumerate(zip(rows, balances, strict=True), 1):
+    for number, (row, balance) in enumerate(zip(rows, balances, strict=False), 1):
         amounts = _in_dollars(balance) if priced else _in_tokens(balance)
         sums = {line: sums[line] + amounts[line] for line in _LINES}
         points.append(MoneyPoint(number=number, branch=row["branch"], turn=row["turn"], **sums))

@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, cost_without_us
 from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -128,9 +129,12 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
 
 
 def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
-    """The balance of each row of ``saved_by_turn``, with the cost of helpers (``helpers_of``) before the next row."""
+    """The balance of each row of ``saved_by_turn``, with the cost of helpers (``helpers_of``) before the next row. With
+    no rows, there is only the cost of helpers, if any.
+    """
     balances, versions = [balance_of(row) for row in turns], [row["version"] for row in turns]
-    for row in helpers if balances else ():
+    for row in helpers:
+        balances = balances or [Balance()]
         balances[max(0, bisect(versions, row["version"]) - 1)] += balance_of(row)
     return balances
 
@@ -179,12 +183,16 @@ class PassedBudget:
     turn: int
 
 
+_FIRST: Row = {"branch": BranchKind.MAIN.value, "turn": 1}
+"""The turn with the costs before the first row."""
+
+
 def find_passed(rows: Iterable[Row], balances: Iterable[Balance], budget: int | None) -> PassedBudget | None:
     """The turn, of rows of ``saved_by_turn``, after which their balances exceed ``budget`` nanodollars; None if they do
     not, or without a budget.
     """
     spent = 0
-    for row, balance in zip(rows, balances, strict=True):
+    for row, balance in zip(list(rows) or [_FIRST], balances, strict=False):
         spent += balance.nanodollars
         if budget is not None and spent > budget:
             return PassedBudget(budget=budget, branch=row["branch"], turn=row["turn"])
@@ -192,15 +200,14 @@ def find_passed(rows: Iterable[Row], balances: Iterable[Balance], budget: int | 
 
 
 def add_up(rows: Iterable[Mapping[str, Any]], helpers: Iterable[Mapping[str, Any]] = ()) -> dict[UUID, Balance]:
-    """The balance of each session with turns, from the rows of ``saved`` and the answer to ``helpers_since``, in the
+    """The balance of each session with costs, from the rows of ``saved`` and the answer to ``helpers_since``, in the
     order of first appearance.
     """
     found: dict[UUID, Balance] = {}
     for row in rows:
         found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
     for row in helpers:
-        if row["stream"] in found:
-            found[row["stream"]] += balance_of(row)
+        found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
     return found
 
 

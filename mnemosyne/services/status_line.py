@@ -58,8 +58,8 @@ async def read_status_line(
     return StatusLine(
         context=None if last is None else last["counted"] or last["estimated"],
         zone=zone,
-        cost=total.nanodollars if used and total.is_priced else None,
-        saved=total.nanodollars_saved if used and total.is_priced else None,
+        cost=total.nanodollars if total.is_priced else None,
+        saved=total.nanodollars_saved if total.is_priced else None,
         rewritten=max((row["turn"] for row in epochs if last and row["branch"] == last["branch"]), default=None),
         plan=plan.progress if plan is not None and plan.is_followed else None,
         repeated=observed.lately_repeated,

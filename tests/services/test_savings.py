@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.services.money_curve import money_curve
 from mnemosyne.services.savings import (
     Balance,
     PassedBudget,
@@ -63,7 +64,7 @@ async def test_a_helper_is_part_of_the_cost_of_its_session() -> None:
         }
     )
     found = await read_savings(models)
-    assert found.total.helpers == 9
+    assert found.total.helpers == 909  # those of a session without an accounted turn, too
     assert found.sessions[ONE].nanodollars_saved == 20 * 5_000 - 7
     assert found.sessions[OTHER].nanodollars_saved == -2
     assert any("for the helper model" in each for each in list_caveats(found.total))
@@ -121,7 +122,10 @@ def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorde
         helpers = [{"version": version, "helpers": 7}]
         whole = sum(balances_of(TURNS, helpers), Balance())
         assert (whole.turns, whole.helpers, whole.nanodollars) == (3, 7, 60 * 5_000 + 7)
-    assert balances_of([], [{"version": 1, "helpers": 7}]) == []
+    first = balances_of([], [{"version": 1, "helpers": 7}])
+    assert [(each.turns, each.helpers, each.nanodollars) for each in first] == [(0, 7, 7)]
+    assert find_passed([], first, 6) == PassedBudget(budget=6, branch="main", turn=1)
+    assert (find_passed([], first, 7), balances_of([], []), money_curve([], first).points) == (None, [], [])
     unknown = [{**each, "model": "nobody's"} for each in TURNS]
     whole = sum(balances_of(unknown, [{"version": 1, "helpers": 7}]), Balance())
     assert (whole.is_priced, whole.unpriced, whole.nanodollars) == (True, 3, 7)

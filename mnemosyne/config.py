@@ -202,11 +202,11 @@ class Config:
         values.one_of(*RESTORES),
         "Who may restore evicted content: model by calls, proxy what the client refers to or a helper predicts.",
     )
-    header_choices: tuple[str, ...] = setting(
-        (*POLICIES, *FIDELITIES),
+    header_choices: tuple[str, ...] | None = setting(
+        None,
         values.some_of(*POLICIES, *FIDELITIES),
         "What the headers x-mnemosyne-policy and x-mnemosyne-fidelity of a request may choose.",
-        unset="nothing",
+        unset="the server's own and cheaper ones",
     )
     manage_tool_budget: int | None = setting(
         None,

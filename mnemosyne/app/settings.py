@@ -9,7 +9,7 @@ from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.window.policies import PlugIn
+from mnemosyne.domain.window.policies import ECONOMIC, PlugIn
 from mnemosyne.errors import BadConfiguration
 
 
@@ -32,10 +32,19 @@ def settings_of(config: Config, plug_in: PlugIn | None = None) -> ServerSettings
         fidelity=FidelityMode(config.fidelity),
         policy_version=plug_in.version if plug_in is not None else "",
         restores=config.restores,
-        choices=config.header_choices,
+        choices=_choices_of(config),
         host=urlsplit(config.upstream).hostname or "",
         others=others,
     )
+
+
+def _choices_of(config: Config) -> tuple[str, ...]:
+    """The names that a request may choose: those that the operator lists; by default the server's own and cheaper
+    ones.
+    """
+    if config.header_choices is not None:
+        return config.header_choices
+    return tuple(dict.fromkeys((ECONOMIC, config.policy, FidelityMode.THRIFTY.value, config.fidelity)))
 
 
 def _require_tariff(setting: str, name: str | None) -> None:

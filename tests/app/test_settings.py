@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,22 @@ def test_decision_settings_come_from_the_configuration_and_the_upstream(tmp_path
     found = settings_of(load(given, {}))
     assert (found.window, found.tariff, found.host, found.strict) == (32_000, "local", "::1", False)
     assert settings_of(load({"data_dir": str(tmp_path)}, {})).tariff is None
+
+
+@pytest.mark.parametrize(
+    ("given", "choices"),
+    [
+        ({}, ("economic", "thrifty", "graded")),
+        ({"fidelity": "thrifty"}, ("economic", "thrifty")),
+        ({"policy": "zones"}, ("economic", "zones", "thrifty", "graded")),
+        ({"fidelity": "thrifty", "header_choices": ["graded", "zones"]}, ("graded", "zones")),
+        ({"header_choices": []}, ()),
+    ],
+)
+def test_a_request_may_choose_what_is_listed_or_by_default_nothing_dearer(
+    given: dict[str, Any], choices: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert settings_of(load(given | {"data_dir": str(tmp_path)}, {})).choices == choices
 
 
 def test_an_unknown_tariff_is_refused_with_the_available_ones(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
+    ObjectFaulted,
     ObjectFields,
     ObjectRestored,
     ObjectSuperseded,
@@ -64,9 +65,13 @@ OWN_WORDS = 1_000
 
 @attrs.frozen
 class EvictionTurns:
-    """The turn in which each branch ceased to show an object in full: a fold of a session's events."""
+    """The turn in which each branch ceased to show an object in full: a fold of a session's events. ``lowered`` are the
+    objects that a branch ever showed below L1, ``needed`` those of them that it needed again since: both only grow.
+    """
 
     turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
+    lowered: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    needed: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
 
     def find_turn(self, branch: str, object_id: str) -> int | None:
         """The turn; None if the branch shows the object in full or never showed it."""
@@ -74,8 +79,14 @@ class EvictionTurns:
 
     def after(self, event: ObjectEvent) -> "EvictionTurns":
         match event:
-            case ObjectDegraded(before=Fidelity.FULL):
-                return self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
+            case ObjectDegraded():
+                held = self
+                if event.before is Fidelity.FULL:
+                    held = self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
+                below = event.after > Fidelity.DETAILED
+                return attrs.evolve(held, lowered=_add(self.lowered, event)) if below else held
+            case ObjectFaulted() if event.object in self.lowered.get(event.branch, ()):
+                return attrs.evolve(self, needed=_add(self.needed, event))
             case ObjectRestored(after=Fidelity.FULL):
                 rest = {key: turn for key, turn in self.turns.get(event.branch, {}).items() if key != event.object}
                 return self._with(event.branch, rest)
@@ -83,15 +94,24 @@ class EvictionTurns:
                 return self
 
     def fork(self, branch: str, parent: str) -> "EvictionTurns":
-        """The eviction turns with a branch that starts with its parent's."""
-        return self._with(branch, self.turns.get(parent, {}))
+        """The eviction turns and the record of a branch that starts with its parent's."""
+        none: frozenset[str] = frozenset()
+        return attrs.evolve(
+            self._with(branch, self.turns.get(parent, {})),
+            lowered={**self.lowered, branch: self.lowered.get(parent, none)},
+            needed={**self.needed, branch: self.needed.get(parent, none)},
+        )
 
     def clear(self, branch: str) -> "EvictionTurns":
         """The eviction turns after a branch shows everything in full again."""
         return self._with(branch, {})
 
     def _with(self, branch: str, turns: Mapping[str, int]) -> "EvictionTurns":
-        return EvictionTurns({**self.turns, branch: turns})
+        return attrs.evolve(self, turns={**self.turns, branch: turns})
+
+
+def _add(record: Mapping[str, frozenset[str]], event: ObjectDegraded | ObjectFaulted) -> Mapping[str, frozenset[str]]:
+    return {**record, event.branch: record.get(event.branch, frozenset()) | {event.object}}
 
 
 # Implicit faults

@@ -190,11 +190,9 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
 
 
 def count_reuse(session: Session, branch: str) -> Reuse:
-    """The branch's record of evicted objects and those that were needed again."""
-    return Reuse(
-        evicted=len(session.eviction_turns.turns.get(branch, {})),
-        needed=sum(each.last_fault is not None for each, _ in session.memory.standings(branch)),
-    )
+    """The branch's record of objects that it ever showed below L1 and of those that were needed again."""
+    record = session.eviction_turns
+    return Reuse(evicted=len(record.lowered.get(branch, ())), needed=len(record.needed.get(branch, ())))
 
 
 def find_limit(wanted: int | None, model: str | None, session: Session) -> int:

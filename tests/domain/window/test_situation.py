@@ -2,13 +2,15 @@
 
 import attrs
 
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.round_events import WindowStated
-from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.window.ages import Reuse
 from mnemosyne.domain.window.situation import count_reuse, find_limit
 from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered
+from tests.domain.session_events import opened_branch
 
 SMALL, MILLION = "claude-haiku-4-5", "claude-opus-5-5"
 
@@ -43,13 +45,24 @@ def test_stated_window_applies_only_to_its_model() -> None:
     assert find_limit(None, SMALL, evolve(Session(), event)) == 160_000
 
 
-def test_record_of_reuse_counts_evicted_objects_and_those_needed_again() -> None:
+def test_record_of_reuse_counts_every_object_ever_lowered_below_l1_and_those_needed_again() -> None:
     names = ("abc2345", "bcd2345", "cde2345")
-    made = [created(name, number) for number, name in enumerate(names)]
-    session = Session(memory=remembered(*made))
+    memory = remembered(*(created(name, number) for number, name in enumerate(names)))
+    session = attrs.evolve(evolve(Session(), opened_branch(BRANCH)), memory=memory)
     assert count_reuse(session, BRANCH) == Reuse()
-    for name in names[:2]:
-        session = evolve(session, degraded(name, Fidelity.EVICTED))
-    for turn in (12, 15):
-        session = evolve(session, faulted(names[0], turn))
-    assert count_reuse(session, BRANCH) == Reuse(evicted=2, needed=1)
+    lowered = [degraded(names[0], Fidelity.EVICTED), degraded(names[1], Fidelity.STUB)]
+    session = evolve_all(session, [degraded(names[2], Fidelity.DETAILED), faulted(names[2], 11), *lowered])
+    assert count_reuse(session, BRANCH) == Reuse(evicted=2)
+    session = evolve_all(session, [faulted(names[0], 12), faulted(names[0], 15)])
+    record = Reuse(evicted=2, needed=1)
+    assert count_reuse(session, BRANCH) == record
+    restored = attrs.evolve(RESTORED, object=names[0])
+    session = evolve_all(session, [restored, degraded(names[0], Fidelity.STUB)])
+    assert count_reuse(session, BRANCH) == record  # each object counts once, and a restore takes none back
+    cleared = attrs.evolve(session, eviction_turns=session.eviction_turns.clear(BRANCH).fork("fork", BRANCH))
+    assert [count_reuse(cleared, branch) for branch in (BRANCH, "fork", "agent")] == [record, record, Reuse()]
+
+
+RESTORED = ObjectRestored(
+    at=0, object="", branch=BRANCH, turn=15, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT
+)

@@ -152,8 +152,8 @@ class DeferredWork:
         shown = self._state.memory.view_of(branch.name)
         head = self._head_of(read, branch.tool_budget)
         model = branch.began.model
-        wanted, stated = in_force(self._state.taken, self._settings).window, self._state.find_stated_window(model)
-        window = choose_window(wanted, model, stated)
+        taken = in_force(self._state.find_taken(branch.name), self._settings)
+        window = choose_window(taken.window, model, self._state.find_stated_window(model))
         return remember_of(branch.began, read, branch, shown, head, window)
 
     def _head_of(self, read: Transcript, tool_budget: int | None) -> Features:
@@ -170,7 +170,7 @@ class DeferredWork:
             return False
         deviated = self._state.ledger.deviates
         await append(events, AccountTurn.__name__, ())
-        if not deviated and self._tariff.is_billed and (why := why_to_stop(self._state.ledger)):
+        if not deviated and self._tariff_of(address.branch).is_billed and (why := why_to_stop(self._state.ledger)):
             log.warning("session %s should no longer be managed: %s", self._loaded.identity.stream, why)
         return True
 
@@ -204,6 +204,7 @@ class DeferredWork:
             sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
         else:
             sent = rounds
+        taken = self._state.find_taken(address.branch)
         return AccountTurn(
             at=exchange.ended.at,
             branch=address.branch,
@@ -213,15 +214,14 @@ class DeferredWork:
             model=exchange.model,
             client=client,
             rounds=sent,
-            cache=rules_of(self._tariff),
-            scaled=self._state.taken is not None and self._state.taken.settings.scaled,
-            parts=self._state.taken is not None and self._state.taken.settings.parts,
+            cache=rules_of(self._tariff_of(address.branch)),
+            scaled=taken is not None and taken.settings.scaled,
+            parts=taken is not None and taken.settings.parts,
         )
 
-    @property
-    def _tariff(self) -> Tariff:
-        """The tariff that bills the session."""
-        return tariff_of(in_force(self._state.taken, self._settings).tariff or API)
+    def _tariff_of(self, branch: str) -> Tariff:
+        """The tariff that bills a branch."""
+        return tariff_of(in_force(self._state.find_taken(branch), self._settings).tariff or API)
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """The layout of a request, based on the branch's last layout, or on its parent's if it has none yet."""

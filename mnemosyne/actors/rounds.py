@@ -460,7 +460,7 @@ class ManagedRounds:
         branch = session.branches[address.branch]
         if branch.kind is BranchKind.COMPACTION or address.turn != branch.turns:
             return None
-        settings = decision_inputs.in_force(session.taken, self._settings)
+        settings = decision_inputs.in_force(session.find_taken(address.branch), self._settings)
         asked = PendingRequest(
             at=stated.at,
             branch=address.branch,
@@ -557,7 +557,8 @@ class ManagedRounds:
             return Answers(results=refused, spent=spent, helped=helped)
         if not end.calls:
             return Answers(spent=spent)
-        used, settings = window_of(end.reply.usage), decision_inputs.in_force(self._state.taken, self._settings)
+        settings = decision_inputs.in_force(self._state.find_taken(address.branch), self._settings)
+        used = window_of(end.reply.usage)
         most = find_limit(settings.window, turn.read.fields.model, self._state)
         room = most - used.prompt - used.output if used is not None else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""

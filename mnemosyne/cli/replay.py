@@ -19,7 +19,7 @@ from mnemosyne.services.unstructuring import members
 def _as_json(review: Review) -> dict[str, Any]:
     names = "turn event field recorded today"
     return {
-        **members(review, "decisions turns other_tables", id="session"),
+        **members(review, "decisions turns other_tables by_earlier_version", id="session"),
         "skipped": [members(skip, "why", position="version") for skip in review.skipped],
         "differences": [members(difference, names, position="version") for difference in review.differences],
     }
@@ -36,6 +36,8 @@ def _print(review: Review) -> None:
         say(skipped.sentence)
     for digest in review.other_tables:
         say(f"The session used another table of models ({digest.hex()}): prices, weights and windows may differ.")
+    if review.turns and review.by_earlier_version:
+        say("An earlier version recorded this session; today's planner may compact and evict differently.")
     if review.turns:
         say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"

@@ -132,6 +132,8 @@ class Review:
     skipped: Sequence[SkippedDecision]
     other_tables: Sequence[bytes] = ()
     """The digests of model tables, other than the current one, that were used in its decisions."""
+    by_earlier_version: bool = False
+    """Whether settings in its log have the form of an earlier version, whose planner differed."""
 
     @property
     def turns(self) -> Sequence[str]:
@@ -158,10 +160,12 @@ async def review(
         await judge.judge(decision)
         if progress is not None:
             progress(decision.events[-1].version, len(events))
-    taken = (each.envelope.event for each in events)
-    tables = dict.fromkeys(each.models for each in taken if isinstance(each, SettingsTaken) and each.models)
+    taken = [each.envelope.event for each in events if isinstance(each.envelope.event, SettingsTaken)]
+    tables = dict.fromkeys(each.models for each in taken if each.models)
     others = [digest for digest in tables if digest != in_force().digest]
-    return Review(stream, judge.decisions, judge.differences, judge.skipped, others)
+    return Review(
+        stream, judge.decisions, judge.differences, judge.skipped, others, not all(each.counted for each in taken)
+    )
 
 
 @attrs.define
@@ -489,7 +493,9 @@ class _Judge:
         if self._window is not None:
             settings = attrs.evolve(settings, window=self._window)
         if taken is not None and memory.state.taken is not None:
-            memory.state = attrs.evolve(memory.state, taken=attrs.evolve(memory.state.taken, settings=settings))
+            branches = {name: attrs.evolve(each, taken=None) for name, each in memory.state.branches.items()}
+            now = attrs.evolve(memory.state.taken, settings=settings)
+            memory.state = attrs.evolve(memory.state, taken=now, branches=branches)
         label = label_of(settings.policy, settings.policy_version)
         plug_in = self._plug_in if self._plug_in is not None and self._plug_in.policy.label == label else None
         self._services = RecordedServices(_find_inputs(decision), _first(decision, KnowledgeTold), plug_in)
@@ -520,12 +526,11 @@ class _Judge:
         raise _CannotBeDecided(f"its policy was {recorded}; {here} is in the settings here.")
 
     def _find_settings(self, decision: ReplayedDecision) -> TakenSettings | None:
-        """The settings of a decision; None if the log does not say."""
-        taken = self._memory.state.taken
-        for event in _events(decision):
-            if isinstance(event, SettingsTaken):
-                taken = after(taken, event)
-        return taken
+        """The settings of a decision, later in a turn those that it began with; None if the log does not say."""
+        if (event := _first(decision, SettingsTaken)) is not None:
+            return after(None, event)
+        begins = _first(decision, TurnBegan) is not None
+        return self._memory.state.find_taken("" if begins else getattr(decision.last, "branch", ""))
 
     def _keep(
         self, decision: ReplayedDecision, journal: CollectingJournal, address: Address, actor: SessionActor

@@ -94,7 +94,7 @@ async def explain(
 
 
 def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
-    taken, branch = found.session.taken, found.session.branches[found.branch]
+    taken, branch = found.session.find_taken(found.branch), found.session.branches[found.branch]
     hour = found.account is not None and found.account.shadow.write_1h > 0
     credential = branch.client_headers.credential if branch.client_headers is not None else None
     host, tariff = settings.provider_of(dialect_of(branch.conversation).name, found.began.model)

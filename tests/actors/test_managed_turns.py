@@ -28,9 +28,14 @@ from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.state import Session
+from mnemosyne.domain.window.request_settings import WINDOW_HEADER
+from mnemosyne.domain.window.situation import find_limit
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
+from mnemosyne.replay.deciding import review
 from tests.actors.support import (
     IDENTITY,
     LONG,
@@ -46,6 +51,7 @@ from tests.actors.support import (
     request,
 )
 from tests.domain.recorded import dumps
+from tests.plain.archive import MemoryArchive
 from tests.profiles import examples
 
 CALL = {"type": "tool_use", "id": "h1", "name": "memory_query", "input": {"question": "what?"}}
@@ -54,7 +60,14 @@ HIDDEN = HiddenCall("h1", "memory_query", '{"question":"what?"}')
 
 def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str | None = None) -> Reply:
     usage = {"input_tokens": 10, "output_tokens": 1}
-    message = {"id": "msg", "role": "assistant", "content": list(content), "stop_reason": stop_reason, "usage": usage}
+    message = {
+        "id": "msg",
+        "model": "m",
+        "role": "assistant",
+        "content": list(content),
+        "stop_reason": stop_reason,
+        "usage": usage,
+    }
     return Reply(
         body=dumps(message),
         complete=True,
@@ -67,8 +80,11 @@ def replied(*content: dict[str, Any], stop_reason: str = "end_turn", error: str 
 
 
 def arrived(*texts: str, **members: Any) -> ArrivedRequest:
-    raw = request(*texts, **members)
-    return ArrivedRequest(at=1, headers=headers(), raw=raw, correlation_id="c", wanted=Mode.MANAGE, dialect=MESSAGES)
+    return arrived_with(headers(), request(*texts, **members))
+
+
+def arrived_with(named: tuple[tuple[str, str], ...], raw: bytes) -> ArrivedRequest:
+    return ArrivedRequest(at=1, headers=named, raw=raw, correlation_id="c", wanted=Mode.MANAGE, dialect=MESSAGES)
 
 
 def calls(address: Address) -> AnswerCalls:
@@ -89,6 +105,29 @@ async def begun(process: Process, asking: ArrivedRequest) -> Address:
     answer = await post(process, Begin(request=asking, outgoing=proposed.proposal))
     assert isinstance(answer, Begun)
     return answer.address
+
+
+async def test_parallel_requests_keep_the_settings_that_they_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent's request without a header begins while the main agent's with its own window runs."""
+    limits: list[int | None] = []
+
+    def find(window: int | None, model: str | None, session: Session) -> int:
+        limits.append(window)
+        return find_limit(window, model, session)
+
+    monkeypatch.setattr("mnemosyne.actors.rounds.find_limit", find)
+    log = StoppableLog()
+    async with open_process(log, window=90_000) as process:
+        smaller = (*headers(), (WINDOW_HEADER, "20000"))
+        main = await begun(process, arrived_with(smaller, request(LONG)))
+        agent = await begun(process, arrived_with(headers(agent="a"), request("Look.")))
+        for address in (main, agent):
+            await post(process, calls(address))
+    assert main.branch != agent.branch
+    assert limits == [20_000, 90_000]
+    assert [event.window for event in await events_of(log, STREAM) if isinstance(event, SettingsTaken)] == limits
+    found = await review(MemoryArchive(log), str(STREAM))
+    assert (limits[2:], found.differences, found.skipped) == ([20_000, 90_000], [], [])
 
 
 async def assert_rebuilt(log: StoppableLog) -> None:

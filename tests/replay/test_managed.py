@@ -16,7 +16,9 @@ import trio
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
+from mnemosyne.cli.replay import _print as print_review
 from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.history.replay import DecisionDifference
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
@@ -337,6 +339,19 @@ async def test_decisions_without_recorded_settings_are_skipped_with_a_note(name:
 
 
 # Recorded settings
+
+
+@pytest.mark.parametrize(("name", "is_earlier"), [("requested", True), ("observed", False)])
+async def test_replay_names_an_earlier_version_only_for_its_log(
+    name: str, is_earlier: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its planner differed, so differences in its plans do not mean that the log is damaged."""
+    found = await review_only(opened(LOGS / name))
+    different = DecisionDifference(9, "main 1", "EpochBegan", None, "decided", "not decided")
+    for differences in ((), (different,)):
+        print_review(attrs.evolve(found, differences=differences))
+        is_named = "An earlier version recorded this session" in capsys.readouterr().out
+        assert is_named is (is_earlier and bool(differences))
 
 
 async def test_settings_are_recorded_once_for_each_server_and_never_for_observed_sessions() -> None:

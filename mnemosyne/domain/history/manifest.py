@@ -137,6 +137,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
     memory = proven(session.memory, branch, attempt.messages)
     memory = show_in_full(memory, branch) if is_fallback else memory
     scales = scales_in(events)
+    taken = session.find_taken(branch)
     pages = {each.id: (size_object(each, scales), level) for each, level in _list_shown(memory, branch)}
     return Known(
         pages=pages | {each.id: (each, Fidelity.FULL) for each in made},
@@ -145,7 +146,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
         moves={event.object: event for event in until if isinstance(event, Moved) and event.object in pages},
         told=known.told,
         mode=known.mode,
-        settings=session.taken.settings if session.taken is not None and attempt.round is not None else None,
+        settings=taken.settings if taken is not None and attempt.round is not None else None,
         assessed=assessed,
         epoch=_find_epoch(until, branch, turn) if attempt.round is not None else None,
     )

@@ -142,7 +142,8 @@ class Branch:
     ``tool_budget`` and ``late`` are as in BranchModeSet; ``decided`` is true after such an event. ``began`` is the
     event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
     attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
-    cross-session knowledge that was inserted into it, ``goal`` what its user wants, by a helper model.
+    cross-session knowledge that was inserted into it, ``goal`` what its user wants, by a helper model. ``taken`` are
+    the settings of its last turn for which the proxy composed a request.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Branch:
     exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
     told: round_events.KnowledgeTold | None = None
     goal: Goal | None = None
+    taken: TakenSettings | None = None
 
     @property
     def turns(self) -> int:
@@ -213,6 +215,13 @@ class Session:
         """The scales of the sizes in memory tool results: those that people see, unless the settings are older."""
         counted = self.taken is not None and self.taken.settings.counted
         return self.counted_turns.find_scales() if counted else ESTIMATED
+
+    def find_taken(self, branch: str) -> TakenSettings | None:
+        """The settings for the later decisions of a branch's last turn: those that it began with, whatever requests of
+        other branches choose meanwhile. None if the log does not say.
+        """
+        known = self.branches.get(branch)
+        return self.taken if known is None else known.taken or self.taken
 
     def find_stated_window(self, model: str | None) -> int | None:
         """The window of a model in tokens, as the provider stated it; None if it did not."""
@@ -508,7 +517,8 @@ def _after_round(session: Session, branch: Branch, event: round_events.RoundBega
         rewritten=0 if in_full else wire.rewritten,
         since=event.turn if is_new else wire.since,
     )
-    session = _with_branch(session, attrs.evolve(branch, wire=wire))
+    taken = session.taken if event.round == 1 else branch.taken
+    session = _with_branch(session, attrs.evolve(branch, wire=wire, taken=taken))
     if not in_full:
         return session
     return attrs.evolve(

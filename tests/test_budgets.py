@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 30_250, 29_000),
+    "domain": Budget("mnemosyne/domain", 30_255, 29_000),
     "actors": Budget("mnemosyne/actors", 7_110, 5_400),
     "projections": Budget("mnemosyne/projections", 2_100, 2_300),
     "services": Budget("mnemosyne/services", 7_930, 6_000),
@@ -29,7 +29,7 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_170, 5_600),
     "replay": Budget("mnemosyne/replay", 755, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_800, 2_300),
-    "mnemosyne": Budget("mnemosyne", 77_235, 65_800),
+    "mnemosyne": Budget("mnemosyne", 77_255, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_915, 11_000),
     "tests": Budget("tests", 71_320, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

@@ -36,8 +36,8 @@ from tests.http.managing import (
     think,
 )
 
-SMALL = 14_000
-"""A window that a few large results fill."""
+SMALL = 20_000
+"""A window that a few large results fill: the last three rounds fit, which always stay."""
 
 MINUTES = 60_000_000
 
@@ -222,7 +222,7 @@ async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> Non
 
 
 async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=3 * SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 9, size=LARGE)
         assert await below_full(stage)
@@ -493,7 +493,7 @@ def texts(message: Json) -> list[str]:
 async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() -> None:
     clock = Clock()
     async with (
-        open_stage(window=SMALL, clock=clock) as stage,
+        open_stage(window=30_000, clock=clock) as stage,
     ):
         client = as_claude_code(stage.url)
         answer(stage, [text("I look."), {"type": "tool_use", "name": "Read", "input": {"file_path": "/src/a.py"}}])

@@ -2,9 +2,9 @@
 
 The planner decides when to rewrite, which objects are due, and their target: where they would go at once. In graded
 mode a rewrite takes each of them one rung down on the way there: L0, L1, L2, the target. A form that a helper wrote is
-a rung, and so is the extract at L1, if it is smaller than what is shown. Short forms have ``room``, a share of
-what the rewrite frees, and so a bounded price: the cheapest come first, and the next rewrite takes them down again. The
-zone of the window decides how many rungs.
+a rung, and so is the extract at L1, if it is smaller than what is shown. Short forms may take a ``share`` of what the
+rewrite frees, and a helper's L2 more, but all together ``most``, which the session can afford: the cheapest come first,
+and the next rewrite takes them down again. The zone of the window decides how many rungs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,12 @@ ALL = 4
 
 
 def descend(
-    objects: Sequence[Candidate], targets: Mapping[str, Fidelity], room: Fraction, zone: Zone, since: int
+    objects: Sequence[Candidate],
+    targets: Mapping[str, Fidelity],
+    share: Fraction,
+    most: Fraction,
+    zone: Zone,
+    since: int,
 ) -> dict[str, Fidelity]:
     """The fidelities of a rewrite in graded mode. ``since`` is the turn of the last rewrite."""
     fidelities = dict(targets)
@@ -36,11 +41,12 @@ def descend(
             number = min(count_rungs(each, zone, since), len(rungs)) - 1
             shown.append((_tokens_over(each, rungs[number], rungs[-1]), each, rungs[number:]))
     for tokens, each, rungs in sorted(shown, key=lambda found: found[0]):
-        fits = tokens <= room
-        # A helper's L2 is shown even without room.
-        after = rungs[0] if fits else Fidelity.COMPACT if Fidelity.COMPACT in rungs else rungs[-1]
+        after = rungs[0] if tokens <= min(share, most) else rungs[-1]
+        if after is rungs[-1] and Fidelity.COMPACT in rungs and _tokens_over(each, Fidelity.COMPACT, after) <= most:
+            after = Fidelity.COMPACT
         fidelities[each.key] = after
-        room -= _tokens_over(each, after, rungs[-1])
+        tokens = _tokens_over(each, after, rungs[-1])
+        share, most = share - tokens, most - tokens
     return fidelities
 
 

@@ -8,8 +8,9 @@ sent.
 What to show depends on how an agent works and on later operations on a file (``keeping``). When to rewrite depends on
 cost: at almost no cost when the provider's cache has expired, otherwise when the savings that a rewrite would have
 brought since the last one exceed its price, and only if the session does not become more expensive than without
-management. Shortly before the client would compact, or the prompt would be refused, the rewrite happens at any price,
-and keeps only what the budget allows. `docs/research/planning.md` lists the alternatives that were tried.
+management. Shortly before the client would compact, or the prompt would be refused, the rewrite keeps only what the
+budget allows; if only a rewrite makes the prompt fit, it happens at any price. `docs/research/planning.md` lists the
+alternatives that were tried.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,7 +153,7 @@ class Rule:
     hurry: int = 2
     """… and drop everything; so it evicts more: all age limits are divided by this."""
     overflow: Fraction = Fraction(96, 100)
-    """Share of the limit from which a rewrite happens at any price."""
+    """Share of the limit from which a rewrite evicts whatever may go, until the rest fits and is affordable."""
     reread: int = 3_000
     """If only uncached input has a price, an overflow leaves this much of the history if possible: about as much as a
     client's own compaction does.
@@ -205,8 +206,11 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     if isinstance(planned, NoRewrite) or situation.mode is FidelityMode.THRIFTY:
         return planned
     fidelities = _descend(situation, objects, planned.fidelities, rule)
-    price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
-    return attrs.evolve(planned, fidelities=fidelities, price=price)
+    if situation.cold:
+        return attrs.evolve(planned, fidelities=fidelities)
+    price = price_of_rewrite(situation, objects, fidelities)
+    payback = find_payback(price, sum_freed(objects, fidelities) * situation.read)
+    return attrs.evolve(planned, fidelities=fidelities, price=price, payback=payback)
 
 
 def _descend(
@@ -215,12 +219,14 @@ def _descend(
     """The way to the targets that a graded rewrite takes (``ladder``): short forms may not use up what the session may
     still spend.
     """
-    room = ladder.ROOM * sum_freed(objects, targets)
-    if not situation.cold:
-        left = (_find_left(each, objects, targets, rule) / each.write for each in situation.in_each_unit())
-        room = min(room, *left)
+    most = share = ladder.ROOM * sum_freed(objects, targets)
+    if situation.cold:
+        most = Fraction(situation.prompt)
+    else:
+        units = [each for each in situation.in_each_unit() if each.write]
+        most = min((_find_left(each, objects, targets, rule) / each.write for each in units), default=most)
     used, usable = situation.prompt - situation.fixed, situation.window - situation.fixed
-    return ladder.descend(objects, targets, room, zone(used, max(0, usable)), situation.last_epoch or 0)
+    return ladder.descend(objects, targets, share, most, zone(used, max(0, usable)), situation.last_epoch or 0)
 
 
 def _find_left(
@@ -253,6 +259,8 @@ def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) ->
     if not (situation.cold or saves_the_turn or freed >= find_least_gain(situation, rule)):
         # The next turn would be as close to the limit, and pay for another rewrite.
         return NoRewrite(f"the window overflows, but a rewrite would free only {freed} tokens")
+    if not (situation.cold or saves_the_turn) and (refused := find_refusal(situation, objects, fidelities, rule)):
+        return refused
     price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
     return _plan(fidelities, "the window overflows", price)
 
@@ -276,7 +284,7 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
     saved = freed * situation.read
     if not saved:
         return NoRewrite("what is read again costs nothing, so a rewrite saves nothing before the window is full")
-    payback = max(1, ceil(price / saved))
+    payback = find_payback(price, saved)
     refused = find_refusal(situation, objects, fidelities, rule)
     if refused is not None:
         return refused
@@ -289,6 +297,11 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
             f"keeping what may leave has cost {round(wasted)} tokens of input, a rewrite costs {ceil(price)}"
         )
     return _plan(fidelities, "keeping it has cost more than the rewrite does", price, payback)
+
+
+def find_payback(price: Fraction, saved: Fraction) -> int | None:
+    """The requests until a rewrite has paid off, if each saves so much."""
+    return max(1, ceil(price / saved)) if saved else None
 
 
 def _keep_dear(

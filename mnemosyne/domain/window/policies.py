@@ -7,7 +7,6 @@ the domain, with a time limit (``actors/actor_services.py``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
 
 import attrs
 
@@ -23,6 +22,7 @@ from mnemosyne.domain.window.planning import (
     Planner,
     Situation,
     find_least_gain,
+    find_payback,
     find_refusal,
     plan_epoch,
     planner,
@@ -212,14 +212,13 @@ def guard(situation: Situation, objects: Sequence[Candidate], planned: Plan | No
         return Plan(fidelities=fidelities, reason=reason)
     freed = sum_freed(objects, fidelities)
     price = price_of_rewrite(situation, objects, fidelities)
-    saves_the_turn = situation.prompt > situation.limit or freed >= find_least_gain(situation)
-    if _overflows(situation) and saves_the_turn:
+    if situation.prompt - freed <= situation.limit < situation.prompt:
         return Plan(fidelities=fidelities, reason=reason, price=price)
     saved = freed * situation.read
-    if not saved:
+    if not saved and not (_overflows(situation) and freed >= find_least_gain(situation)):
         return NoRewrite("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     refused = find_refusal(situation, objects, fidelities)
-    return refused or Plan(fidelities=fidelities, reason=reason, price=price, payback=max(1, ceil(price / saved)))
+    return refused or Plan(fidelities=fidelities, reason=reason, price=price, payback=find_payback(price, saved))
 
 
 def plan_without(situation: Situation, objects: Sequence[Candidate], why: str) -> Plan | NoRewrite:

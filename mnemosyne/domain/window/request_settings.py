@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.window.policies import BUILT_IN
-from mnemosyne.domain.window.window_size import WINDOW
+from mnemosyne.domain.window.window_size import LEAST, WINDOW
 
 WINDOW_HEADER = "x-mnemosyne-window"
 POLICY_HEADER = "x-mnemosyne-policy"
@@ -29,10 +29,11 @@ def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> Serv
     refused: list[str] = []
     if (wanted := asked.get(WINDOW_HEADER)) is not None:
         most = settings.window or WINDOW
-        if re.fullmatch(r"[1-9][0-9]{0,8}", wanted) and int(wanted) <= most:
+        least = min(LEAST, most)
+        if re.fullmatch(r"[1-9][0-9]{0,8}", wanted) and least <= int(wanted) <= most:
             changes["window"] = int(wanted)
         else:
-            refused.append(f"{WINDOW_HEADER}: a number of tokens up to {most}, this server's own, is needed")
+            refused.append(f"{WINDOW_HEADER}: a number of tokens from {least} to {most}, this server's own, is needed")
     modes = {mode.value: mode for mode in FidelityMode}
     named: dict[str, tuple[str, Mapping[str, object]]] = {
         POLICY_HEADER: ("policy", {name: name for name in BUILT_IN}),

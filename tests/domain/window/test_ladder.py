@@ -16,8 +16,10 @@ BARE = (8_000, 2_400, None, 40, 20)
 """Without a helper there is no L2."""
 
 
-def after(each: Candidate, zone: Zone = Zone.NORMAL, *, room: int = 10_000, since: int = 0) -> Fidelity:
-    return descend([each], {each.key: L4}, Fraction(room), zone, since)[each.key]
+def after(
+    each: Candidate, zone: Zone = Zone.NORMAL, *, share: int = 10_000, most: int = 10_000, since: int = 0
+) -> Fidelity:
+    return descend([each], {each.key: L4}, Fraction(share), Fraction(most), zone, since)[each.key]
 
 
 def test_an_object_goes_one_rung_down_at_each_rewrite() -> None:
@@ -32,9 +34,10 @@ def test_a_form_that_saves_little_is_no_rung() -> None:
     assert after(candidate(tokens=(300, None, None, 40, 20))) is L4
 
 
-def test_an_l2_by_a_helper_is_shown_even_where_the_l1_has_no_room() -> None:
-    assert after(candidate(), room=1_000) is L2
-    assert after(candidate(tokens=BARE), room=1_000) is L4
+def test_an_l2_by_a_helper_may_exceed_the_share_but_not_what_the_session_can_afford() -> None:
+    assert after(candidate(), share=300) is L2
+    assert after(candidate(tokens=BARE), share=300) is L4
+    assert [after(candidate(), most=most) for most in (2_380, 2_379, 380, 379, -1)] == [L1, L2, L2, L4, L4]
 
 
 def test_a_fuller_window_takes_old_objects_two_rungs_and_a_critical_one_all() -> None:
@@ -48,7 +51,7 @@ def test_a_released_object_goes_to_its_target_at_once() -> None:
 
 def test_the_cheapest_forms_come_first_when_not_all_have_room() -> None:
     objects = [candidate(1, tokens=BARE), candidate(2, tokens=(3_000, 500, None, 40, 20))]
-    fidelities = descend(objects, {each.key: L4 for each in objects}, Fraction(2_500), Zone.NORMAL, 0)
+    fidelities = descend(objects, {each.key: L4 for each in objects}, Fraction(2_500), Fraction(2_500), Zone.NORMAL, 0)
     assert fidelities == {"id1": L4, "id2": L1}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.tariffs import FOREVER
-from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity, FidelityMode, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.window.ages import AGES, Candidate, Later, Reuse, WindowAges
 from mnemosyne.domain.window.planning import (
@@ -19,12 +19,14 @@ from mnemosyne.domain.window.planning import (
     NoRewrite,
     Plan,
     Situation,
+    find_refusal,
     foresee,
     head_lasts_an_hour,
     plan_epoch,
     planner,
     price_of_rewrite,
     regret,
+    sum_freed,
     want,
 )
 from tests.profiles import examples
@@ -191,10 +193,23 @@ def test_warm_rewrite_never_exceeds_the_cost_limit_before_client_compaction(
 ) -> None:
     also = CostSoFar(read=Fraction(1), write=Fraction(1), billed=in_other, shadow=other)
     now = situation(billed=billed, shadow=shadow, prompt=prompt, limit=967_000, also=(also,))
-    plan = planner(now, lambda: objects)
-    for each, rest in may_spend(now):
-        if plan is not None and rest >= 0:
-            assert price_of_rewrite(each, objects, plan.fidelities) <= rest
+    for mode in FidelityMode:
+        plan = planner(attrs.evolve(now, mode=mode), lambda: objects)
+        assert plan is None or find_refusal(now, objects, plan.fidelities) is None
+        for each, rest in may_spend(now):
+            if plan is not None and rest >= 0:
+                assert price_of_rewrite(each, objects, plan.fidelities) <= rest
+
+
+def test_a_graded_rewrite_shows_no_more_than_the_session_can_afford() -> None:
+    objects = [candidate(number, tokens=(3_000, 900, 600, 40, 20)) for number in range(10)]
+    spent = {"billed": Fraction(368_000), "shadow": Fraction(368_000)}
+    now = holding(objects, turn=60, mode=FidelityMode.GRADED, **spent)
+    plan = planned(now, *objects)
+    assert plan is not None
+    assert find_refusal(now, objects, plan.fidelities) is None
+    freed = sum_freed(objects, plan.fidelities)
+    assert plan.payback == max(1, ceil(plan.price / (freed * now.read)))
 
 
 @given(candidates(), SUMS, SUMS, READS)
@@ -316,9 +331,11 @@ def test_nearly_full_window_does_not_wait_for_regret_and_evicts_more() -> None:
     assert planned(situation(prompt=130_000, billed=Fraction(520_000)), young) is None
 
 
-def test_overflowing_window_is_rewritten_at_any_price() -> None:
+def test_overflowing_window_is_rewritten_at_any_price_only_if_that_saves_the_turn() -> None:
     objects = [candidate(number, last_use=48) for number in range(2)]
-    plan = planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects)
+    assert planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects) is None
+    assert planned(situation(prompt=190_000, billed=Fraction(900_000)), *objects) is None
+    plan = planned(situation(prompt=161_000, billed=Fraction(900_000)), *objects)
     assert plan is not None
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 import attrs
 import pytest
@@ -56,7 +57,7 @@ def test_guard_follows_only_legal_affordable_plans_and_refuses_impossible_ones(
     for key, rung in found.fidelities.items():
         assert is_legal(there[key].fidelity, rung, Cause.PRESSURE)
         assert lower(there[key], rung) is rung
-    if not now.cold and now.prompt <= RULE.overflow * now.limit:
+    if not now.cold and now.prompt <= now.limit:
         assert find_refusal(now, objects, found.fidelities) is None
         assert found.price == price_of_rewrite(now, objects, found.fidelities)
 
@@ -88,6 +89,29 @@ def test_a_window_that_overflows_is_compacted_whatever_the_policy_plans() -> Non
     assert guard(now, objects, None) == plan_epoch(now, lambda: objects)
     with pytest.raises(PolicyFailed, match="its plan leaves about"):
         guard(now, objects, Plan(fidelities={"id0": Fidelity.DETAILED}, reason="a little"))
+
+
+@pytest.mark.parametrize("policy", BUILT_IN)
+@pytest.mark.parametrize("window", [1_000, 30_000])
+def test_a_window_that_is_too_small_does_not_make_a_session_dearer(policy: str, window: int) -> None:
+    """60 turns with 20,000 tokens of system prompt and tools; each adds 400 tokens that stay and 600 that may go."""
+    billed = shadow = Fraction(0)
+    objects: list[Candidate] = []
+    last_epoch = None
+    for turn in range(1, 61):
+        for size, kept in ((400, True), (600, False)):
+            sizes = (size, None, None, 20, 0)
+            objects.append(candidate(len(objects), born=turn, last_use=turn, tokens=sizes, kept=kept))
+        now = holding(objects, turn=turn, exchange=1, window=window, limit=window, last_epoch=last_epoch)
+        now = attrs.evolve(now, new=1_000, billed=billed, shadow=shadow)
+        planned = plan(policy, now, partial(list, objects))
+        billed += (now.prompt - now.new) * now.read + now.new * now.write
+        shadow += (now.fixed + 1_000 * (turn - 1)) * now.read + now.new * now.write
+        if isinstance(planned, Plan):
+            billed += price_of_rewrite(now, objects, planned.fidelities)
+            objects = [attrs.evolve(each, fidelity=planned.fidelities.get(each.key, each.fidelity)) for each in objects]
+            last_epoch = turn
+    assert billed <= RULE.margin * shadow
 
 
 # The zones

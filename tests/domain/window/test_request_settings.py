@@ -35,9 +35,10 @@ def test_a_request_chooses_listed_names_and_a_smaller_window() -> None:
 @pytest.mark.parametrize(
     ("header", "value", "why"),
     [
-        ("window", "100001", "a number of tokens up to 100000, this server's own, is needed"),
-        ("window", "-5", "a number of tokens up to 100000, this server's own, is needed"),
-        ("window", "١٢", "a number of tokens up to 100000, this server's own, is needed"),
+        ("window", "100001", "a number of tokens from 8000 to 100000, this server's own, is needed"),
+        ("window", "7999", "a number of tokens from 8000 to 100000, this server's own, is needed"),
+        ("window", "-5", "a number of tokens from 8000 to 100000, this server's own, is needed"),
+        ("window", "١٢", "a number of tokens from 8000 to 100000, this server's own, is needed"),
         ("policy", "os:system", "one of economic, zones is needed"),
         ("policy", "plans:rolling", "one of economic, zones is needed"),
         ("fidelity", "graded", "one of thrifty is needed"),
@@ -53,4 +54,5 @@ def test_without_a_window_of_its_own_a_server_allows_its_usual_target() -> None:
     server = attrs.evolve(SERVER, window=None, choices=())
     assert choose(server, [("x-mnemosyne-window", "160000")]).window == 160_000
     assert choose(server, [("x-mnemosyne-window", "160001")]).window is None
+    assert choose(attrs.evolve(server, window=6_000), [("x-mnemosyne-window", "6000")]).chosen == ("window",)
     assert choose(server, [("x-mnemosyne-policy", "economic")]).refused == ("x-mnemosyne-policy: not allowed",)

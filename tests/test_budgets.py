@@ -28,8 +28,8 @@ BUDGETS = {
     "app": Budget("mnemosyne/app", 4_680, 3_700),
     "cli": Budget("mnemosyne/cli", 6_170, 5_600),
     "replay": Budget("mnemosyne/replay", 755, 700),
-    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_800, 2_300),
-    "mnemosyne": Budget("mnemosyne", 77_255, 65_800),
+    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_805, 2_300),
+    "mnemosyne": Budget("mnemosyne", 77_260, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_915, 11_000),
     "tests": Budget("tests", 71_320, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

@@ -135,7 +135,7 @@ def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     assert set(session) == {
         "id", "external_id", "title", "project", "client", "model", "mode", "priced", "branches", "turns",
         "context_tokens", "dollars", "dollars_saved", "started_at", "last_active_at", "imported_at",
-        "damage", "unpriced_models",
+        "damage", "settings", "unpriced_models",
     }  # fmt: skip
     assert (session["client"], session["model"], session["turns"]) == ("claude-code", "claude-opus-5-5", 3)
     assert session["branches"] == [

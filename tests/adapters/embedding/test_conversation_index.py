@@ -122,7 +122,7 @@ async def test_a_question_scores_lower_than_a_statement_with_the_same_words(embe
 
 
 async def test_the_previous_neighbour_scores_higher_than_the_next(embedder: Embedder | None) -> None:
-    before, found, after = await scores(embedder, "pottery", ("", "one"), ("", "pottery"), ("", "two"), time="t")
+    before, found, after = await scores(embedder, "pottery", ("", "first"), ("", "pottery"), ("", "third"), time="t")
     assert 0 < after < before < found
 
 

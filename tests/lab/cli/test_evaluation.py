@@ -22,12 +22,14 @@ def test_every_cell_is_the_number_of_the_json() -> None:
     text, policies = printed(evaluation()), report(evaluation())["policies"]
     for name in ("unmanaged", "half", "most"):
         totals = policies[name]["totals"]
+        assert totals["share_of_steps_to_short_forms"] is None
         assert [cell.rstrip(BEST) for cell in row(text, name)] == [
             f"{totals['billed_ratio']:.3f}",
             f"{totals['nominal_ratio']:.3f}",
             f"{totals['dearest_session']['ratio']:.3f}",
             f"{totals['share_of_sessions_dearer']:.0%}",
             NOTHING if name == "unmanaged" else f"{totals['exact_faults_per_eviction']:.2%}",
+            NOTHING,  # no step down is recorded
             f"{totals['share_resident']:.1%}",
             str(totals["silent"]),
             f"{totals['epochs_per_session']:.1f}",

@@ -1,9 +1,9 @@
 """How many decisions and standing sentences of recorded sessions become entries of the memory across sessions.
 
-``data/facts.json`` has labels: people read the sessions and quoted each decision, each proposal of the assistant that
-the user accepted, and each standing sentence of a user, before the code that is measured here. Each session is played
-through the real actors, with a hook that reports its prompts, and with a helper model that may return a labelled text
-only if it is in what the model was sent.
+``data/facts.json`` has labels: a large language model read the sessions and quoted each decision, each proposal of the
+assistant that the user accepted, and each standing sentence of a user, before the code that is measured here. Each
+session is played through the real actors, with a hook that reports its prompts, and with a helper model that may return
+a labelled text only if it is in what the model was sent.
 """
 
 import json

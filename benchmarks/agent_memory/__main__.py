@@ -78,7 +78,7 @@ def load_questions() -> list[Question]:
     questions = [Question(**json.loads(line)) for line in QUESTIONS.read_text(encoding="utf-8").split("\n") if line]
     paraphrases = json.loads(PARAPHRASES.read_text(encoding="utf-8")) if PARAPHRASES.exists() else {}
     of_id = {each.id: each for each in questions}
-    rewritten = [attrs.evolve(of_id[key], question=text, generator="person") for key, text in paraphrases.items()]
+    rewritten = [attrs.evolve(of_id[key], question=text, generator="reader") for key, text in paraphrases.items()]
     return questions + rewritten
 
 
@@ -108,7 +108,7 @@ def render(asked: Sequence[Question], results: Mapping[str, Mapping[str, bool]])
     classes = [*NUMBERS, "paraphrased", "foreign"]
     groups: dict[str, list[str]] = defaultdict(list)
     for each in asked:
-        groups["paraphrased" if each.generator == "person" else each.of].append(each.id)
+        groups["paraphrased" if each.generator == "reader" else each.of].append(each.id)
     yield f"| | {' | '.join(f'{name} ({len(groups[name])})' for name in classes)} |"
     yield f"|---|{'--:|' * len(classes)}"
     for way, held in results.items():

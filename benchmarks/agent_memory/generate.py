@@ -53,7 +53,7 @@ class Block:
 @attrs.frozen(kw_only=True)
 class Question:
     """A question of class ``of`` before request ``turn`` (from 1); its answer ``gold`` has this span of UTF-8 bytes in
-    the text of a block. A *paraphrase* was written by a person. A *foreign* question is about another session: its
+    the text of a block. A *paraphrase* was written by a reader. A *foreign* question is about another session: its
     answer is empty.
     """
 

@@ -74,6 +74,7 @@ def test_a_folder_that_others_can_write_to_is_not_searched(
     if not is_ours and os.geteuid() == 0:
         os.chown(shared, 1, -1)
     elif not is_ours:
+        # Only root can give a folder to another user; anybody else becomes that user instead.
         monkeypatch.setattr(os, "geteuid", lambda: shared.stat().st_uid + 1)
     (shared / "foreign_plans.py").write_text(MODULE)
     with pytest.raises(BadConfiguration, match=r"No module named 'foreign_plans'.*, which is not searched"):

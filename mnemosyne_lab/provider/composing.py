@@ -28,6 +28,8 @@ class OpenAiContext:
     """Makes the unique part of an id."""
     prefix: PrefixUse
     secret: bytes
+    diagnostics: dict[str, Any] | None = None
+    """The result of the cache comparison, if the request asks for one."""
 
     def is_custom(self, tool: str) -> bool:
         """Whether the tool of that name takes a text instead of JSON."""

@@ -13,11 +13,12 @@ from mnemosyne_lab.provider.api_errors import ApiFailure, whole
 from mnemosyne_lab.provider.choosing import ReplyChooser
 from mnemosyne_lab.provider.composing import Composed, OpenAiContext, openai_error_body
 from mnemosyne_lab.provider.delivery import deliver
+from mnemosyne_lab.provider.diagnostics import ResponsesDiagnostics
 from mnemosyne_lab.provider.prefix_cache import PrefixCache
-from mnemosyne_lab.provider.reading import Body, Headers, header
+from mnemosyne_lab.provider.reading import Body, Headers, as_dict, header
 from mnemosyne_lab.provider.received import Answer, Received, decode
 from mnemosyne_lab.provider.reply_chat import compose_chat
-from mnemosyne_lab.provider.reply_responses import compose_responses
+from mnemosyne_lab.provider.reply_responses import compose_responses, name_response
 from mnemosyne_lab.provider.responses import list_items, view_responses
 from mnemosyne_lab.provider.rules import too_large
 from mnemosyne_lab.provider.rules_chat import find_chat_breaches
@@ -81,6 +82,7 @@ class OpenAiApi:
         self._cache = cache
         self._note = note
         self._watch = watch
+        self._diagnostics = ResponsesDiagnostics()
         self._ids = 0
 
     def answer(self, request: Received, endpoint: OpenAiEndpoint, request_id: str) -> Answer:
@@ -104,7 +106,13 @@ class OpenAiApi:
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
             self._refuse_too_long(prefix.total, view.model, endpoint)
-        composed = endpoint.compose(reply, OpenAiContext(body, view, number, self._next_id, prefix, self._secret))
+        compared = None
+        if not failing and endpoint.items == "input":
+            compared = self._diagnostics.compare(body, name_response(number), prefix.total)
+        if compared is not None and reply.diagnostics is not None:
+            compared = reply.diagnostics
+        context = OpenAiContext(body, view, number, self._next_id, prefix, self._secret, compared)
+        composed = endpoint.compose(reply, context)
         steps = deliver(reply, composed.rendering, stream=view.stream, asked=request.headers, headers=headers)
         return Answer(steps, rule, None if failing else lambda: prefix.keep(composed.text))
 
@@ -123,12 +131,18 @@ class OpenAiApi:
             raise ApiFailure(400, text) from problem
         if not isinstance(body, dict):
             raise ApiFailure(400, "The JSON body of your request must be an object")
-        found = endpoint.find_breaches(body, self._secret)
+        found = [*endpoint.find_breaches(body, self._secret), *self._find_refused(body)]
         self._note(request, found)
         if found and self._strict:
             worst = found[0]
             raise ApiFailure(worst.status, worst.message, param=worst.path or None, code=worst.code)
         return body
+
+    def _find_refused(self, body: Body) -> list[Violation]:
+        path = "prompt_cache_options.comparison_response_id"
+        if self._chooser.script.diagnostics or path.split(".")[1] not in as_dict(body.get("prompt_cache_options")):
+            return []
+        return [Violation("O0", f"Unknown parameter: '{path}'.", path, "unknown_parameter")]
 
     def _refuse_too_long(self, size: int, model: str, endpoint: OpenAiEndpoint) -> None:
         window = self._chooser.script.window or models.find(model).window

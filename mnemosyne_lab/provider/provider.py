@@ -18,6 +18,7 @@ from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, whole
 from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
 from mnemosyne_lab.provider.delivery import raw_steps
+from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, find_diagnostics_breach
 from mnemosyne_lab.provider.openai_api import ENDPOINTS, OpenAiApi
 from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
 from mnemosyne_lab.provider.reading import Body, betas, session_key
@@ -54,6 +55,7 @@ class Provider:
         self._slots = Slots(local) if local else None
         self._behind: dict[str, AutomaticCache] = {}
         self._watch = SessionWatch()
+        self._diagnostics = MessagesDiagnostics()
         self._chooser = ReplyChooser(script, model)
         self._tool_calls = 0
         self._openai = OpenAiApi(
@@ -122,13 +124,15 @@ class Provider:
             self._refuse_too_long(seen)
         # A request that the API refuses writes nothing to the cache.
         use, prefix, begin = self._look(seen, reply, request.at, keeps=not failing)
+        message_id = f"msg_{number:024d}"
+        compared = None if failing else self._diagnostics.compare(seen, request.headers, message_id)
         reports = [entry.report() for entry in verdict.dropped] if CONTROLS in betas(request.headers) else []
         if verdict.dropped:
             headers = [*headers, ("anthropic-thinking-prefix-mismatch", "drop_block")]
         context = ReplyContext(
             body=body,
             view=view,
-            message_id=f"msg_{number:024d}",
+            message_id=message_id,
             request_id=request_id,
             tool_id=self._next_tool_id,
             use=use,
@@ -136,6 +140,7 @@ class Provider:
             transformations=reports,
             response_headers=headers,
             prefix=prefix,
+            diagnostics=compared if reply.diagnostics is None else reply.diagnostics,
         )
         return Answer(steps_for(reply, context), rule, None if failing else begin)
 
@@ -194,7 +199,11 @@ class Provider:
             body = orjson.loads(decode(request))
         except ValueError as problem:
             raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
-        found = violations(body, request.headers, counting=counting)
+        refuses = counting or not self.script.diagnostics
+        found = [
+            *violations(body, request.headers, counting=counting),
+            *find_diagnostics_breach(body, refuses=refuses),
+        ]
         self._note(request, found)
         if found and (self.strict or not isinstance(body, dict)):
             raise ApiFailure(400, found[0].message)

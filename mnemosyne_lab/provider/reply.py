@@ -39,6 +39,8 @@ class ReplyContext:
     response_headers: HeaderLines
     prefix: PrefixUse | None = None
     """Tokens that a local server found in its slots."""
+    diagnostics: Json = None
+    """The result of the cache comparison, if the request asks for one."""
 
 
 def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
@@ -118,6 +120,11 @@ def _message(context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, 
     }
 
 
+def _reports(context: ReplyContext) -> dict[str, Any]:
+    diagnosed = {"diagnostics": context.diagnostics} if context.body.get("diagnostics") else {}
+    return {**_transformations(context), **diagnosed}
+
+
 def _transformations(context: ReplyContext) -> dict[str, Any]:
     return {"input_transformations": context.transformations} if context.transformations else {}
 
@@ -130,7 +137,7 @@ def _timings(context: ReplyContext, output: int) -> dict[str, Any]:
 def _whole(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
     output = _output_tokens(blocks)
     usage = _usage(reply, context, output, final=False)
-    ends = {**_transformations(context), **_timings(context, output)}
+    ends = {**_reports(context), **_timings(context, output)}
     return {**_message(context, blocks), **_stop(reply, blocks), "usage": usage, **ends}
 
 
@@ -140,7 +147,7 @@ def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, 
         "stop_reason": None,
         "stop_sequence": None,
         "usage": _usage(reply, context, 1, final=False),
-        **_transformations(context),
+        **_reports(context),
     }
     yield Event("message_start", {"message": started})
     if reply.pace.ping:

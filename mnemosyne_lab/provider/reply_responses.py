@@ -102,9 +102,14 @@ def _seal_all(items: list[dict[str, Any]], reply: ScriptedReply, context: OpenAi
     return sealed[::-1]
 
 
+def name_response(number: int) -> str:
+    """The id of the response to a request of this number."""
+    return f"resp_{number:024d}"
+
+
 def _response(context: OpenAiContext, **fields: Any) -> dict[str, Any]:
     return {
-        "id": f"resp_{context.number:024d}",
+        "id": name_response(context.number),
         "object": "response",
         "created_at": CREATED,
         "status": "in_progress",
@@ -142,6 +147,7 @@ def _finish(reply: ScriptedReply, context: OpenAiContext, items: list[dict[str, 
         incomplete_details={"reason": why} if why else None,
         output=items,
         usage=usage,
+        **({"prompt_cache_diagnostics": context.diagnostics} if context.diagnostics else {}),
     )
     return add_timings(made, context.prefix, output)
 

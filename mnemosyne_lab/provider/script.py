@@ -190,6 +190,8 @@ class ScriptedReply:
     stop_details: dict[str, Any] | None = None
     usage: dict[str, Any] = attrs.field(factory=dict)
     """Overrides fields of the computed usage."""
+    diagnostics: dict[str, Any] | None = None
+    """Replaces the result of a cache comparison that the request asks for."""
     pace: Pace = attrs.field(factory=Pace)
     transport: Transport = attrs.field(factory=Transport)
     faults: list[WireFault] = attrs.field(factory=list)
@@ -246,6 +248,8 @@ class Script:
     """For requests with tools that fit no rule."""
     window: int | None = None
     """Tokens of input accepted, instead of the model's own limit."""
+    diagnostics: bool = True
+    """Whether a request may ask for cache diagnostics; otherwise it gets an error 400."""
 
 
 _converter = cattrs.Converter(forbid_extra_keys=True)

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 30_255, 29_000),
+    "domain": Budget("mnemosyne/domain", 30_880, 29_000),
     "actors": Budget("mnemosyne/actors", 7_110, 5_400),
     "projections": Budget("mnemosyne/projections", 2_100, 2_300),
     "services": Budget("mnemosyne/services", 7_930, 6_000),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_170, 5_600),
     "replay": Budget("mnemosyne/replay", 755, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_805, 2_300),
-    "mnemosyne": Budget("mnemosyne", 77_260, 65_800),
+    "mnemosyne": Budget("mnemosyne", 77_890, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_130, 11_000),
-    "tests": Budget("tests", 71_440, 50_000),
+    "tests": Budget("tests", 71_740, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_230, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

@@ -136,7 +136,7 @@ def bill(
     it and C up to the last marker: A are read, B - A are written for an hour, C - B for five minutes, and the rest is
     plain input.
     """
-    markers, minimum = (_ends(prompt), rules.least) if rules.automatic else (markers, minimum)
+    markers, minimum = (automatic_ends(prompt), rules.least) if rules.automatic else (markers, minimum)
     marked = [number for number in sorted(markers) if prompt[number].tokens >= minimum]
     hit = _longest_hit(cache, prompt, marked, started_at, rules.lookback)
     unread = [number for number in marked if number > hit]
@@ -166,8 +166,8 @@ def bill(
     return Cache(alive), Bill(tokens, tuple(prompt[number].digest for number in unread))
 
 
-def _ends(prompt: Prompt) -> dict[int, Ttl]:
-    """Return the last block of the head and the last block of the prompt, as if they were marked."""
+def automatic_ends(prompt: Prompt) -> dict[int, Ttl]:
+    """Return the blocks at which a prompt without markers is cached: the last of its head, and its last."""
     head = takewhile(lambda number: prompt[number].block.tier is not Tier.MESSAGES, range(len(prompt)))
     return dict.fromkeys((*list(head)[-1:], *range(len(prompt))[-1:]), "5m")
 

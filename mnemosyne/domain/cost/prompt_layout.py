@@ -18,6 +18,14 @@ from mnemosyne.domain.wire.blocks import MARKER, is_blank, is_prompt, marker_of
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.domain.wire.transcript import Transcript
 
+KEY_MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "model": ("model",),
+    "thinking": ("thinking", "output_config"),
+    "speed": ("speed",),
+    "messages": ("tool_choice",),
+}
+"""The members of a body that determine a field of ``Keys``; ``messages`` also depends on whether there is an image."""
+
 
 @attrs.frozen(kw_only=True)
 class PromptLayout:
@@ -60,7 +68,7 @@ def head_blocks(tools: object, system: object, estimator: Estimator, model: str 
     """
     blocks = [
         block_of(tier, value, serialize(value), estimator.tokens(features_of_block(value)))
-        for tier, value in _head_values(tools, system)
+        for tier, value in head_values(tools, system)
     ]
     if blocks and blocks[0].tier is Tier.TOOLS:
         added = estimator.tokens(features_of_tools([{}], model))
@@ -68,7 +76,7 @@ def head_blocks(tools: object, system: object, estimator: Estimator, model: str 
     return blocks
 
 
-def _head_values(tools: object, system: object) -> Iterator[tuple[Tier, dict[str, Any]]]:
+def head_values(tools: object, system: object) -> Iterator[tuple[Tier, dict[str, Any]]]:
     for tool in content_blocks(tools):
         yield Tier.TOOLS, tool
     for number, value in enumerate(content_blocks(system)):
@@ -147,7 +155,7 @@ class _Laying:
         if self._known is not None:
             return [step.block for step in self._known.prompt[: self._known.head]], self._known.head_markers
         tools, system = self._read.member("tools"), self._read.system
-        markers = {number: ttl for number, (_, value) in enumerate(_head_values(tools, system)) if (ttl := _ttl(value))}
+        markers = {number: ttl for number, (_, value) in enumerate(head_values(tools, system)) if (ttl := _ttl(value))}
         return head_blocks(tools, system, self._estimator, self._read.fields.model), markers
 
     # Messages

@@ -176,8 +176,12 @@ class Transcript:
 
     def message_bytes(self, index: int) -> bytes:
         """Return the raw JSON of a message."""
+        return self.raw[slice(*self.message_range(index))]
+
+    def message_range(self, index: int) -> Range:
+        """Return the range in ``raw`` of a message."""
         message = self.messages[index]
-        return self.raw[self._array_start + message.start : self._array_start + message.end]
+        return self._array_start + message.start, self._array_start + message.end
 
     def message(self, index: int) -> dict[str, Any]:
         """Return the message in the dialects' common form; ``{}`` if it is not a message. Must not be modified."""

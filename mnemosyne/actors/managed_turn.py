@@ -1,6 +1,6 @@
 """A turn whose rounds the proxy composes, in its current state: everything that its next round is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -11,6 +11,7 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
+from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.transcript import Transcript
 
 MOST_ROUNDS = 12
@@ -24,7 +25,8 @@ class ManagedTurn:
     """A turn whose rounds the proxy composes. ``read`` is the client's request, ``history`` the messages sent for it,
     and ``round`` the number of the round that is sent next or was sent last. ``prior`` is the state sent before this
     turn; None if there is none. ``by_prefix`` says that the provider caches by prefix and not by markers. ``happens``
-    are the events to record when the next round is sent, and ``contents`` are theirs.
+    are the events to record when the next round is sent, and ``contents`` are theirs. ``compared_with`` is the reply
+    whose request the provider compares with the first round, empty if there is none; None if it is not asked.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -34,6 +36,7 @@ class ManagedTurn:
     tool_budget: int | None
     by_prefix: bool
     prior: Prior | None
+    compared_with: str | None = None
     round: int = 1
     happens: tuple[Event, ...] = ()
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
@@ -50,7 +53,14 @@ class ManagedTurn:
             hour=self.hour,
             tool_budget=self.tool_budget,
             by_prefix=self.by_prefix,
+            compared_with=self._find_compared(attempt),
         )
+
+    def _find_compared(self, attempt: int) -> str | None:
+        """The reply with whose request the provider compares this round: the previous round's, if it has one."""
+        if self.compared_with is None:
+            return None
+        return find_last_reply(self.history.replies.get(attempt, ())) or self.compared_with
 
     def add_reply(self, attempt: int, reply: bytes, results: Mapping[str, bytes]) -> "ManagedTurn":
         """The turn after a round of an attempt got its reply and the results of the reply's hidden calls."""
@@ -69,13 +79,17 @@ class ManagedTurn:
                 return self.round == 1
             case Refusal.THINKING:
                 return self.round == 1 and upstream_history.holds_thinking(self.history)
+            case Refusal.VERDICT:
+                return self.round == 1 and self.compared_with is not None
             case Refusal.LENGTH:
                 return False
 
     def without(self, refused: Refusal) -> "ManagedTurn":
-        """The turn with another round: the same messages without thinking, or the client's own request, as in a branch
-        that is no longer managed.
+        """The turn with another round: the same request without the question for a verdict, the same messages without
+        thinking, or the client's own request, as in a branch that is no longer managed.
         """
+        if refused is Refusal.VERDICT:
+            return attrs.evolve(self.next, compared_with=None)
         if refused is Refusal.THINKING:
             return attrs.evolve(self.next, history=upstream_history.strip(self.history))
         client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
@@ -83,8 +97,35 @@ class ManagedTurn:
         history = upstream_history.first(
             client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking, dialect=self.read.dialect
         )
-        return attrs.evolve(self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None)
+        return attrs.evolve(
+            self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, compared_with=None
+        )
 
     @property
     def next(self) -> "ManagedTurn":
         return attrs.evolve(self, round=self.round + 1, happens=(), contents=())
+
+
+def find_last_reply(rounds: Iterable[Round]) -> str:
+    """The provider's id of the last of these replies; empty if none has an id."""
+    ids = [id_ for each in rounds if isinstance(id_ := each.native.get("id"), str)]
+    return ids[-1] if ids else ""
+
+
+def find_compared(read: Transcript, prior: Prior | None) -> str | None:
+    """``ManagedTurn.compared_with`` for a request that continues ``prior``, if its provider is asked: the last reply,
+    or the one that the last request named if that got no reply.
+    """
+    named = ""
+    if prior is not None:
+        replies = prior.history.replies
+        last = find_last_reply(round_ for attempt in sorted(replies) for round_ in replies[attempt])
+        named = last or find_named(prior) or ""
+    comparison = read.dialect.comparison
+    return named if comparison is not None and (named or comparison.asks_first) else None
+
+
+def find_named(prior: Prior) -> str | None:
+    """The reply that the last request named for a comparison, empty for none; None if it did not ask for one."""
+    comparison = prior.sent.dialect.comparison
+    return comparison.find_named(prior.sent.member) if comparison is not None else None

@@ -50,6 +50,11 @@ def find_none(read: Transcript) -> SubmittedBlock | None:
     return None
 
 
+def ask_nothing(read: Transcript) -> bool:
+    """No provider is asked why its cache missed."""
+    return False
+
+
 @attrs.frozen(kw_only=True)
 class ArrivedRequest:
     """A client's request as received. ``wanted`` is the mode that it asks for, None if it does not; ``default`` is the
@@ -68,6 +73,8 @@ class ArrivedRequest:
     client: MemoryClient = OWNER
     find_submitted: Callable[[Transcript], SubmittedBlock | None] = attrs.field(default=find_none, repr=False, eq=False)
     """Finds the block that the client's hook vouched for; the same on every call."""
+    asks_verdict: Callable[[Transcript], bool] = attrs.field(default=ask_nothing, repr=False, eq=False)
+    """Whether its provider is to be asked why its cache missed, if the proxy composes the request."""
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
 
     async def read(self) -> TranscriptReading:

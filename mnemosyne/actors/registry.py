@@ -18,6 +18,7 @@ from mnemosyne.actors.pending_reports import PendingReports
 from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.bounded import Lru
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
@@ -27,6 +28,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.window.rounds import SETTINGS
+from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ActorStopped, LogUnavailable
 
 IDLE_SECONDS = 15 * 60
@@ -34,6 +36,9 @@ IDLE_SECONDS = 15 * 60
 
 QUIET_SECONDS = 5 * 60
 """Idle time after which a helper model may summarize a session."""
+
+REFUSALS_HELD = 1_024
+"""Number of remembered refusals."""
 
 BYTES_HELD = 16 * 1024 * 1024
 """Size in bytes of all cached bodies above which paused sessions are unloaded sooner."""
@@ -97,6 +102,8 @@ class SessionRegistry:
         """The orders of sessions for a helper model; None if there is no helper."""
         self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
+        self._refused_verdicts: Lru[tuple[bytes | None, str, str | None], bool] = Lru(REFUSALS_HELD)
+        """The credentials, hosts and models with which a provider refused the question why its cache missed."""
         self.client_keys = client_keys
         """The API keys of sessions; None unless a helper model may use them."""
         self._awake: dict[UUID, _LoadedActor] = {}
@@ -178,6 +185,22 @@ class SessionRegistry:
         if awake is None or self.reports.find_unseen(stream, awake.actor):
             return None
         return await awake.actor.continue_last(request)
+
+    def asks_verdict(self, credential: bytes | None, read: Transcript) -> bool:
+        """Whether a request's provider is asked why its cache missed: it is known to answer, the client does not ask
+        itself, and no such question was refused before.
+        """
+        comparison, model = read.dialect.comparison, read.fields.model
+        host, _ = self.settings.provider_of(read.dialect.name, model)
+        if comparison is None or host not in comparison.hosts or not comparison.takes(model or ""):
+            return False
+        asks = comparison.find_named(read.member) is not None
+        return not asks and self._refused_verdicts.get((credential, host, model)) is None
+
+    def note_refused_verdict(self, credential: bytes | None, read: Transcript) -> None:
+        """Remember that a provider refused the question why its cache missed."""
+        host, _ = self.settings.provider_of(read.dialect.name, read.fields.model)
+        self._refused_verdicts.put((credential, host, read.fields.model), True)
 
     async def catch_up(self, stream: UUID) -> None:
         """Wait until a session's actor, or the log, has every report that an earlier actor received."""

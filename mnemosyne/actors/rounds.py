@@ -13,7 +13,7 @@ from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Prior
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.managed_turn import MOST_ROUNDS, ManagedTurn
+from mnemosyne.actors.managed_turn import MOST_ROUNDS, ManagedTurn, find_compared, find_named
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.show_again import ShowAgain
@@ -52,7 +52,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.refusals import Refusal, find_stated
+from mnemosyne.domain.window.refusals import Refusal, find_stated, refusal_of
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -207,6 +207,7 @@ class ManagedRounds:
             tool_budget=tool_budget,
             by_prefix=self._goes_by_prefix(opening.branch, opening.read),
             prior=prior,
+            compared_with=find_compared(opening.read, prior) if opening.asks_verdict and mode is Mode.MANAGE else None,
         )
         body = await run_in_thread(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
@@ -279,7 +280,8 @@ class ManagedRounds:
             return None  # the last reply is not recorded yet, and its thinking must be kept
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
         history = upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES)
-        return self._continue(branch, branch.wire.hour, read, history, prior)
+        named = find_compared(read, prior) if request.asks_verdict(read) else None
+        return self._continue(branch, branch.wire.hour, read, history, prior, named)
 
     async def plan_continuation(self, opening: Opening) -> Planned | None:
         """A turn that continues the last upstream request without a plan; None if the request does not continue it."""
@@ -288,7 +290,8 @@ class ManagedRounds:
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
         history, restored = self._answer_rereads(opening, rounds.go_on(opening, prior.history, mode), ())
-        turn = self._continue(opening.branch, opening.branch.wire.hour, opening.read, history, prior)
+        named = find_compared(opening.read, prior) if opening.asks_verdict else None
+        turn = self._continue(opening.branch, opening.branch.wire.hour, opening.read, history, prior, named)
         asked = self._make_request(opening, prior.history)
         note = (
             self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
@@ -358,7 +361,13 @@ class ManagedRounds:
         )
 
     def _continue(
-        self, branch: Branch, hour: bool, read: Transcript, history: UpstreamHistory, prior: Prior
+        self,
+        branch: Branch,
+        hour: bool,
+        read: Transcript,
+        history: UpstreamHistory,
+        prior: Prior,
+        compared_with: str | None,
     ) -> ManagedTurn:
         """A turn that continues a managed branch with its own settings."""
         return ManagedTurn(
@@ -369,6 +378,7 @@ class ManagedRounds:
             tool_budget=branch.tool_budget,
             by_prefix=self._goes_by_prefix(branch, read),
             prior=prior,
+            compared_with=compared_with,
         )
 
     def _goes_by_prefix(self, branch: Branch, read: Transcript) -> bool:
@@ -429,7 +439,7 @@ class ManagedRounds:
         if over.turn is None:
             return NOTHING
         over = attrs.evolve(over, turn=turn.without(message.refusal), more=True)
-        if message.refusal is Refusal.THINKING:
+        if message.refusal in (Refusal.THINKING, Refusal.VERDICT):
             return over
         command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
@@ -507,13 +517,18 @@ class ManagedRounds:
         assert prior is not None
         read = (await read_in_thread(request, conversation=branch.conversation)).transcript
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
-        turn = self._continue(branch, branch.wire.hour, read, prior.history, prior)
+        own = read.dialect.comparison is not None and read.dialect.comparison.find_named(read.member) is not None
+        named = None if own else find_named(prior)
+        turn = self._continue(branch, branch.wire.hour, read, prior.history, prior, named)
         turn = attrs.evolve(turn, mode=branch.mode, round=began)
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
         if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)
         if not is_open and branch.rounds.was_refused(address.attempt):
-            turn = turn.without(Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS)
+            refused = branch.rounds.finished[address.attempt][-1].reply
+            body = await self._loaded.bodies.read_stored(refused)
+            usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS
+            turn = turn.without(refusal_of(body, read.tools, read.dialect) or usual)
         elif not is_open:
             turn = turn.next
         self._turns[address] = turn

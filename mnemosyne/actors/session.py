@@ -281,7 +281,15 @@ class SessionActor:
         after = self._memory.preview(events)
         settings = choose(self._settings, request.headers)
         opening = opening_of(
-            request.at, request.wanted, request.default, events, reading.transcript, self.state, after, settings
+            request.at,
+            request.wanted,
+            request.default,
+            events,
+            reading.transcript,
+            self.state,
+            after,
+            settings,
+            asks_verdict=request.asks_verdict(reading.transcript),
         )
         return reading, opening
 

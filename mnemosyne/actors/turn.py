@@ -8,6 +8,7 @@ still gets its reply, and the turn is reported afterwards.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
@@ -88,11 +89,12 @@ Headers = tuple[tuple[str, str], ...]
 @attrs.frozen
 class Prepared:
     """The request to send upstream: ``body``, None for the client's own bytes. ``hidden`` are the names of the memory
-    tools in it.
+    tools in it. ``hides_verdict``: the proxy, not the client, asks why the provider's cache missed.
     """
 
     body: bytes | None = attrs.field(default=None, repr=False)
     hidden: frozenset[str] = frozenset()
+    hides_verdict: bool = False
 
 
 PASSTHROUGH = Prepared()
@@ -164,6 +166,7 @@ class TurnOpener:
         default: Mode,
         client: MemoryClient = OWNER,
     ) -> ArrivedRequest:
+        credential = self.registry.known_credentials.credential_of(headers)
         return ArrivedRequest(
             at=self.now(),
             headers=headers,
@@ -172,8 +175,9 @@ class TurnOpener:
             dialect=dialect,
             wanted=wanted,
             default=default,
-            credential=self.registry.known_credentials.credential_of(headers),
+            credential=credential,
             client=client,
+            asks_verdict=partial(self.registry.asks_verdict, credential),
         )
 
     def _find_client(self, headers: Headers) -> MemoryClient:
@@ -284,6 +288,8 @@ class Turn:
         kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools, last.turn.read.dialect)
         if last is None or kind is None:
             return None
+        if kind is Refusal.VERDICT and last.turn.may_lack(kind):
+            self._registry.note_refused_verdict(self._request.credential, last.turn.read)
         refusal = await self._without_keys(refusal, 400)
         if self._address is not None:
             asking = self._make_refused(kind, refusal, self._address)
@@ -427,7 +433,8 @@ class Turn:
 
     def _prepare_proposal(self, proposal: Proposal) -> Prepared:
         self._last = proposal
-        return Prepared(proposal.body, memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset())
+        hidden = memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset()
+        return Prepared(proposal.body, hidden, hides_verdict=proposal.turn.compared_with is not None)
 
     async def _prepare_passthrough(self, mode: Mode | None) -> Prepared:
         """The client's own body, as its branch sends. In a conversation that was managed elsewhere, a body with too

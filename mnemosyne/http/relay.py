@@ -60,7 +60,14 @@ class Relay:
         prepared = await self._turn.prepare()
         request = self._request if prepared.body is None else request_with(self._request, prepared.body)
         if prepared.hidden:
-            await SplicedRounds(self._upstream, request, self.client, prepared.hidden, self._dialect).fetch()
+            await SplicedRounds(
+                self._upstream,
+                request,
+                self.client,
+                prepared.hidden,
+                self._dialect,
+                hides_verdict=prepared.hides_verdict,
+            ).fetch()
         else:
             await self._pass_on(request)
 

@@ -121,8 +121,11 @@ class SplicedRounds:
         client: ClientReply,
         hidden: frozenset[str],
         dialect: Dialect,
+        *,
+        hides_verdict: bool = False,
     ) -> None:
         self._dialect = dialect
+        self._hides_verdict = hides_verdict
         self._upstream = upstream
         self._request = request
         self._client = client
@@ -284,6 +287,7 @@ class SplicedRounds:
             self._rewriter = make_rewriter(
                 self._dialect, self._hidden, streamed=self._is_streamed, itemized=self._itemized
             )
+            self._rewriter.hides_verdict = self._hides_verdict
             self._head = head
         self._number += 1
         self._end = None

@@ -29,7 +29,7 @@ from mnemosyne.http.splicing import (
     ToClient,
     read_round,
 )
-from mnemosyne.http.sse import Frame, FrameReader, event_of
+from mnemosyne.http.sse import Frame, FrameReader, event_of, write
 from mnemosyne.http.tag_hiding import TagHiding, Taken, Texts
 
 
@@ -53,6 +53,8 @@ class SplicedStream(ABC):
     def __init__(self, hidden: Hidden, *, itemized: bool = False) -> None:
         self._hidden = hidden
         self._itemized = itemized
+        self.hides_verdict = False
+        """Whether the provider's verdict on its cache is hidden, because the client did not ask for it."""
         self._held: list[bytes] | None = []
         """Frames held until the first visible event; None once something was sent."""
         self._spliced = False
@@ -85,6 +87,7 @@ class SplicedStream(ABC):
             event = event_of(frame)
             if event is not None:
                 self.reply.take(event)
+                frame, event = self._hide_verdict(frame, event)
             self._take(frame, event or {}, sending)
         return sending.outputs()
 
@@ -167,7 +170,7 @@ class SplicedStream(ABC):
         """Return the reply so far as the client sees it."""
         if self._shown is not None:
             return self.rules.describe(self._shown, True)
-        rounds = self._rounds if self._waiting else [*self._rounds, self.reply.message()]
+        rounds = self._rounds if self._waiting else [*self._rounds, self._without_verdict(self.reply.message())]
         return self.rules.cut_short(rounds, self._hidden, self._itemized)
 
     def list_hidden_usage(self) -> list[Tokens]:
@@ -207,6 +210,24 @@ class SplicedStream(ABC):
     @abstractmethod
     def _write_failure(self, error: bytes) -> bytes:
         """Return the frame of an error."""
+
+    # The provider's verdict on its cache
+
+    def _without_verdict(self, message: Message) -> Message:
+        comparison = self.rules.dialect.comparison
+        return comparison.hide_in(message) if self.hides_verdict and comparison is not None else message
+
+    def _hide_verdict(self, frame: Frame, event: Message) -> tuple[Frame, Message]:
+        """A frame and its event without the verdict; all other bytes stay the same."""
+        comparison, data = self.rules.dialect.comparison, frame.data or b""
+        shown = comparison.hide(data) if self.hides_verdict and comparison is not None else data
+        if shown == data:
+            return frame, event
+        at = frame.raw.find(data)
+        whole = frame.raw[:at] + shown + frame.raw[at + len(data) :]
+        return Frame(whole if at >= 0 else write(frame.event or b"", shown), frame.event, shown), self._without_verdict(
+            event
+        )
 
     # Frames, the end of a round and the end of the reply
 
@@ -255,7 +276,7 @@ class SplicedStream(ABC):
     def _end_round(self, frame: Frame, event: Message, sending: Sending) -> None:
         original = self.reply.message()
         message, end = read_round(self.rules.describe(original, True), original, self.rules, self._hidden)
-        self._rounds.append(message)
+        self._rounds.append(self._without_verdict(message))
         if end.next is Next.CONTINUE:
             self._spliced = self._waiting = True
             sending.add_output(end)

@@ -13,12 +13,16 @@ log = logging.getLogger(__name__)
 
 
 class Outgoing(Protocol):
-    """The first upstream request: ``body``, None for the client's own; ``hidden`` are the memory tools in it."""
+    """The first upstream request: ``body``, None for the client's own; ``hidden`` are the memory tools in it,
+    ``hides_verdict`` says that the provider's verdict on its cache is for the proxy alone.
+    """
 
     @property
     def body(self) -> bytes | None: ...
     @property
     def hidden(self) -> frozenset[str]: ...
+    @property
+    def hides_verdict(self) -> bool: ...
 
 
 @attrs.frozen
@@ -27,6 +31,7 @@ class Unchanged:
 
     body: bytes | None = None
     hidden: frozenset[str] = frozenset()
+    hides_verdict: bool = False
 
 
 class TurnLog(Protocol):

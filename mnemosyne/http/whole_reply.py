@@ -37,6 +37,8 @@ class WholeReply:
         self._hidden = hidden
         self._rounds: list[Message] = []
         self._shown: Message = {}
+        self.hides_verdict = False
+        """As in SplicedStream."""
 
     def feed(self, data: bytes) -> list[Output]:
         """Take the provider's next bytes; nothing may be sent yet."""
@@ -50,13 +52,17 @@ class WholeReply:
         if self._rounds and not self._rules.is_reply(original):
             return self.fail(reply.body if original.get("error") else cut_error(self._rules.dialect))
         message, end = read_round(reply, original, self._rules, self._hidden)
+        comparison = self._rules.dialect.comparison if self.hides_verdict else None
+        if comparison is not None:
+            message = comparison.hide_in(message)
         self._rounds.append(message)
         if end.next is Next.CONTINUE:
             return [end]
         if len(self._rounds) > 1 or not self._rules.is_shown_whole(message, self._hidden):
             return [end, *self.end_now()]
         self._shown = self._rules.without_tools(message, self._hidden)
-        return [end, EndOfReply(self._rules.cut_tools(reply.body, self._hidden))]
+        body = self._rules.cut_tools(reply.body, self._hidden)
+        return [end, EndOfReply(body if comparison is None else comparison.hide(body))]
 
     def cut(self) -> list[Output]:
         """Handle a body that is cut off: return its bytes without an end, or nothing if they name a memory tool."""

@@ -5,6 +5,7 @@ answers, and results that came too late do so again. So one difference does not 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -308,6 +309,8 @@ class _Judge:
         if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
             self._callers.note(self._stream, opened.parent, credential)
         inputs = _first(decision, GroundsNoted)
+        sent = next((each.version for each in decision.events if isinstance(each.envelope.event, RoundBegan)), None)
+        asked = sent is not None and _asks_verdict(await self._read_sent(sent, began.branch))
         return ArrivedRequest(
             at=began.at,
             headers=replay.headers_of(self._speaker(version)),
@@ -318,6 +321,7 @@ class _Judge:
             credential=credential,
             dialect=self._history.dialect_of(began.branch),
             find_submitted=lambda _read: began.submitted,
+            asks_verdict=lambda read: asked and not _asks_verdict(read),
         )
 
     def _speaker(self, version: int) -> ClientHeaders:
@@ -560,12 +564,12 @@ class _Judge:
 
     async def _note_sent(self, version: int, branch: str) -> None:
         """Keep the parsed outgoing request, which the turn's account uses."""
-        try:
-            raw = await self._body(version)
-        except (ContentForgotten, LogFailed):
-            return
-        conversation = self._memory.state.branches[branch].conversation
-        self._deferred.keep_sent(version, transcript.read(raw, conversation=conversation).transcript)
+        with suppress(ContentForgotten, LogFailed):
+            self._deferred.keep_sent(version, await self._read_sent(version, branch))
+
+    async def _read_sent(self, version: int, branch: str) -> Transcript:
+        conversation = self._history.line(branch).opened.lane
+        return transcript.read(await self._body(version), conversation=conversation).transcript
 
 
 _Again = Callable[[ReplayedDecision], Any]
@@ -608,6 +612,12 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
 
 def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
     return _first(decision, GroundsNoted) or InputsSoFar()
+
+
+def _asks_verdict(read: Transcript) -> bool:
+    """Whether a request asks why the provider's cache missed."""
+    comparison = read.dialect.comparison
+    return comparison is not None and comparison.find_named(read.member) is not None
 
 
 def _first(decision: ReplayedDecision, kind: type[Kind]) -> Kind | None:

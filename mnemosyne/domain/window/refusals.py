@@ -17,6 +17,8 @@ class Refusal(Enum):
     """Thinking that was signed for a different history."""
     TOOLS = auto()
     """The memory tools."""
+    VERDICT = auto()
+    """The question why the provider's cache missed."""
     LENGTH = auto()
     """A prompt that exceeds the model's window."""
 
@@ -41,6 +43,9 @@ def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
     message = f"{error_object.get('message')} {error_object.get('param')}" if isinstance(error_object, dict) else ""
     if any(words in message for words in _OF_THINKING):
         return Refusal.THINKING
+    parameter = error_object.get("param") if isinstance(error_object, dict) else None
+    if dialect.comparison is not None and dialect.comparison.is_refused(message, parameter):
+        return Refusal.VERDICT
     # "tools.18.custom.name: …", "Invalid value: 'input[0].tools[3].type'."
     numbers = re.findall(r"\btools(?:\.|\[)(\d{1,6})\b", message)
     count = len(json_spans.elements(tools, 0) or ())

@@ -53,7 +53,7 @@ class Opening:
     """A request whose turn begins with these ``events``. ``session`` is the state after them; ``last`` is the first
     event of the previous turn, possibly of a parent branch, None without one. ``wanted`` is the mode that the client or
     its user requests, None if unspecified; ``default`` is the mode of a new branch. ``settings`` are the server's, with
-    what the request chooses.
+    what the request chooses. ``asks_verdict``: the provider is asked why its cache missed.
     """
 
     at: int
@@ -64,6 +64,7 @@ class Opening:
     session: Session = attrs.field(repr=False)
     settings: ServerSettings
     last: TurnBegan | None = None
+    asks_verdict: bool = False
 
     @property
     def began(self) -> TurnBegan:
@@ -132,10 +133,19 @@ def opening_of(
     before: Session,
     after: Session,
     settings: ServerSettings,
+    *,
+    asks_verdict: bool = False,
 ) -> Opening:
     """The request that leads to these events, given the session ``before`` and ``after`` them."""
     opening = Opening(
-        at=at, wanted=wanted, default=default, events=tuple(events), read=read, session=after, settings=settings
+        at=at,
+        wanted=wanted,
+        default=default,
+        events=tuple(events),
+        read=read,
+        session=after,
+        settings=settings,
+        asks_verdict=asks_verdict,
     )
     known = before.branches.get(opening.goes_on_from)
     return attrs.evolve(opening, last=known.began if known is not None else None)

@@ -139,6 +139,7 @@ def body(
     hour: bool = False,
     tool_budget: int | None = None,
     by_prefix: bool = False,
+    compared_with: str | None = None,
 ) -> bytes:
     """The client's request with other messages, and with the memory tools behind its own, in whichever member or
     message it offers them; every other byte is the client's.
@@ -147,7 +148,8 @@ def body(
     (unless the provider caches that automatically): there are never more markers than the client set. ``messages`` are
     the messages of a later round. With ``hour`` the provider caches system prompt and tools for an hour, if the client
     marks them. With a ``tool_budget`` some of the client's tools are paged (``tool_paging``). If the provider
-    identifies a prompt ``by_prefix``, the client's billing line for another provider is dropped (``billing``).
+    identifies a prompt ``by_prefix``, the client's billing line for another provider is dropped (``billing``). The
+    provider is asked for a comparison with the reply ``compared_with``, unless that is None (``cache_verdict``).
     """
     sent_messages = list(history.messages if messages is None else messages)
     markers = [(history.ends[number] - 1, marker) for number, marker in read.markers]
@@ -176,6 +178,7 @@ def body(
     changes = {read.dialect.array: b"[" + b",".join(sent_messages) + b"]"}
     parts: list[bytes] = []
     at = 0
+    comparison = read.dialect.comparison if compared_with is not None else None
     for member in read.members:
         value = read.raw[member.value_start : member.value_end]
         if member.key in HEAD and hour:
@@ -186,9 +189,16 @@ def body(
             sent = value if tool_budget is None else tool_paging.page_tools(value, tool_budget)
             own = tools if sent == value else (*tools, memory_tools.TOOL_JSON)
             changes["tools"] = _append_tools(sent, own)
+        if comparison is not None and member.key == comparison.member:
+            changes[member.key] = comparison.write(value, compared_with or "") or value
         if member.key in changes:
             parts += [read.raw[at : member.value_start], changes[member.key]]
             at = member.value_end
+    asked = comparison.write(None, compared_with or "") if comparison is not None else None
+    if comparison is not None and asked is not None and comparison.member not in changes:
+        end = read.raw.rindex(b"}")
+        parts += [read.raw[at:end], b',"%s":%s' % (comparison.member.encode(), asked)]
+        at = end
     return b"".join((*parts, read.raw[at:]))
 
 

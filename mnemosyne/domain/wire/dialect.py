@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from mnemosyne.domain.wire.cache_verdict import CacheComparison
 from mnemosyne.domain.wire.history import HistoryForm
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
@@ -79,7 +80,7 @@ class Dialect:
     from its kind, in the Messages API's terms, and its message. ``read_too_long`` reads the context window from the
     ``error`` of a reply that refuses a prompt as too long. ``find_tools`` gives the range in an element of the history
     that offers tools, or None. ``find_obstacle`` says why a request cannot be managed, looking up top-level members by
-    name; ``""`` if it can.
+    name; ``""`` if it can. ``comparison`` asks the provider why its cache missed, None if the API has no such question.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Dialect:
     read_too_long: Callable[[Mapping[str, Any]], TooLong | None]
     find_tools: Callable[[bytes], Range | None] = lambda element: None
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
+    comparison: CacheComparison | None = None
 
     def read_reply(self, body: bytes) -> Reply:
         reader = self.reader()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire.cache_verdict import IN_MESSAGES
 from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.messages_history import AlternatingHistory, write_result
@@ -91,4 +92,5 @@ MESSAGES = Dialect(
     attaches=True,
     write_error=lambda kind, message: {"type": "error", "error": {"type": kind, "message": message}},
     read_too_long=read_in_messages,
+    comparison=IN_MESSAGES,
 )

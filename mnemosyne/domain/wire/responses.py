@@ -5,6 +5,7 @@ from typing import Any
 
 from mnemosyne.domain.wire import json_spans, normal_form, responses_items
 from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.cache_verdict import IN_RESPONSES
 from mnemosyne.domain.wire.chat_reply import write_error
 from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.flat_history import FlatHistory
@@ -174,4 +175,5 @@ RESPONSES = Dialect(
     read_too_long=read_in_openai,
     find_tools=find_tools,
     find_obstacle=_find_obstacle,
+    comparison=IN_RESPONSES,
 )

@@ -20,6 +20,8 @@ from mnemosyne.domain.wire.messages import MESSAGES
         ("tools.x: no", None),
         ("Invalid value: 'input[0].tools[3].type'.", Refusal.TOOLS),
         ("Invalid value: 'input[0].tools[1]'.", None),
+        ("diagnostics: Extra inputs are not permitted", Refusal.VERDICT),
+        ("messages.0.content: diagnostics are not here", None),
         ("prompt is too long: 210000 tokens > 200000 maximum", Refusal.LENGTH),
         ("", None),
     ],

@@ -19,6 +19,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
+from mnemosyne.domain.objects.faults import ReuseRecord
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
 from mnemosyne.domain.objects.kinds import is_operators
@@ -28,10 +29,10 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window import assembly
-from mnemosyne.domain.window.ages import Candidate, Later, Reuse, later_of
+from mnemosyne.domain.window.ages import Candidate, Later, later_of
 from mnemosyne.domain.window.assembly import Message, Renderings
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
-from mnemosyne.domain.window.situation import find_limit
+from mnemosyne.domain.window.situation import count_reuse, find_limit
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
@@ -134,6 +135,7 @@ class _Run:
         self._restored: dict[str, int] = {}
         self._plan: frozenset[str] = frozenset()
         self._uses: dict[str, int] = {}
+        self._reuse = ReuseRecord()
         # The cache
         self._cache = _cache_of_others(sized)
         self._slot = Prompt()
@@ -261,7 +263,7 @@ class _Run:
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
             mode=self._policy.mode,
-            reuse=Reuse(len(self._fidelity), len(self._uses)),
+            reuse=count_reuse(self._reuse),
             also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
 
@@ -353,6 +355,7 @@ class _Run:
             return
         self._evictions += each.item.id not in self._fidelity
         self._steps[fidelity] += 1
+        self._reuse = self._reuse.lower(each.item.id, fidelity)
         self._fidelity[each.item.id] = fidelity
 
     def _render_objects(self, objects: Sequence[SizedItem]) -> Renderings:
@@ -480,6 +483,7 @@ class _Run:
         each = self._sized.by_id[there[0]]
         self._restored[each.item.id] = request.turn
         self._uses[each.item.id] = request.turn
+        self._reuse = self._reuse.need(each.item.id)
         self._append(_round(each, request.turn))
         tokens = self._bill(self._prompt, request.at)
         self._tokens_sent += tokens.prompt

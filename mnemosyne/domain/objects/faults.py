@@ -64,18 +64,35 @@ OWN_WORDS = 1_000
 
 
 @attrs.frozen
+class ReuseRecord:
+    """The objects that a branch ever showed below L1, and those of them that it needed again since: both only grow."""
+
+    lowered: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
+
+    def lower(self, key: str, after: Fidelity) -> "ReuseRecord":
+        return attrs.evolve(self, lowered=self.lowered | {key}) if after > Fidelity.DETAILED else self
+
+    def need(self, key: str) -> "ReuseRecord":
+        return attrs.evolve(self, needed=self.needed | {key}) if key in self.lowered else self
+
+
+@attrs.frozen
 class EvictionTurns:
-    """The turn in which each branch ceased to show an object in full: a fold of a session's events. ``lowered`` are the
-    objects that a branch ever showed below L1, ``needed`` those of them that it needed again since: both only grow.
+    """The turn in which each branch ceased to show an object in full, and each branch's record of reuse: a fold of a
+    session's events.
     """
 
     turns: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
-    lowered: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
-    needed: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    records: Mapping[str, ReuseRecord] = attrs.field(factory=dict)
 
     def find_turn(self, branch: str, object_id: str) -> int | None:
         """The turn; None if the branch shows the object in full or never showed it."""
         return self.turns.get(branch, {}).get(object_id)
+
+    def find_record(self, branch: str) -> ReuseRecord:
+        """The branch's record of reuse."""
+        return self.records.get(branch, ReuseRecord())
 
     def after(self, event: ObjectEvent) -> "EvictionTurns":
         match event:
@@ -83,10 +100,9 @@ class EvictionTurns:
                 held = self
                 if event.before is Fidelity.FULL:
                     held = self._with(event.branch, {**self.turns.get(event.branch, {}), event.object: event.turn})
-                below = event.after > Fidelity.DETAILED
-                return attrs.evolve(held, lowered=_add(self.lowered, event)) if below else held
-            case ObjectFaulted() if event.object in self.lowered.get(event.branch, ()):
-                return attrs.evolve(self, needed=_add(self.needed, event))
+                return held._record(event.branch, self.find_record(event.branch).lower(event.object, event.after))
+            case ObjectFaulted():
+                return self._record(event.branch, self.find_record(event.branch).need(event.object))
             case ObjectRestored(after=Fidelity.FULL):
                 rest = {key: turn for key, turn in self.turns.get(event.branch, {}).items() if key != event.object}
                 return self._with(event.branch, rest)
@@ -95,12 +111,7 @@ class EvictionTurns:
 
     def fork(self, branch: str, parent: str) -> "EvictionTurns":
         """The eviction turns and the record of a branch that starts with its parent's."""
-        none: frozenset[str] = frozenset()
-        return attrs.evolve(
-            self._with(branch, self.turns.get(parent, {})),
-            lowered={**self.lowered, branch: self.lowered.get(parent, none)},
-            needed={**self.needed, branch: self.needed.get(parent, none)},
-        )
+        return self._with(branch, self.turns.get(parent, {}))._record(branch, self.find_record(parent))
 
     def clear(self, branch: str) -> "EvictionTurns":
         """The eviction turns after a branch shows everything in full again."""
@@ -109,9 +120,8 @@ class EvictionTurns:
     def _with(self, branch: str, turns: Mapping[str, int]) -> "EvictionTurns":
         return attrs.evolve(self, turns={**self.turns, branch: turns})
 
-
-def _add(record: Mapping[str, frozenset[str]], event: ObjectDegraded | ObjectFaulted) -> Mapping[str, frozenset[str]]:
-    return {**record, event.branch: record.get(event.branch, frozenset()) | {event.object}}
+    def _record(self, branch: str, record: ReuseRecord) -> "EvictionTurns":
+        return attrs.evolve(self, records={**self.records, branch: record})
 
 
 # Implicit faults

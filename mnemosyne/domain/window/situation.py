@@ -10,6 +10,7 @@ from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.faults import ReuseRecord
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.losses import describe_form
@@ -184,15 +185,14 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
-        reuse=count_reuse(session, asked.branch),
+        reuse=count_reuse(session.eviction_turns.find_record(asked.branch)),
         mode=asked.mode,
     )
 
 
-def count_reuse(session: Session, branch: str) -> Reuse:
-    """The branch's record of objects that it ever showed below L1 and of those that were needed again."""
-    record = session.eviction_turns
-    return Reuse(evicted=len(record.lowered.get(branch, ())), needed=len(record.needed.get(branch, ())))
+def count_reuse(record: ReuseRecord) -> Reuse:
+    """The counts of a branch's record of reuse."""
+    return Reuse(evicted=len(record.lowered), needed=len(record.needed))
 
 
 def find_limit(wanted: int | None, model: str | None, session: Session) -> int:

@@ -49,18 +49,22 @@ def test_record_of_reuse_counts_every_object_ever_lowered_below_l1_and_those_nee
     names = ("abc2345", "bcd2345", "cde2345")
     memory = remembered(*(created(name, number) for number, name in enumerate(names)))
     session = attrs.evolve(evolve(Session(), opened_branch(BRANCH)), memory=memory)
-    assert count_reuse(session, BRANCH) == Reuse()
+    assert reuse_of(session) == Reuse()
     lowered = [degraded(names[0], Fidelity.EVICTED), degraded(names[1], Fidelity.STUB)]
     session = evolve_all(session, [degraded(names[2], Fidelity.DETAILED), faulted(names[2], 11), *lowered])
-    assert count_reuse(session, BRANCH) == Reuse(evicted=2)
+    assert reuse_of(session) == Reuse(evicted=2)
     session = evolve_all(session, [faulted(names[0], 12), faulted(names[0], 15)])
     record = Reuse(evicted=2, needed=1)
-    assert count_reuse(session, BRANCH) == record
+    assert reuse_of(session) == record
     restored = attrs.evolve(RESTORED, object=names[0])
     session = evolve_all(session, [restored, degraded(names[0], Fidelity.STUB)])
-    assert count_reuse(session, BRANCH) == record  # each object counts once, and a restore takes none back
+    assert reuse_of(session) == record  # each object counts once, and a restore takes none back
     cleared = attrs.evolve(session, eviction_turns=session.eviction_turns.clear(BRANCH).fork("fork", BRANCH))
-    assert [count_reuse(cleared, branch) for branch in (BRANCH, "fork", "agent")] == [record, record, Reuse()]
+    assert [reuse_of(cleared, branch) for branch in (BRANCH, "fork", "agent")] == [record, record, Reuse()]
+
+
+def reuse_of(session: Session, branch: str = BRANCH) -> Reuse:
+    return count_reuse(session.eviction_turns.find_record(branch))
 
 
 RESTORED = ObjectRestored(

@@ -335,10 +335,11 @@ class Recognized:
 
 @attrs.frozen
 class Begun:
-    """The address of a turn, and the promise that its beginning becomes durable."""
+    """The address of a turn, the promise that its beginning becomes durable, and a digest of its account."""
 
     address: Address
     ticket: Ticket
+    account: str | None = None
 
 
 @attrs.frozen

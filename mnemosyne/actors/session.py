@@ -78,6 +78,7 @@ from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
 from mnemosyne.domain.wire import recipe, stored_reply
+from mnemosyne.domain.wire.identity import account_of
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 from mnemosyne.errors import (
@@ -392,7 +393,7 @@ class SessionActor:
         self._hold(began, reading.transcript, version, message.request)
         self.rounds.hold(address, turn)
         self._keep_sent(address, sent)
-        return Begun(address, ticket)
+        return Begun(address, ticket, account_of(message.request.headers, reading.transcript))
 
     async def _begin_unplanned(self, message: Begin, fallback: Fallback | None) -> Begun:
         """Begin a turn with the client's own body, or one that the actor did not make."""
@@ -423,7 +424,7 @@ class SessionActor:
             (*reading.contents, *contents),
         )
         self._hold(began, reading.transcript, version, request)
-        return Begun(address, ticket)
+        return Begun(address, ticket, account_of(message.request.headers, reading.transcript))
 
     async def _begin_bypassed(
         self, message: Begin, reading: TranscriptReading, opening: Opening, fallback: Fallback

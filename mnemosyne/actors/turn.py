@@ -238,6 +238,7 @@ class Turn:
         self._begun = trio.Event()
         self._outdated = False
         self._address: Address | None = None
+        self._account: str | None = None
         self._last: Proposal | None = None
         """The last request sent: the actor's, or one made from it."""
         self._rounds_reported = trio.Event()
@@ -610,22 +611,36 @@ class Turn:
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
-        ended = {"limits": limits_of(head.headers), "first_byte": self._first_byte, **self._stamp()}
         reply = await self._without_keys(reply, head.status)
+        ended = {"first_byte": self._first_byte, **self._stamp()}
         await self._record_end(
-            lambda address: Finish(address=address, status=head.status, reply=reply, last=last, **ended)
+            lambda address: Finish(
+                address=address,
+                status=head.status,
+                reply=reply,
+                last=last,
+                limits=limits_of(head.headers, self._account),
+                **ended,
+            )
         )
 
     async def note_interrupted(self, head: ReplyHead | None, reply: Reply | None, reason: str) -> None:
         """There is no complete reply, and there will be none."""
         status = head.status if head else None
-        limits = limits_of(head.headers) if head else {}
-        ended = {"limits": limits, "first_byte": self._first_byte, **self._stamp()}
+        headers = head.headers if head else ()
+        ended = {"first_byte": self._first_byte, **self._stamp()}
         if reply is not None:
             reply = await self._without_keys(reply, status)
         why = echoed_keys.without_in_text(reason, credentials.in_headers(self._request.headers))
         await self._record_end(
-            lambda address: Interrupt(address=address, status=status, reply=reply, reason=why, **ended)
+            lambda address: Interrupt(
+                address=address,
+                status=status,
+                reply=reply,
+                reason=why,
+                limits=limits_of(headers, self._account),
+                **ended,
+            )
         )
 
     async def _without_keys(self, reply: Reply, status: int | None) -> Reply:
@@ -742,7 +757,7 @@ class Turn:
         try:
             answer = await asked.wait()
             if isinstance(answer, Begun):
-                self._address = answer.address
+                self._address, self._account = answer.address, answer.account
             if durable:
                 await _until_durable(answer)
         except (VersionConflict, ActorStopped):

@@ -1,6 +1,6 @@
 """``mnemosyne usage`` and ``savings``: tokens and cost. Sentences and JSON for the entries of the ledger."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, get_args
 from uuid import UUID
@@ -25,9 +25,10 @@ from mnemosyne.figures import (
     price_sentence,
     printable,
 )
+from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
-from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, Usage, read_usage
+from mnemosyne.services.usage import Consumption, Grouping, Usage, read_usage
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -58,8 +59,9 @@ def _usage_as_json(found: Usage) -> list[dict[str, Any]]:
 def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str, Any]:
     named: dict[str, Any] = {found.by: group}
     if found.by == "session":
-        taken = {window.span: window.taken.get(group, 0.0) for window in found.quota if isinstance(group, UUID)}
-        named = {"session": str(group), "external_id": found.names.get(group), "quota": taken}
+        named = {"session": str(group), "external_id": found.names.get(group)}
+    if found.by not in ("day", "model"):
+        named["quota"] = {span: shares.get(group, 0.0) for span, shares in found.taken.items()}
     return {
         **named,
         **members(use, "replies", unpriced_replies="unpriced"),
@@ -74,8 +76,12 @@ def _print_usage(found: Usage) -> None:
     if not found.groups:
         say("No reply has reported its usage yet.", err=True)
         return
-    rows = [(_name(found, group), *_use_cells(use)) for group, use in found.groups.items()]
-    print_groups((found.by.upper(), *_COUNTS), rows, _use_cells(found.total), right=_COUNTS)
+    spans = [span.upper() for span in found.taken]
+    rows = [
+        (_name(found, group), *_use_cells(use), *_quota_cells(found, [group])) for group, use in found.groups.items()
+    ]
+    total = (*_use_cells(found.total), *_quota_cells(found, found.groups))
+    print_groups((found.by.upper(), *_COUNTS, *spans), rows, total, right=(*_COUNTS, *spans))
     if found.total.unpriced:
         replies = "1 reply is" if found.total.unpriced == 1 else f"{found.total.unpriced} replies are"
         say(price_sentence(found.total.unknown, replies), fg="yellow")
@@ -85,6 +91,12 @@ def _print_usage(found: Usage) -> None:
         say(found.help)
     for line in quota_lines(found.quota, found.names):
         say(line)
+
+
+def _quota_cells(found: Usage, groups: Iterable[Hashable]) -> list[str]:
+    """The use of a subscription's windows by some groups: ``11.0 %`` of five hours, and of seven days."""
+    sums = [sum(shares.get(group, 0.0) for group in groups) for shares in found.taken.values()]
+    return [percent_text(share, 1) for share in sums]
 
 
 def _name(found: Usage, group: Hashable) -> str:
@@ -111,7 +123,7 @@ def _use_cells(use: Consumption) -> tuple[str, ...]:
 @prints(_usage_as_json, _print_usage, empty=[])
 def usage(by: Grouping, **options: Any) -> Usage:
     """Show the tokens counted by the provider and their cost at list prices; with a subscription, also the used share
-    of its limits.
+    of its limits, and the share of five hours (5H) and seven days (7D) that each group used.
 
     \b
       mnemosyne usage --by model
@@ -218,12 +230,14 @@ def balance_as_json(balance: Balance) -> dict[str, Any]:
 
 
 def quota_lines(windows: Sequence[QuotaWindow], names: Mapping[Any, str]) -> list[str]:
-    """One line for each quota window: its usage and reset time, then the sessions that used most of it."""
+    """One line for each quota window: its usage and reset time, then the sessions that used most of such windows."""
     lines = []
+    accounts = {window.account for window in windows}
     for window in windows:
+        whose = f", account {window.account}" if window.account is not None and len(accounts) > 1 else ""
         resets = f", resets {local_time(window.reset)}" if window.reset is not None else ""
         state = f" ({printable(window.status)})" if window.status else ""
-        lines.append(f"{_SPANS[window.span]}: {percent_text(window.used, 1)} used{state}{resets}")
+        lines.append(f"{_SPANS[window.span]}{whose}: {percent_text(window.used, 1)} used{state}{resets}")
         for stream, share in sorted(window.taken.items(), key=lambda item: -item[1])[:QUOTA_SHOWN]:
             lines.append(f"  {percent_text(share, 1)} by {name_session(stream, names)}")
     return lines
@@ -233,7 +247,7 @@ def quota_as_json(windows: Sequence[QuotaWindow]) -> list[dict[str, Any]]:
     """The quota windows as JSON; ``taken`` maps a session id to its share."""
     return [
         {
-            **members(window, "used status taken", window="span"),
+            **members(window, "account used status taken", window="span"),
             "reset_at": None if window.reset is None else iso_time(window.reset),
             "seen_at": iso_time(window.at),
         }

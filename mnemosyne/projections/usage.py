@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
-from mnemosyne.domain.wire.limits import WINDOWS, window_use
+from mnemosyne.domain.wire.limits import ACCOUNT, WINDOWS, window_use
 from mnemosyne.projections.projection import (
     PROMPT_TOKENS,
     TOKENS,
@@ -23,6 +23,7 @@ from mnemosyne.projections.projection import (
     Table,
     Type,
     fold_tokens,
+    row_of,
     text,
 )
 
@@ -49,6 +50,7 @@ TURNS = Table(
         "in_rounds": Type.INTEGER,  # 1 if the rounds of a managed attempt contain its usage
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
+        "began": Type.INTEGER,
         "at": Type.INTEGER,
         **TOKENS,
         **TERMS,
@@ -65,7 +67,9 @@ LIMITS = Table(
         "span": Type.TEXT,  # 5h or 7d
     },
     columns={
+        "account": Type.TEXT,  # a digest
         "at": Type.INTEGER,
+        "first_byte": Type.INTEGER,  # µs after the request
         "used": Type.INTEGER,  # millionths
         "reset": Type.INTEGER,
         "status": Type.TEXT,
@@ -78,7 +82,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     event = cast("Event", recorded.envelope.event)
     match event:
         case TurnBegan():
-            return (_merge(recorded.stream, event, {"asked_model": text(event.model)}),)
+            return (_merge(recorded.stream, event, {"asked_model": text(event.model), "began": event.at}),)
         case TurnFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
@@ -110,7 +114,8 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
     for span in WINDOWS:
         use = window_use(event.limits, span)
         if use.used is not None:
-            columns = {"at": event.at, "used": use.used, "reset": use.reset, "status": text(use.status)}
+            columns = {"account": text(event.limits.get(ACCOUNT)), **row_of(event, "at", "first_byte")}
+            columns |= {"used": use.used, "reset": use.reset, "status": text(use.status)}
             yield Merge("limits", (stream, event.branch, event.turn, event.attempt, span), columns)
 
 
@@ -163,15 +168,30 @@ where stream = %(stream)s and {_COUNTED}
 order by at, branch, turn, attempt""",
 )
 
+LONGEST_WINDOW = 8 * 24 * 3600 * 1_000_000
+LONGEST_TURN = 3600 * 1_000_000
+"""In µs: how long before and after a session the replies of other sessions share its windows."""
+
 LIMITS_SEEN = Query(
     "limits_seen",
-    """select stream, span, at, used, reset, status from mnemosyne.usage_limits
-order by at, stream, branch, turn, attempt, span""",
+    f"""select l.stream, l.branch, l.turn, l.attempt, l.span, l.account, l.used, l.reset, l.status, l.at as ended,
+    u.began, least(u.began + l.first_byte, l.at) as at, u.tokens
+from mnemosyne.usage_limits l
+cross join lateral (
+    select coalesce(min(began), l.at) as began,
+        coalesce(sum({PROMPT_TOKENS} + output_tokens) filter (where {_COUNTED}), 0)::bigint as tokens
+    from mnemosyne.usage_turns t
+    where (t.stream, t.branch, t.turn, t.attempt) = (l.stream, l.branch, l.turn, l.attempt)
+) u
+where %(stream)s::uuid is null or l.at between
+    (select min(at) - {LONGEST_WINDOW} from mnemosyne.usage_limits where stream = %(stream)s)
+    and (select max(at) + {LONGEST_TURN} from mnemosyne.usage_limits where stream = %(stream)s)
+order by l.at, l.stream, l.branch, l.turn, l.attempt, l.span""",
 )
 
 USAGE = Projection(
     name="usage",
-    version=4,
+    version=5,
     tables=(TURNS, LIMITS),
     changes=changes,
     queries=(USED, USED_BY_TURN, LIMITS_SEEN),

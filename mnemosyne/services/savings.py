@@ -19,8 +19,9 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne.services.quota import QuotaWindow, ask_limits, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
-from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, helpers_since, name_missing_price, terms_in, windows_of
+from mnemosyne.services.usage import helpers_since, name_missing_price, terms_in
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -90,7 +91,7 @@ class Savings:
 async def read_savings(models: ReadModels, since: int = 0) -> Savings:
     """The savings or cost of managing in the turns that began since ``since`` (µs of UTC)."""
     saved = Question("savings", "saved", {"since": since})
-    rows, helpers, sessions, seen = await models.answers(saved, helpers_since(since), EVERY_SESSION, LIMITS_SEEN)
+    rows, helpers, sessions, seen = await models.answers(saved, helpers_since(since), EVERY_SESSION, ask_limits())
     return Savings(add_up(rows, helpers), names_in(sessions), windows_of(seen))
 
 

@@ -14,6 +14,7 @@ from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
+from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.session_list import read_settings
@@ -82,7 +83,7 @@ class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
     that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
     ``counted`` the cost of helpers and of all replies, including side calls, by the provider's count (nanodollars).
-    ``help`` describes the work of helpers, ``settings`` those of its plans.
+    ``help`` describes the work of helpers, ``settings`` those of its plans, ``quota`` its use of a subscription.
     """
 
     stream: UUID
@@ -105,6 +106,7 @@ class SessionView:
     misses: Sequence[Miss]
     reasons: Sequence[ReasonShare]
     passed: savings.PassedBudget | None
+    quota: Sequence[QuotaUse]
     unrecorded: int
     help: str | None
     settings: str | None
@@ -159,12 +161,13 @@ async def read_session_view(
     """
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, epochs, faults, why, objects, *help_ = await models.answers(
+    used, epochs, faults, why, objects, limits, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "fault_reasons", about),
         Question("working_set", "branch_of_objects", about),
+        ask_limits(stream),
         *ask_for_help(stream),
     )
     branches = _branches(whole)
@@ -195,6 +198,7 @@ async def read_session_view(
         misses=misses,
         reasons=list_shares(why),
         passed=savings.find_passed(used, balances, budget),
+        quota=uses_of(limits, lambda key: key[0] == stream),
         unrecorded=sum(row["turns"] for row in whole.gaps),
         help=describe_help(*help_),
         settings=None if (taken := read_settings(session["settings"])) is None else settings_text(taken),

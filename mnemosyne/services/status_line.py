@@ -9,9 +9,9 @@ from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.services import savings
 from mnemosyne.services.observing import Observations, observe
+from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.usage import LIMITS_SEEN, QuotaWindow, windows_of
 
 
 @attrs.frozen(kw_only=True)
@@ -19,7 +19,7 @@ class StatusLine:
     """``context`` is the size of the session's last prompt in tokens, ``zone`` its pressure; None if unknown. ``cost``
     and ``saved`` are in nanodollars, None if no turn has a known price. ``rewritten`` is the turn of the last rewrite,
     ``plan`` the progress of the current plan (``3 of 7``), ``repeated`` a call repeated in the last turns, ``passed``
-    the exceeded budget, ``quota`` the windows of a subscription.
+    the exceeded budget, ``quota`` its use of a subscription.
     """
 
     context: int | None
@@ -30,7 +30,7 @@ class StatusLine:
     plan: str | None
     repeated: Repetition | None
     passed: savings.PassedBudget | None
-    quota: Sequence[QuotaWindow]
+    quota: Sequence[QuotaUse]
 
 
 async def read_status_line(
@@ -44,7 +44,7 @@ async def read_status_line(
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
         Question("timeline", "branches", about),
-        LIMITS_SEEN,
+        ask_limits(stream),
     )
     balances = savings.balances_of(used, helpers)
     total = sum(balances, savings.Balance())
@@ -64,5 +64,5 @@ async def read_status_line(
         plan=plan.progress if plan is not None and plan.is_followed else None,
         repeated=observed.lately_repeated,
         passed=savings.find_passed(used, balances, budget),
-        quota=windows_of(limits),
+        quota=uses_of(limits, lambda key: key[0] == stream),
     )

@@ -1,6 +1,6 @@
 """The view of one turn: its exact request as blocks, each with its object and cache state; the reply; and the price."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from uuid import UUID
 
@@ -14,16 +14,15 @@ from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.wire.json_spans import Range
-from mnemosyne.domain.wire.limits import PARTS, WINDOWS, WindowUse, window_use
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
+from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.turn_prices import TurnPrice, read_prices
@@ -54,17 +53,6 @@ class Changed:
     left_out: int
     put_in: int
     same: int
-
-
-@attrs.frozen(kw_only=True)
-class QuotaUse:
-    """The used share of a subscription's limit after a turn, and ``before`` it, after the session's previous reply in
-    the same ``span`` (``5h`` or ``7d``); None if there was none.
-    """
-
-    span: str
-    used: float
-    before: float | None
 
 
 @attrs.frozen(kw_only=True)
@@ -140,6 +128,7 @@ async def read_turn_view(
     standing = (await read_map(models, stream, branch)).standing_at(began.turn)
     objects = {span.object.id: span for span in standing}
     before = history.turn(branch, began.turn - 1)[-1].began if began.turn > 1 else None
+    (limits,) = await models.answers(ask_limits(stream))
     return TurnView(
         stream=stream,
         context=found,
@@ -152,7 +141,7 @@ async def read_turn_view(
         epoch=_epoch(events, attempt),
         price=(await read_prices(models, stream)).get(attrs.astuple(attempt.address)),
         account=_account(events, attempt),
-        quota=list_quota(events, attempt.address),
+        quota=uses_of(limits, lambda key: key == (stream, *attrs.astuple(attempt.address))),
         pause=None if before is None else began.at - before.at,
     )
 
@@ -253,23 +242,3 @@ def _account(events: Sequence[Recorded[Event]], attempt: Attempt) -> TurnAccount
     accounts = (each.envelope.event for each in events if isinstance(each.envelope.event, TurnAccounted))
     address = attrs.astuple(attempt.address)
     return next((each for each in accounts if (each.branch, each.turn, each.attempt) == address), None)
-
-
-def list_quota(events: Iterable[Recorded[Event]], address: Address) -> list[QuotaUse]:
-    """The limits that the reply to an attempt stated, among the events of its session."""
-    found = []
-    before: dict[str, WindowUse] = {}
-    for each in events:
-        end = each.envelope.event
-        if not isinstance(end, TurnFinished | TurnInterrupted):
-            continue
-        for span in WINDOWS:
-            use = window_use(end.limits, span)
-            if use.used is None:
-                continue
-            if end.address == address:
-                last = before.get(span)
-                known = last.used if last is not None and last.reset == use.reset else None
-                found.append(QuotaUse(span=span, used=use.used / PARTS, before=known and known / PARTS))
-            before[span] = use
-    return found

@@ -12,8 +12,8 @@ from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.domain.wire.limits import PARTS
 from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne.services.quota import QuotaWindow, add_up_shares, ask_limits, shares_of, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
 from mnemosyne.times import utc
 
@@ -23,8 +23,6 @@ Grouping = Literal["session", "day", "project", "model", "client", "agent"]
 
 HELPER = "helper model"
 """The group of helpers, by model or by agent."""
-
-LIMITS_SEEN = Question("usage", "limits_seen")
 
 
 def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Question:
@@ -72,46 +70,6 @@ def describe_help(work: Sequence[Row], predicted: Sequence[Row]) -> str | None:
 
 
 @attrs.frozen(kw_only=True)
-class QuotaWindow:
-    """A subscription's five-hour or seven-day window in its last report, ``at`` µs of UTC: the used share, its reset
-    time, and the provider's status word. ``taken`` is its increase with the replies of each session, including others'
-    use in the meantime.
-    """
-
-    span: str
-    at: int
-    used: float
-    reset: int | None
-    status: str | None
-    taken: Mapping[UUID, float]
-
-
-def windows_of(rows: Iterable[Mapping[str, Any]]) -> list[QuotaWindow]:
-    """The reported windows, the shortest first, from the answer to LIMITS_SEEN. Use before the first reply of a window
-    is assigned to no session.
-    """
-    last: dict[str, Mapping[str, Any]] = {}
-    taken: dict[str, dict[UUID, int]] = {}
-    for row in rows:
-        before = last.get(row["span"])
-        if before is not None and before["reset"] == row["reset"] and row["used"] > before["used"]:
-            by = taken.setdefault(row["span"], {})
-            by[row["stream"]] = by.get(row["stream"], 0) + row["used"] - before["used"]
-        last[row["span"]] = row
-    return [
-        QuotaWindow(
-            span=span,
-            at=row["at"],
-            used=row["used"] / PARTS,
-            reset=row["reset"],
-            status=row["status"],
-            taken={stream: parts / PARTS for stream, parts in taken.get(span, {}).items()},
-        )
-        for span, row in sorted(last.items())
-    ]
-
-
-@attrs.frozen(kw_only=True)
 class Consumption:
     """The usage of one group of replies. ``nanodollars`` is the cost of those with known prices and of ``helpers``,
     ``unpriced`` the number of ``replies`` from models without one, named in ``unknown``.
@@ -139,13 +97,15 @@ class Consumption:
 @attrs.frozen
 class Usage:
     """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
-    clients' for sessions, ``quota`` a subscription's windows. ``help`` describes the work of helpers for all sessions.
+    clients' for sessions, ``quota`` a subscription's windows. ``taken`` is the use of such windows by length and group,
+    empty by day and by model. ``help`` describes the work of helpers for all sessions.
     """
 
     by: Grouping
     groups: Mapping[Hashable, Consumption]
     names: Mapping[Hashable, str]
     quota: Sequence[QuotaWindow] = ()
+    taken: Mapping[str, Mapping[Hashable, float]] = attrs.field(factory=dict)
     help: str | None = None
 
     @property
@@ -166,7 +126,7 @@ async def read_usage(
     machine's. ``projects`` are the folders of sessions, to group by them; ``only`` these sessions count.
     """
     rows, helpers, sessions, seen, *help_ = await models.answers(
-        Question("usage", "used"), helpers_since(), EVERY_SESSION, LIMITS_SEEN, *ask_for_help()
+        Question("usage", "used"), helpers_since(), EVERY_SESSION, ask_limits(), *ask_for_help()
     )
     counted = [row for row in (*rows, *helpers) if only is None or row["stream"] in only]
     agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
@@ -187,7 +147,12 @@ async def read_usage(
     }
     if by == "day":
         counted.sort(key=day)
-    return Usage(by, add_up(counted, groupings[by]), names, windows_of(seen), describe_help(*help_))
+    group_of = groupings[by]
+    taken = {
+        span: add_up_shares(shares, lambda key: group_of({"stream": key[0], "branch": key[1]}))
+        for span, shares in ({} if by in ("day", "model") else shares_of(seen)).items()
+    }
+    return Usage(by, add_up(counted, group_of), names, windows_of(seen), taken, describe_help(*help_))
 
 
 async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:

@@ -14,7 +14,7 @@ from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
 from mnemosyne.cli.log_access import start_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.services.usage import QuotaWindow
+from mnemosyne.services.quota import QuotaWindow
 from tests.cli.running import SESSION, run, run_json, words
 from tests.domain.session_events import accounted
 
@@ -44,7 +44,8 @@ def test_limit_of_a_subscription_is_shown_with_the_sessions_that_used_it(monkeyp
     time.tzset()
     one, other = UUID(int=1), UUID(int=2)
     taken = {one: 0.01, other: 0.125}
-    window = QuotaWindow(span="5h", at=0, used=0.42, reset=3_600_000_000, status="allowed", taken=taken)
+    stated: dict[str, Any] = {"at": 0, "used": 0.42, "reset": 3_600_000_000, "status": "allowed"}
+    window = QuotaWindow(span="5h", account=None, taken=taken, **stated)
     assert quota_lines([window], {other: "mine"}) == [
         "Subscription, five hours: 42.0 % used (allowed), resets 1970-01-01 01:00:00",
         "  12.5 % by 00000000 mine",

@@ -13,6 +13,7 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne import credentials
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
@@ -380,7 +381,9 @@ async def test_the_tariff_is_the_credential_s_and_another_model_table_is_reporte
     assert (taken.tariff, taken.models) == ("subscription", in_force().digest)
     assert EpochBegan in map(type, events)
     assert not any("sk-ant-oat" in repr(event) for event in events)
-    used = [window_use(event.limits, "5h").used for event in events if isinstance(event, TurnFinished)]
+    limits = [event.limits for event in events if isinstance(event, TurnFinished)]
+    assert {each["account"] for each in limits} == {credentials.digest("sk-ant-oat01-" + 20 * "a")[:16]}
+    used = [window_use(each, "5h").used for each in limits]
     assert used == sorted(used, key=lambda each: each or 0)
     assert used[0] == 10_000
     same = await reviewed(stage.log)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mnemosyne.services.usage import Consumption, Grouping, QuotaWindow, describe_help, read_usage, windows_of
+from mnemosyne.services.usage import Consumption, Grouping, describe_help, read_usage
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -92,24 +92,3 @@ def test_the_work_of_helpers_is_one_sentence() -> None:
         "Helper: no accepted work, $0.0020, 2 rejected because late (2); empty (1)."
     )
     assert describe_help([], []) is None
-
-
-# The windows of a subscription
-
-
-def report(stream: UUID, at: int, used: int, reset: int = 100, span: str = "5h") -> dict[str, Any]:
-    return {"stream": stream, "span": span, "at": at, "used": used, "reset": reset, "status": "allowed"}
-
-
-def test_a_session_used_the_increase_of_a_window_with_its_replies() -> None:
-    rows = [report(ONE, 1, 400_000), report(OTHER, 2, 430_000), report(ONE, 3, 450_000), report(ONE, 4, 450_000)]
-    (found,) = windows_of(rows)
-    assert found == QuotaWindow(span="5h", at=4, used=0.45, reset=100, status="allowed", taken={OTHER: 0.03, ONE: 0.02})
-
-
-def test_a_reset_window_starts_from_its_first_report() -> None:
-    rows = [report(ONE, 1, 900_000), report(ONE, 2, 20_000, reset=200), report(ONE, 3, 30_000, reset=200)]
-    rows += [report(ONE, 3, 7_000, span="7d")]
-    five, seven = windows_of(rows)
-    assert (five.used, five.taken) == (0.03, {ONE: 0.01})
-    assert (seven.span, seven.used, seven.taken) == ("7d", 0.007, {})

@@ -18,7 +18,6 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import (
@@ -41,7 +40,6 @@ from mnemosyne.services.status_line import read_status_line
 from mnemosyne_lab.evaluation.policy import Settings
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from mnemosyne_lab.evaluation.what_if import what_if
-from tests.domain.session_events import finished, recorded
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
 from tests.services.answers import Answers
@@ -195,15 +193,6 @@ async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenR
     assert views[1].account is not None
     assert views[1].account.actual.read == HEAD
     assert [view.pause is None for view in views] == [True] + [False] * TURNS
-
-
-def test_limit_after_a_turn_is_compared_with_the_reply_before_in_the_same_window() -> None:
-    def end(turn: int, used: str, reset: str) -> TurnFinished:
-        return finished(turn, None, {}, limits={"5h-utilization": used, "5h-reset": reset})
-
-    ends = [end(1, "0.10", "1"), end(2, "0.12", "1"), end(3, "0.01", "2")]
-    found = [turn_view.list_quota(recorded(*ends), each.address)[0] for each in ends]
-    assert [(each.used, each.before) for each in found] == [(0.10, None), (0.12, 0.10), (0.01, None)]
 
 
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])

@@ -263,14 +263,29 @@ def identify(client: ClientHeaders, transcript: Transcript, keys: frozenset[str]
     return RequestOrigin(**attrs.asdict(named), conversation=conversation, kind=kind)
 
 
+def account_of(headers: Iterable[tuple[str, str]], transcript: Transcript) -> str | None:
+    """Return a digest of the account that pays for a request: of its id, if the client names one, else of the
+    credential; None without either.
+    """
+    given = tuple(headers)
+    login = next((value.strip() for name, value in given if name.lower() == LOGIN_HEADER), None)
+    named = _text_in_metadata(transcript, "account_uuid") or login or next(credentials.keys_in(given), None)
+    return credentials.digest(named)[:16] if named else None
+
+
 def _id_in_metadata(transcript: Transcript, keys: frozenset[str]) -> str | None:
+    session = _text_in_metadata(transcript, "session_id")
+    return _hide_if_secret(session, keys) if session else None
+
+
+def _text_in_metadata(transcript: Transcript, name: str) -> str | None:
     """Claude Code 2.1.329 sends JSON with device_id, account_uuid and session_id in ``metadata.user_id``."""
     try:
         user = json_values.storable(json_values.read(transcript.fields.user_id or "null"))
     except (ValueError, RecursionError):
         return None
-    session = user.get("session_id") if isinstance(user, dict) else None
-    return _hide_if_secret(session, keys) if isinstance(session, str) and session else None
+    text = user.get(name) if isinstance(user, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _kind(client: ClientHeaders, transcript: Transcript) -> RequestKind:

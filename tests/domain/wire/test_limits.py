@@ -28,3 +28,22 @@ def test_the_windows_of_a_subscription_are_read_and_no_other_header() -> None:
 def test_a_value_that_is_not_a_number_is_none(value: str) -> None:
     limits = limits_of(head(**{"5h_utilization": value, "5h_reset": value}))
     assert window_use(limits, "5h") == WindowUse(used=None, reset=None, status=None)
+
+
+def test_the_windows_of_a_chatgpt_plan_are_read_by_their_length() -> None:
+    headers = [
+        (b"x-codex-primary-used-percent", b"64.5"),
+        (b"x-codex-primary-window-minutes", b"10079"),
+        (b"x-codex-primary-reset-at", b"1790010000"),
+        (b"x-codex-secondary-used-percent", b"12"),
+        (b"x-codex-secondary-window-minutes", b"300"),
+        (b"x-codex-plan-type", b"plus"),
+    ]
+    limits = limits_of(headers, "1f2e")
+    assert window_use(limits, "7d") == WindowUse(used=645_000, reset=1_790_010_000_000_000, status=None)
+    assert window_use(limits, "5h") == WindowUse(used=120_000, reset=None, status=None)
+    assert limits["account"] == "1f2e"
+
+
+def test_a_reply_without_limits_names_no_account() -> None:
+    assert limits_of([(b"content-type", b"text/plain")], "1f2e") == {}

@@ -30,8 +30,8 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 765, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_805, 2_300),
     "mnemosyne": Budget("mnemosyne", 78_490, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_130, 11_000),
-    "tests": Budget("tests", 72_030, 50_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_275, 11_000),
+    "tests": Budget("tests", 72_250, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_230, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

@@ -11,6 +11,7 @@ from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, b
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, blocks, list_placed, tokens, tools
 from mnemosyne_lab.provider.rules_features import BILLING
+from mnemosyne_lab.provider.rules_tool_changes import rewrites_head
 
 _MICROSECONDS = 1_000_000
 _FRAME = 5
@@ -69,6 +70,8 @@ def steps(body: Body) -> Prompt:
 def _read(body: Body) -> tuple[Prompt, dict[int, Ttl]]:
     """The prompt and its markers, the automatic one (the top-level `cache_control`) among them."""
     placing = _Placing()
+    if rewrites_head(body):
+        placing.put(Tier.TOOLS, {"type": "tools_in_messages"})
     for tool in tools(body):
         placing.put(Tier.TOOLS, tool)
     for number, entry in enumerate(blocks(body.get("system"))):

@@ -23,6 +23,8 @@ class ServedModel:
     """`tool_choice` of type `any` or `tool` is an error."""
     refuses_system_messages: bool = False
     """A message with role `system` is an error."""
+    changes_tools: bool = False
+    """A message with role `system` may add and remove tools."""
 
     @property
     def window(self) -> int:
@@ -30,17 +32,17 @@ class ServedModel:
         return model_of(self.prefix).window
 
 
-_CURRENT = {"binds_thinking": True, "refuses_forced_tools": True}
+_CURRENT = {"binds_thinking": True, "refuses_forced_tools": True, "changes_tools": True}
 
 MODELS: tuple[ServedModel, ...] = (
     ServedModel("claude-fable-5", (5, 2), **_CURRENT),
     ServedModel("claude-mythos-5", (5, 2), **_CURRENT),
     ServedModel("claude-opus-5-5", (5, 5), **_CURRENT),
     ServedModel("claude-sonnet-5-5", (5, 5), **_CURRENT),
-    ServedModel("claude-haiku-5-5", (5, 5), binds_thinking=True),
-    ServedModel("claude-opus-5", (5, 0)),
+    ServedModel("claude-haiku-5-5", (5, 5), binds_thinking=True, changes_tools=True),
+    ServedModel("claude-opus-5", (5, 0), changes_tools=True),
     ServedModel("claude-sonnet-5", (5, 0), refuses_system_messages=True),
-    ServedModel("claude-opus-4-8", (4, 8)),
+    ServedModel("claude-opus-4-8", (4, 8), changes_tools=True),
     ServedModel("claude-opus-4-7", (4, 7)),
     ServedModel("claude-opus-4-6", (4, 6)),
     ServedModel("claude-opus-4-5", (4, 5)),

@@ -21,7 +21,7 @@ from mnemosyne_lab.provider.delivery import raw_steps
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, find_diagnostics_breach
 from mnemosyne_lab.provider.openai_api import ENDPOINTS, OpenAiApi
 from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
-from mnemosyne_lab.provider.reading import Body, betas, session_key
+from mnemosyne_lab.provider.reading import Body, betas, session_key, tools
 from mnemosyne_lab.provider.received import Answer, Received, RecordedViolation, decode
 from mnemosyne_lab.provider.reply import ReplyContext, steps_for
 from mnemosyne_lab.provider.rules import Violation, too_large, violations
@@ -117,7 +117,8 @@ class Provider:
         verdict = self._check(request, body, counting=False)
         seen = without(body, verdict.dropped)
         view = view_messages(body, request.headers)
-        self._note(request, self._watch.look(view.tools, request.headers))
+        listed = {str(tool.get("name")): tool for tool in tools(body)}
+        self._note(request, self._watch.look(listed, request.headers))
         rule, reply = self._chooser.choose(view, body)
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
@@ -199,6 +200,10 @@ class Provider:
             body = orjson.loads(decode(request))
         except ValueError as problem:
             raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
+        refused = sorted(betas(request.headers) & {*self.script.refused_betas})
+        if refused:
+            text = f"Unexpected value(s) `{refused[0]}` for the `anthropic-beta` header. Please try again without it."
+            raise ApiFailure(400, text)
         refuses = counting or not self.script.diagnostics
         found = [
             *violations(body, request.headers, counting=counting),

@@ -1,6 +1,6 @@
 """The strict validator: every breach of the Messages API's rules that one request alone can show.
 
-Pure: a decoded body and its headers in, breaches out. The names R0 to R9 are used in tests and reports:
+Pure: a decoded body and its headers in, breaches out. The names R0 to R11 are used in tests and reports:
 
 ====  =====================================================================================================
 R0    the body has the fields and types that every request needs
@@ -13,6 +13,7 @@ R6    thinking blocks: complete, in assistant messages, and first in a turn unde
 R7    a beta field and its `anthropic-beta` name travel together
 R8    at most 32 MB
 R9    the billing entry of `system` comes first and alone
+R11   tools that messages add or remove: their form, their names, and models that take them
 ====  =====================================================================================================
 
 R10 (tools never change within a session) needs memory and lives in `sessions.py`; whether a signature fits its
@@ -39,6 +40,7 @@ from mnemosyne_lab.provider.reading import (
 from mnemosyne_lab.provider.rules_features import beta_breaches, billing_breaches, thinking_breaches, tool_breaches
 from mnemosyne_lab.provider.rules_markers import Violation, marker_breaches
 from mnemosyne_lab.provider.rules_pairing import empty_text_breaches, pairing_breaches
+from mnemosyne_lab.provider.rules_tool_changes import tool_change_breaches
 
 __all__ = ["LARGEST_BODY", "Violation", "too_large", "violations"]
 
@@ -139,9 +141,12 @@ def _roles(body: Body, headers: Headers) -> Iterator[Violation]:
         path = f"messages.{number}"
         if refused:
             yield Violation("R1", f"{path}: this model does not take messages with the role system", path)
-        if not _may_precede_system(said[position - 1][1] if position else None):
+        # System messages that follow each other are judged together.
+        earlier = [each for _, each in said[:position] if each["role"] != "system"]
+        later = next((each for _, each in said[position + 1 :] if each["role"] != "system"), None)
+        if not _may_precede_system(earlier[-1] if earlier else None):
             yield Violation("R1", f"{path}: a system message must follow a user message", path)
-        if position + 1 < len(said) and said[position + 1][1]["role"] != "assistant":
+        if later is not None and later["role"] != "assistant":
             yield Violation("R1", f"{path}: a system message must be last or be followed by an assistant message", path)
         for block in blocks(message["content"]):
             if block.get("type") not in {"text", "tool_addition", "tool_removal"}:
@@ -167,6 +172,7 @@ _CHECKS: tuple[Callable[[Body, Headers], Iterator[Violation]], ...] = (
     empty_text_breaches,
     _markers,
     tool_breaches,
+    tool_change_breaches,
     thinking_breaches,
     beta_breaches,
     billing_breaches,

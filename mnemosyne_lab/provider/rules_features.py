@@ -25,6 +25,7 @@ from mnemosyne_lab.provider.reading import (
     turns,
 )
 from mnemosyne_lab.provider.rules_markers import Violation
+from mnemosyne_lab.provider.rules_tool_changes import tools_in_messages
 
 BILLING = "x-anthropic-billing-header:"
 """How the entry begins that the API takes off `system` before the model reads it."""
@@ -34,6 +35,7 @@ _THINKING = {"thinking", "redacted_thinking"}
 
 def tool_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
     names = Counter(tool["name"] for tool in tools(body) if tool.get("name"))
+    choosable = names.keys() | tools_in_messages(body).keys()
     for name, count in names.items():
         if count > 1:
             yield Violation("R5", f"tools: Tool names must be unique, but {name} occurs {count} times", "tools")
@@ -42,10 +44,10 @@ def tool_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
     model = models.find(body["model"])
     choice = as_dict(body.get("tool_choice"))
     kind = choice.get("type")
-    if kind == "tool" and choice.get("name") not in names:
+    if kind == "tool" and choice.get("name") not in choosable:
         text = f"tool_choice: Tool '{choice.get('name')}' not found in provided tools"
         yield Violation("R5", text, "tool_choice")
-    if choice and not tools(body) and kind != "none":
+    if choice and not choosable and kind != "none":
         yield Violation("R5", "tool_choice: may only be specified while providing tools", "tool_choice")
     if kind in {"any", "tool"} and model.refuses_forced_tools:
         yield Violation("R5", f"tool_choice: '{kind}' is not supported by this model", "tool_choice")
@@ -127,11 +129,6 @@ _PAIRS: tuple[_Pair, ...] = (
         "messages.output_config",
         "per-turn-control-2026-07-01",
         lambda body: any(map(only_sets_effort, messages(body))),
-    ),
-    _Pair(
-        "messages.content.tool_addition",
-        "mid-conversation-tool-changes-2026-07-01",
-        lambda body: any(item.type in {"tool_addition", "tool_removal"} for item in list_placed(body)),
     ),
 )
 

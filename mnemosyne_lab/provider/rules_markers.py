@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from mnemosyne_lab.provider.reading import Body, Json, as_list, blocks, messages, tools
+from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, blocks, messages, tools
 
 MOST_MARKERS = 4
 _NO_MARKER = {"thinking", "redacted_thinking"}
@@ -52,6 +52,7 @@ def _all(body: Body) -> Iterator[_Marker]:
                 if isinstance(part, dict):
                     yield from _of(part, f"{path}.content.{deeper}", inside=True)
             yield from _of(block, path)
+            yield from _of(as_dict(as_dict(block.get("tool")).get("definition")), f"{path}.tool.definition")
 
 
 def _find_cleared(body: Body) -> set[str]:

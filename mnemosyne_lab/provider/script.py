@@ -250,6 +250,8 @@ class Script:
     """Tokens of input accepted, instead of the model's own limit."""
     diagnostics: bool = True
     """Whether a request may ask for cache diagnostics; otherwise it gets an error 400."""
+    refused_betas: list[str] = attrs.field(factory=list)
+    """Names in `anthropic-beta` that this account may not use."""
 
 
 _converter = cattrs.Converter(forbid_extra_keys=True)

@@ -117,6 +117,8 @@ class Conversation:
     def _refer(self, block: dict[str, Json]) -> None:
         if block.get("type") == "tool_use":
             self._referenced.add(str(block.get("name")))
+        if block.get("type") == "tool_addition":
+            self._referenced.add(str(as_dict(block.get("tool")).get("name")))
         for part in as_list(block.get("content")):
             if as_dict(part).get("type") == "tool_reference":
                 self._referenced.add(str(part.get("tool_name")))

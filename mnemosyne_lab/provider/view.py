@@ -15,6 +15,7 @@ from mnemosyne_lab.provider.reading import (
     tools,
     turns,
 )
+from mnemosyne_lab.provider.rules_tool_changes import tools_in_messages
 
 _AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-parent-thread-id")
 
@@ -115,7 +116,7 @@ def view_messages(body: Body, headers: Headers) -> RequestView:
             for turn in turns(body)
         ),
         text="\n".join(text_in(message) for message in messages(body)),
-        tools={str(tool.get("name")): tool for tool in tools(body)},
+        tools={**{str(tool.get("name")): tool for tool in tools(body)}, **tools_in_messages(body)},
         schema=as_dict(as_dict(body.get("output_config")).get("format")).get("schema"),
         only_warms=body.get("max_tokens") == 0,
     )

@@ -25,7 +25,7 @@ from mnemosyne.domain.session.decision_inputs import ServerSettings, in_force
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.ledger import AccountTurn, Sent, account, why_to_stop
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session
+from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session, is_failed
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import LogUnavailable, MnemosyneError
@@ -180,7 +180,7 @@ class DeferredWork:
         return (account(command, self._state.ledger),) if command is not None else ()
 
     async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
-        """The command; None if a body is not a conversation."""
+        """The command; None if a body is not a conversation, or nothing was billed."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
         sent_versions = [each.version for each in (exchange.request, *exchange.rounds)]
@@ -204,6 +204,10 @@ class DeferredWork:
             sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
         else:
             sent = rounds
+        if is_failed(exchange.ended):
+            sent = [each for each in sent if each.usage is not None]
+        if not sent:
+            return None
         taken = self._state.find_taken(address.branch)
         return AccountTurn(
             at=exchange.ended.at,

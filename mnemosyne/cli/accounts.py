@@ -129,7 +129,7 @@ def usage(by: Grouping, **options: Any) -> Usage:
       mnemosyne usage --by model
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
-    zone; in JSON, and for the cost of a helper model, in UTC.
+    zone, in JSON in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
 

@@ -19,7 +19,7 @@ from mnemosyne.projections.projection import Merge, Projection, Query, Row, Tabl
 SPENT = Table(
     "spent",
     key={"day": Type.INTEGER, "stream": Type.UUID, "version": Type.INTEGER},  # days since 1970, in UTC
-    columns={"turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
+    columns={"at": Type.INTEGER, "turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
 )
 
 WORK = Table(
@@ -82,7 +82,7 @@ def _merge_work(
 def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
     if not any(columns.values()):
         return ()
-    return (Merge("spent", (at // DAY, recorded.stream, recorded.version), columns),)
+    return (Merge("spent", (at // DAY, recorded.stream, recorded.version), {"at": at, **columns}),)
 
 
 ON_DAY = Query(
@@ -118,10 +118,10 @@ group by 1, 2""",
 
 HELPERS = Query(
     "helpers",
-    """select stream, day, sum(helpers)::bigint as helpers
+    """select stream, at / 900000000 * 900000000 as quarter, sum(helpers)::bigint as helpers
 from mnemosyne.budget_spent
-where helpers > 0 and day >= %(day)s and (%(streams)s::uuid[] is null or stream = any(%(streams)s))
-group by stream, day""",
+where helpers > 0 and at >= %(since)s and (%(streams)s::uuid[] is null or stream = any(%(streams)s))
+group by 1, 2""",
 )
 
 HELPERS_OF = Query(
@@ -131,7 +131,7 @@ HELPERS_OF = Query(
 
 BUDGET = Projection(
     name="budget",
-    version=5,
+    version=6,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
     queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS, HELPERS_OF),

@@ -10,7 +10,6 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
-from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.quota import QuotaWindow, add_up_shares, ask_limits, shares_of, windows_of
@@ -26,10 +25,10 @@ HELPER = "helper model"
 
 
 def helpers_since(since: int = 0, streams: Sequence[UUID] | None = None) -> Question:
-    """The question for the cost of helpers since a time (on the whole of its day in UTC) by session and day: of all
-    sessions, or some ``streams``.
+    """The question for the cost of helpers since a time by session and quarter of an hour: of all sessions, or some
+    ``streams``.
     """
-    return Question("budget", "helpers", {"day": since // DAY, "streams": streams})
+    return Question("budget", "helpers", {"since": since, "streams": streams})
 
 
 _RESULTS = {
@@ -122,8 +121,8 @@ async def read_usage(
     projects: Mapping[UUID, str | None] | None = None,
     only: Container[UUID] | None = None,
 ) -> Usage:
-    """The usage, in the order in which groups first appear. Days are in ``zone``, those of helpers in UTC; None: this
-    machine's. ``projects`` are the folders of sessions, to group by them; ``only`` these sessions count.
+    """The usage, in the order in which groups first appear. Days are in ``zone``, None for this machine's. ``projects``
+    are the folders of sessions, to group by them; ``only`` these sessions count.
     """
     rows, helpers, sessions, seen, *help_ = await models.answers(
         Question("usage", "used"), helpers_since(), EVERY_SESSION, ask_limits(), *ask_for_help()
@@ -134,8 +133,7 @@ async def read_usage(
     clients = {row["stream"]: row.get("client") for row in sessions}
 
     def day(row: Mapping[str, Any]) -> str:
-        at = utc(row["day"] * DAY) if "day" in row else utc(row["quarter"]).astimezone(zone)
-        return at.date().isoformat()
+        return utc(row["quarter"]).astimezone(zone).date().isoformat()
 
     groupings: dict[Grouping, Callable[[Mapping[str, Any]], Hashable]] = {
         "session": lambda row: row["stream"],

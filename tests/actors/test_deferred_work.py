@@ -5,14 +5,16 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.journal import JournalTicket
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.events import Event, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
@@ -21,8 +23,9 @@ from mnemosyne.errors import LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
-from tests.http.managing import Client, look, model_says, open_stage, recall, text
+from tests.http.managing import Client, Json, look, model_says, open_stage, recall, text
 from tests.plain.log import PlainLog
+from tests.waiting import until
 
 USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
 
@@ -75,9 +78,10 @@ async def test_only_billed_replies_of_conversations_are_accounted(log: Stoppable
         for status, error in ((529, "overloaded_error"), (400, "invalid_request_error")):
             await teller.tell(answered(await teller.begin("one"), {}, status, error))
         await teller.tell(answered(await teller.begin(raw=title), USAGE))
-        for arrived in (part, None):
+        arrivals = ((part, 200), (None, None), (None, 200), (attrs.evolve(part, usage={}), 200))
+        for arrived, state in arrivals:
             end = interrupt(await teller.begin("one " * 100), arrived)
-            await teller.tell(attrs.evolve(end, at=9, status=None if arrived is None else 200))
+            await teller.tell(attrs.evolve(end, at=9, status=state))
         await complete_deferred(teller)
     (event,) = accounted(await events_of(log))
     assert (event.branch, event.attempt, event.actual.input) == ("main-2", 1, 250)
@@ -166,6 +170,46 @@ async def test_all_rounds_of_a_managed_turn_are_in_its_account() -> None:
     assert sum(event.actual.read for event in entered) == sum(usage["cache_read_input_tokens"] for usage in billed)
     assert all(event.mode is Mode.MANAGE and not event.assumed for event in entered)
     assert entered[0].shadow.prompt < entered[0].actual.prompt
+
+
+async def test_refused_failed_and_cancelled_requests_are_in_no_account() -> None:
+    """Whatever the client saw of them: the account is the sum of what the provider counted."""
+    busy = {"failure": {"status": 529, "headers": [["x-should-retry", "false"]]}}
+    refused = {"failure": {"status": 400, "message": "tools.1.custom.name: no"}}
+    silent = model_says(text("Well,"), pace={"first": 3600})
+    rules: list[Json] = [
+        {"when": {"request": 2}, "reply": busy},
+        {"when": {"request": 4}, "reply": refused},
+        {"when": {"request": 6}, "reply": silent},
+        {"when": {"rounds": 0, "request": 1}, "reply": model_says(recall())},
+        {"reply": model_says(text("Done."))},
+    ]
+    async with open_stage(*rules) as stage:
+        client = Client(stage.url)
+        filler = "Words to fill the cache with. " * 300
+        assert "error" in await client.turn(text(f"Look at it. {filler}"))  # request 1 is billed, 2 is not
+        await client.send()
+        client.history.append({"role": "assistant", "content": [text("Done.")]})
+        await client.turn(text(f"And now? {filler}"))  # request 4 is refused, 5 replaces it
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.turn, text("Go on."))
+            await until(lambda: sum(bool(each.body) for each in stage.standin.messages) == 6)
+            nursery.cancel_scope.cancel()
+        await stage.events_until(TurnInterrupted)
+        await client.send()
+        await stage.events_until(TurnAccounted, 4)
+        events = await stage.events()
+    entered = accounted(events)
+    billed = [tokens_of(event.usage) for event in events if isinstance(event, RoundFinished)]
+    assert [each.status for each in stage.standin.messages] == [200, 529, 200, 400, 200, None, 200]
+    assert [(each.turn, each.attempt, each.rounds, each.assumed) for each in entered] == [
+        (1, 1, 1, False),
+        (1, 2, 1, False),
+        (2, 1, 1, False),
+        (3, 2, 1, False),
+    ]
+    assert sum((each.actual for each in entered), Tokens()) == sum(filter(None, billed), Tokens())
+    assert entered[1].shadow == Tokens()
 
 
 async def test_simulated_cache_of_an_observed_session_matches_the_provider() -> None:

@@ -18,9 +18,9 @@ def test_turns_and_helpers_are_counted_on_their_day() -> None:
     folded = fold(BUDGET, [Recorded(stream(1), at, at, Envelope(event, "c")) for at, event in enumerate(events, 1)])
     assert not folded.set_aside
     assert folded.rows["spent"] == {
-        (5, stream(1), 1): {"turns": 400_000},
-        (5, stream(1), 2): {"helpers": 5},
-        (4, stream(1), 4): {"turns": 8_000},
+        (5, stream(1), 1): {"at": TODAY, "turns": 400_000},
+        (5, stream(1), 2): {"at": TODAY, "helpers": 5},
+        (4, stream(1), 4): {"at": TODAY - 1, "turns": 8_000},
     }
 
 
@@ -28,7 +28,7 @@ def test_a_question_to_a_helper_counts_like_its_summaries() -> None:
     answered = HelperAnswer(helper="h", nanodollars=7)
     (asked,) = decision_inputs.decide(RecordQuestion(at=TODAY, question="why?", answered=answered), None)
     rows = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(asked, "c"))]).rows["spent"]
-    assert rows == {(TODAY // DAY, stream(1), 1): {"helpers": 7}}
+    assert rows == {(TODAY // DAY, stream(1), 1): {"at": TODAY, "helpers": 7}}
 
 
 def test_a_turn_of_a_model_without_a_price_costs_nothing() -> None:

@@ -434,10 +434,13 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
 
 def _send_round(session: Session, event: round_events.RoundBegan | round_events.FallbackSent) -> Session:
     address = event.address
-    exchange = session.branches[address.branch].exchanges.get(address)
+    branch = session.branches[address.branch]
+    exchange = branch.exchanges.get(address)
     if exchange is None:
         return session
-    rounds = (*exchange.rounds, SentRequest(at=event.at, version=session.version))
+    was_refused = branch.rounds.turn == address.turn and branch.rounds.was_refused(address.attempt)
+    billed = exchange.rounds[:-1] if was_refused else exchange.rounds
+    rounds = (*billed, SentRequest(at=event.at, version=session.version))
     return _with_exchange(session, address, attrs.evolve(exchange, rounds=rounds))
 
 
@@ -483,10 +486,15 @@ def _end_exchange(session: Session, address: Address, event: TurnFinished | Turn
     exchange = session.branches[address.branch].exchanges.get(address)
     if exchange is None:
         return session
-    refused = event.status != 200 or (isinstance(event, TurnFinished) and event.error_type is not None)
-    if refused and tokens_of(event.usage) is None:  # a refused request costs nothing
+    billed = tokens_of(event.usage) is not None or any(each.usage is not None for each in exchange.rounds)
+    if is_failed(event) and not billed:
         return _with_exchange(session, address, None)
     return _with_exchange(session, address, attrs.evolve(exchange, ended=event))
+
+
+def is_failed(event: TurnFinished | TurnInterrupted) -> bool:
+    """Whether an attempt got no whole reply: only what the provider counted of it is billed."""
+    return isinstance(event, TurnInterrupted) or event.status != 200 or event.error_type is not None
 
 
 def _with_exchange(session: Session, address: Address, exchange: OpenAttempt | None) -> Session:

@@ -7,7 +7,7 @@ ever. A restored object appears only in that result, at the end of the window.
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import assert_never
 
 import attrs
@@ -250,7 +250,7 @@ class FromMemory:
     async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
         """Quotes that answer a question, each with its tokens, in total at most ``most``."""
         words, sources, alone = await self._read_sources(call, ANSWERS, context)
-        write = quote_sources if alone else answer
+        write = partial(quote_sources, fill=True) if alone else answer
         return await in_thread(lambda: write(words, sources, most, tokens_of=context.tokens))
 
     async def _quote_helper(

@@ -131,15 +131,17 @@ def _read_span(text: str, sentence: GroundedSentence) -> str:
         return ""
 
 
-def quote_sources(question: str, sources: Sequence[Source], most: int, tokens_of: Tokens) -> list[tuple[Quote, int]]:
+def quote_sources(
+    question: str, sources: Sequence[Source], most: int, tokens_of: Tokens, *, fill: bool = False
+) -> list[tuple[Quote, int]]:
     """Quotes of the parts of sources that a question is about, best first, each with its tokens, together at most
-    ``most``. Of equal parts only one is quoted.
+    ``most``; to ``fill`` this room, other parts follow. Of equal parts only one is quoted.
     """
     largest = min(PART_TOKENS, most // 2)
     parts = [part for source in sources for part in _cut_parts(source, largest, tokens_of)]
     chosen: dict[str, _Part] = {}
     left = most
-    for part in _rank(question, parts):
+    for part in _rank(question, parts, fill):
         text = part.source.text[slice(*part.span)]
         if part.tokens <= left and text not in chosen:
             left -= part.tokens
@@ -166,9 +168,9 @@ def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
     return [(run[0].source, (run[0].span[0], run[-1].span[1])) for run in runs]
 
 
-def _rank(question: str, parts: Sequence[_Part]) -> list[_Part]:
-    """The parts that a question is about, best first; all if it is about none. The score counts by the root of the
-    tokens, so that several short parts precede a long one that is hardly better.
+def _rank(question: str, parts: Sequence[_Part], fill: bool) -> list[_Part]:
+    """The parts that a question is about, best first, and to ``fill`` the others; all if it is about none. The score
+    counts by the root of the tokens, so that several short parts precede a long one that is hardly better.
     """
     wanted = frozenset(query_words(question))
     held = [wanted.intersection(words(part.source.text[slice(*part.span)])) for part in parts]
@@ -179,7 +181,7 @@ def _rank(question: str, parts: Sequence[_Part]) -> list[_Part]:
         for part, each in zip(parts, held, strict=True)
     ]
     order = sorted(range(len(parts)), key=lambda number: -scores[number])
-    return [parts[number] for number in order if scores[number] or not any(scores)]
+    return [parts[number] for number in order if fill or scores[number] or not any(scores)]
 
 
 def _value(part: _Part) -> float:

@@ -111,6 +111,17 @@ def test_passages_are_quoted_in_the_search_s_order_where_no_word_is_shared() -> 
     assert rows[20] in second
 
 
+def test_other_parts_of_a_named_object_fill_the_room_after_the_best() -> None:
+    rows = [f"row {n} of a table" for n in range(200)]
+    long, short = (source("\n\n".join(["The port is 8443.", *some])) for some in (rows, rows[:20]))
+    best = quote_sources("which port?", [long], 400, size)
+    filled = quote_sources("which port?", [long], 400, size, fill=True)
+    assert "The port is 8443." in filled[0][0].text
+    assert sum(tokens for _, tokens in best) < 200 < 300 < sum(tokens for _, tokens in filled) <= 400
+    ((whole, _),) = quote_sources("which port?", [short], 400, size, fill=True)
+    assert whole.text == short.text
+
+
 @given(st.text(max_size=60), st.lists(st.text(max_size=800), max_size=4), st.integers(20, 300))
 def test_every_quote_equals_its_bytes_and_all_fit_the_room(question: str, texts: list[str], most: int) -> None:
     clean = [text.encode("utf-8", "replace").decode() for text in texts]

@@ -22,9 +22,9 @@ def demo(ctx: click.Context, /, fast: bool, keep: Path | None, no_open: bool) ->
       mnemosyne demo --no-open --keep /tmp/demo
 
     Files are read, evicted when that pays, asked about, restored and read again; then both bills are shown, and the
-    session's page opens. Proxy, planner and database are the real ones, with fidelity = thrifty. The model is a script
-    on this machine, so the demo needs no key and no network. It works in a temporary directory and does not touch
-    your log, settings or files. Ctrl-C ends it at any time and leaves nothing behind.
+    session's page opens. The proxy, the planner and the database are the real ones, with default settings. The model is
+    a script on this machine, so the demo needs no key and no network. It works in a temporary directory and does
+    not touch your log, settings or files. Ctrl-C ends it at any time and leaves nothing behind.
     """
     from mnemosyne_lab.demo.play import Options, may_open, run_demo
     from mnemosyne_lab.demo.stage import Terminal

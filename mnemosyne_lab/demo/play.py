@@ -126,8 +126,8 @@ async def _demo(options: Options) -> None:
     story, stage = load_story(), Stage(options.console)
     stage.tell("Mnemosyne demo", "bold magenta")
     stage.tell(
-        "A small coding agent works on a shop through the real proxy and database, with fidelity = thrifty."
-        " Only the model is a script on this machine: no key, no network, none of your files."
+        "A small coding agent works on a shop through the real proxy and database, with default settings. Only the"
+        " model is a script on this machine: no key, no network, none of your files."
     )
     await options.pause(READING_SECONDS)
     with _folder(options.keep) as data_dir, _folder(None) as project:
@@ -160,7 +160,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 async def _running(console: Console, data_dir: Path) -> AsyncIterator[tuple[Config, Standin, str]]:
     """The stand-in and, between it and us, the server."""
     async with open_standin() as provider:
-        given = {"data_dir": data_dir, "upstream": provider.url, "port": 0, "mode": "manage", "fidelity": "thrifty"}
+        given = {"data_dir": data_dir, "upstream": provider.url, "port": 0, "mode": "manage"}
         config = load(given, os.environ)
         # In a thread, because starting and stopping takes long and must not block the stand-in and signals.
         servers = ExitStack()
@@ -204,8 +204,8 @@ async def play(options: Options, stage: Stage, story: Story, agent: Agent, witne
     stage.bills("Both bills at list prices", balance)
     stage.tell(
         f"{dollars_text(abs(saved))} {'saved' if saved >= 0 else 'lost'}, including the cost of the memory tools, of"
-        " the compaction and of everything restored. `mnemosyne savings` shows the same bills. Window and prices"
-        " are the defaults: nothing is scaled."
+        " the compaction and of everything restored. `mnemosyne savings` shows the same bills. Window, prices and"
+        " planner are the defaults: nothing is scaled."
     )
 
 

@@ -230,12 +230,6 @@ class WindowAges:
         return self._record * self.ages.away
 
 
-def may_return(candidate: Candidate) -> bool:
-    """Whether a later edit may need the object, unless it is given up or a newer object shows its file."""
-    is_current = candidate.later is not Later.REPLACED and not candidate.stale
-    return bool(candidate.last_use) and is_current and _may_be_quoted(candidate)
-
-
 def _may_be_quoted(candidate: Candidate) -> bool:
     """Whether a later edit may quote the object, or it is a plan."""
     traits = KINDS[candidate.kind]

@@ -31,7 +31,6 @@ from mnemosyne.domain.window.ages import (
     Candidate,
     Reuse,
     WindowAges,
-    may_return,
     slow_down,
 )
 from mnemosyne.domain.window.window_size import WINDOW
@@ -162,10 +161,6 @@ class Rule:
     """So many turns before an object would leave, a helper model writes its short form."""
     told: Fraction = Fraction(1, 10)
     """Share of the window for lines that name evicted objects, newest first; older ones are only counted."""
-    returns: Fraction = Fraction(1, 4)
-    """In graded mode an object that an edit may quote leaves only if the session can afford this share of the price of
-    restoring it.
-    """
     margin: Fraction = Fraction(102, 100)
     """How much more than unmanaged a session may have cost after a warm rewrite, if it ended right then …"""
     soon: int = 3
@@ -267,14 +262,14 @@ def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) ->
 
 def _cold(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch that costs nothing, because the cache has expired."""
-    fidelities = _keep_dear(situation, objects, want(situation, objects, rule), rule)
+    fidelities = want(situation, objects, rule)
     return _plan(fidelities, "the provider's cache has forgotten the session")
 
 
 def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch that invalidates a warm cache, if it pays off and is affordable."""
     full = situation.prompt > rule.full * situation.window
-    fidelities = _keep_dear(situation, objects, (_want_in_a_hurry if full else want)(situation, objects, rule), rule)
+    fidelities = (_want_in_a_hurry if full else want)(situation, objects, rule)
     freed = sum_freed(objects, fidelities)
     if freed < find_least_gain(situation, rule):
         return NoRewrite(
@@ -302,30 +297,6 @@ def _warm(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Pla
 def find_payback(price: Fraction, saved: Fraction) -> int | None:
     """The requests until a rewrite has paid off, if each saves so much."""
     return max(1, ceil(price / saved)) if saved else None
-
-
-def _keep_dear(
-    situation: Situation, objects: Sequence[Candidate], fidelities: dict[str, Fidelity], rule: Rule
-) -> dict[str, Fidelity]:
-    """The fidelities without the objects that the session could not afford to restore if an edit quoted them next: a
-    restore writes the object and sends the prompt once more. The largest stay first.
-    """
-    if situation.mode is FidelityMode.THRIFTY or _is_behind(situation, rule):
-        return fidelities
-    units = list(situation.in_each_unit())
-    left = [_find_left(each, objects, fidelities, rule) for each in units]
-    size = situation.prompt - sum_freed(objects, fidelities)
-    kept = dict(fidelities)
-    leaving = (each for each in objects if fidelities.get(each.key) is Fidelity.EVICTED and may_return(each))
-    for each in sorted(leaving, key=lambda each: tokens_saved_by(each, Fidelity.EVICTED), reverse=True):
-        prices = [rule.returns * (each.tokens[0] * unit.write + size * unit.read) for unit in units]
-        if all(price <= rest for price, rest in zip(prices, left, strict=True)):
-            break
-        del kept[each.key]
-        saved = tokens_saved_by(each, Fidelity.EVICTED)
-        left = [rest - saved * unit.write for rest, unit in zip(left, units, strict=True)]
-        size += saved
-    return kept
 
 
 def _is_behind(situation: Situation, rule: Rule) -> bool:

@@ -1,15 +1,19 @@
 """In graded mode a rewrite takes an object one rung down, further in a full window, and never past its target."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import attrs
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.pressure import Zone
 from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.ladder import descend
-from tests.domain.window.test_planning import candidate, holding, planned
+from mnemosyne.domain.window.planning import RULE, sum_freed
+from tests.domain.window.test_planning import candidate, holding, planned, situation
 
 L1, L2, L4 = Fidelity.DETAILED, Fidelity.COMPACT, Fidelity.EVICTED
 BARE = (8_000, 2_400, None, 40, 20)
@@ -66,11 +70,67 @@ def test_only_graded_mode_takes_rungs() -> None:
     assert {*getattr(planned(graded, *objects), "fidelities", {}).values()} == {L1}
 
 
-def test_a_graded_session_keeps_a_file_whose_return_it_could_not_pay() -> None:
-    file, result = candidate(1, tokens=(31_000, *BARE[1:])), candidate(2, kind=ObjectKind.TOOL_RESULT, tags=())
-    objects = [file, attrs.evolve(result, tokens=(31_000, *BARE[1:]))]
-    money = {"billed": Fraction(100_000), "shadow": Fraction(100_000), "window": 100_000, "limit": 100_000}
-    poor = holding(objects, mode=FidelityMode.GRADED, **money)
-    assert planned(attrs.evolve(poor, mode=FidelityMode.THRIFTY), *objects) is not None
-    assert planned(attrs.evolve(poor, billed=Fraction(0)), *objects) is not None
-    assert planned(poor, *objects) is None
+# Whole sessions
+
+TARIFFS = {
+    "five minutes": (Fraction(5, 4), Fraction(1, 10)),
+    "an hour": (Fraction(2), Fraction(1, 10)),
+    "cheap reads": (Fraction(5, 4), Fraction(1, 40)),
+    "plain writes": (Fraction(1), Fraction(1, 10)),
+    "quota": (Fraction(1), Fraction(1)),
+}
+FILES = st.dictionaries(st.integers(1, 20), st.integers(1_000, 100_000), min_size=1, max_size=5)
+
+
+@given(FILES, st.integers(5, 60), st.sampled_from([*TARIFFS.values()]), st.integers(0, 41_000), st.integers(100, 3_000))
+@example({2: 70_000}, 28, TARIFFS["five minutes"], 2_000, 500)
+def test_large_files_make_no_short_session_dearer_than_unmanaged_or_much_dearer_than_thrifty(
+    files: Mapping[int, int], turns: int, tariff: tuple[Fraction, Fraction], fixed: int, growth: int
+) -> None:
+    thrifty, graded = (
+        play(files, turns, mode, *tariff, fixed, growth) for mode in (FidelityMode.THRIFTY, FidelityMode.GRADED)
+    )
+    assert max(graded) <= RULE.margin
+    assert graded[-1] <= Fraction(103, 100) * thrifty[-1]
+
+
+def play(
+    files: Mapping[int, int], turns: int, mode: FidelityMode, write: Fraction, read: Fraction, fixed: int, growth: int
+) -> list[Fraction]:
+    """The bill of a session after each turn, relative to unmanaged. Each turn adds ``growth`` tokens, or also a file;
+    the user types every sixth turn, and no file is needed again.
+    """
+    billed, shadow, freed, prompt, last = Fraction(0), Fraction(0), 0, fixed, None
+    objects: list[Candidate] = []
+    ends = []
+    for turn in range(1, turns + 1):
+        new = growth + files.get(turn, 0)
+        prompt += new
+        now = situation(
+            turn=turn,
+            prompt=prompt - freed,
+            fixed=fixed,
+            new=new,
+            idle=None if turn == 1 else 0,
+            write=write,
+            read=read,
+            limit=10**6,
+            billed=billed,
+            shadow=shadow,
+            last_epoch=last,
+            exchange=turn - turn % 6,
+            mode=mode,
+        )
+        plan = planned(now, *objects)
+        billed += (prompt - freed - new) * read + new * write
+        shadow += (prompt - new) * read + new * write
+        if plan is not None:
+            billed += plan.price
+            freed += sum_freed(objects, plan.fidelities)
+            lowered = (attrs.evolve(each, fidelity=plan.fidelities.get(each.key, each.fidelity)) for each in objects)
+            objects, last = [each for each in lowered if each.fidelity is not L4], turn
+        if turn in files:
+            sizes = (files[turn], 300, None, 40, 20)
+            objects.append(candidate(turn, tags=("read", "whole"), tokens=sizes, born=turn, last_use=turn))
+        ends.append(billed / shadow)
+    return ends

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 31_240, 29_000),
+    "domain": Budget("mnemosyne/domain", 31_265, 29_000),
     "actors": Budget("mnemosyne/actors", 7_210, 5_400),
     "projections": Budget("mnemosyne/projections", 2_120, 2_300),
     "services": Budget("mnemosyne/services", 7_980, 6_000),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_170, 5_600),
     "replay": Budget("mnemosyne/replay", 765, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_805, 2_300),
-    "mnemosyne": Budget("mnemosyne", 78_510, 65_800),
+    "mnemosyne": Budget("mnemosyne", 78_540, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_275, 11_000),
-    "tests": Budget("tests", 72_250, 50_000),
+    "tests": Budget("tests", 72_280, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_230, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

@@ -28,7 +28,6 @@ from mnemosyne.domain.segmentation.ingest import LAST_TYPED
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
-from mnemosyne.domain.window import assembly
 from mnemosyne.domain.window.ages import Candidate, Later, later_of
 from mnemosyne.domain.window.assembly import Message, Renderings
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
@@ -238,13 +237,11 @@ class _Run:
             return []
         return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
 
-    def _new(self, request: TraceRequest) -> list[Message]:
-        """Render the new messages for their first sending and register their objects."""
-        born = [each for each in self._sized.list_born(request.turn) if each.item.places[0].message >= self._since]
-        self._visible += born
-        renderings = self._render_objects(born)
-        messages = self._sized.messages[self._sent : request.messages]
-        return [assembly.shape(message, number, renderings) for number, message in enumerate(messages, self._sent)]
+    def _new(self, request: TraceRequest) -> Sequence[Message]:
+        """The new messages; their objects are registered."""
+        born = self._sized.list_born(request.turn)
+        self._visible += [each for each in born if each.item.places[0].message >= self._since]
+        return self._sized.messages[self._sent : request.messages]
 
     def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
         return Situation(

@@ -20,7 +20,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, ObjectRendering
-from mnemosyne.domain.window.object_sizes import AROUND, alone, between
+from mnemosyne.domain.window.object_sizes import AROUND, alone, between, find_path
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne_lab.evaluation.demand import ShownObject, plain, texts_of
 from mnemosyne_lab.evaluation.policy import FIXED, Settings
@@ -211,6 +211,7 @@ def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
         text=item.texts[fidelity],
         facts="; ".join(filter(None, (lost and f"lost: {lost}", ask and f"ask for: {ask}"))),
         line=with_amount(item.texts[Fidelity.EVICTED], len(item.text)),
+        path=find_path(item.kind, item.source_key),
         keeps_prompt=keeps_prompt(item.tags),
     )
 

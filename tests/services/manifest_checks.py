@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.domain.window.assembly import KEPT_INPUT, REPLACED
-from mnemosyne.domain.window.object_sizes import line_of
+from mnemosyne.domain.window.object_sizes import find_path, line_of
 from mnemosyne.services import contexts
 from mnemosyne.services.memories import content_of, text_of
 from mnemosyne.services.sessions import Archive
@@ -110,8 +110,9 @@ async def _check_level(
         # Only prompts, and calls with their results, stay unchanged.
         kept = [held for held in shown if held not in changed]
         assert all(_is_kept_call(held, page.level) or keeps_prompt(each.tags) for held in kept)
-        lines_before = (line_of(each), each.stub, f"#{each.id} L4")  # older versions wrote shorter stubs
-        assert any(line in words for line in lines_before) or not changed
+        path = find_path(each.kind, each.source_key)  # the line of several objects of a file names it once
+        lines = (line_of(each), each.stub, f"#{each.id} L4", *filter(None, [path]))  # older stubs were shorter
+        assert any(line in words for line in lines) or not changed
     elif page.level in each.renditions and not (page.level is Fidelity.DETAILED and is_its_own_detail(each.tags)):
         rendition = await text_of(archive, stream, each.renditions[page.level].text)
         lines = [line for line in rendition.splitlines() if line.strip()]

@@ -84,8 +84,8 @@ async def test_a_stub_has_the_turn_of_its_object(rewritten: Rewritten) -> None:
     for block in found.view.blocks:
         said = json.loads(found.rebuilt.body[slice(*block.span)])
         words = said.get("text") or said.get("content") if isinstance(said, dict) else None
-        if isinstance(words, str) and words.startswith(f"{NOTE}\n#"):
-            turns.append((block.origin, objects[words[len(NOTE) + 2 :][:7]].first_turn))
+        if isinstance(words, str) and words.startswith(NOTE):
+            turns.append((block.origin, objects[words.partition("#")[2][:7]].first_turn))
     assert turns
     assert all(origin == turn for origin, turn in turns)
     calls = [block.origin or 0 for block in found.view.blocks if block.kind == "tool_use"]

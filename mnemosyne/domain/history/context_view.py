@@ -109,7 +109,7 @@ def view(body: bytes, origins: Sequence[int], dialect: Dialect, known: KnownBloc
     )
 
 
-_STANDS_FOR = re.compile(rf"(?:\[|{re.escape(NOTE)}\n){MARK}(\w+) ")
+_STANDS_FOR = re.compile(rf"(?:\[|{re.escape(NOTE)}\n(?:\d+ objects: )?){MARK}(\w+) ")
 """The beginning of a text that replaces an object, or of a note about several (``assembly.ObjectRendering``)."""
 
 

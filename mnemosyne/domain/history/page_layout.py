@@ -247,5 +247,5 @@ class _Reading:
 _STANDING = re.compile(rf"\[{MARK}(\w+)[ \]]")
 """The beginning of a text that replaces an object (``assembly.ObjectRendering``)."""
 
-_TOLD = re.compile(rf"^{MARK}(\w+) ", re.MULTILINE)
-"""The beginning of a line of a note."""
+_TOLD = re.compile(rf"{MARK}(\w+) ")
+"""An object's id in a note; no other text there looks like one (``stubs.plain``)."""

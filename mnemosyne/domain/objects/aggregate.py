@@ -7,6 +7,7 @@ belongs to each branch (``memory.py``).
 """
 
 from collections.abc import Mapping
+from math import isqrt
 from typing import assert_never
 
 import attrs
@@ -107,20 +108,18 @@ much, and the full text costs little.
 """
 
 SHARE = 0.30
-"""Size of an L1 as a share of the full text."""
+"""Size of an L1 that a helper writes, as a share of the full text."""
 
-LONGEST_EXTRACT = 1_200
-"""Most characters of an L1 that is extracted from anything but a conversation: a longer one costs more than it saves
-from being asked for.
+PER_ROOT = 20
+"""Characters of an extracted L1 for each unit of the square root of the full text's length, but at most half of it. A
+short text keeps a larger share than a long one, because the first lines of an extract answer most.
 """
 
 
 def extract_chars(kind: ObjectKind, size: int) -> int:
     """The length of the L1 that is extracted from so many characters; 0 if none is worth it."""
-    is_conversation = KINDS[kind].is_conversation
-    if size < (WORTH_SUMMARIZING if is_conversation else WORTH_EXTRACTING):
-        return 0
-    return int(SHARE * size) if is_conversation else min(int(SHARE * size), LONGEST_EXTRACT)
+    worth = WORTH_SUMMARIZING if KINDS[kind].is_conversation else WORTH_EXTRACTING
+    return min(size // 2, PER_ROOT * isqrt(size)) if size >= worth else 0
 
 
 def may_be_extracted(obj: MemoryObject) -> bool:

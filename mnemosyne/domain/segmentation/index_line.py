@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.text.stubs import plain
+from mnemosyne.domain.text.stubs import ELLIPSIS, plain
 
 LINE = 80
 """The maximum length of a line, in characters; the parts of a merged object share it."""
@@ -33,7 +33,7 @@ def _line(part: Description, room: int) -> str:
         return plain(line, room)
     name = last_part(path)
     start = max(len(path) - len(name) - max(0, room - len(name) - len(part.tool or "file") - 2), 0)
-    return plain(f"{part.tool or 'file'} …{path[start:]}", len(line))
+    return plain(f"{part.tool or 'file'} {ELLIPSIS}{path[start:]}", len(line))
 
 
 def path_of(part: Description) -> str | None:

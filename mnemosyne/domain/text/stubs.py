@@ -16,6 +16,9 @@ LONGEST = 320
 SIZE_FROM = 4_000
 """From this many characters on, about 1,200 tokens, the size of an object is added to its line."""
 
+ELLIPSIS = "…"
+"""Mark of a cut."""
+
 _INVISIBLE = re.compile(
     r"[\x00-\x20\x7f-\xa0\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+"
 )
@@ -25,7 +28,7 @@ _ID_LIKE = re.compile(r"#(?=\w)")
 def plain(text: str, limit: int) -> str:
     """Convert text for use in a stub: one line of at most ``limit`` characters."""
     line = _ID_LIKE.sub("# ", _INVISIBLE.sub(" ", text[: 4 * limit])).strip()
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
 
 
 def stub(what: str, *facts: str) -> str:
@@ -152,4 +155,4 @@ def shorten(name: str, limit: int) -> str:
     if len(line) <= limit or " " in line or "/" not in line:
         return plain(name, limit)
     cut = line.find("/", len(line) - limit + 1)
-    return plain("…" + line[cut if cut >= 0 else len(line) - limit + 1 :], limit)
+    return plain(ELLIPSIS + line[cut if cut >= 0 else len(line) - limit + 1 :], limit)

@@ -11,7 +11,7 @@ answer with the proxy's lines. Assistant messages contain no text of the proxy a
 
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 import attrs
@@ -21,6 +21,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
 from mnemosyne.domain.summaries.extractive.units import MARK as CUT
 from mnemosyne.domain.text.parts import ROLE_LABELS, PartRole
+from mnemosyne.domain.text.stubs import ELLIPSIS
 from mnemosyne.domain.wire.blocks import call_id_of, is_blank, is_call, is_result, without_marker
 from mnemosyne.domain.wire.dialect import Joining
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
@@ -46,7 +47,7 @@ BEFORE = "(The conversation up to here left the window.)"
 """User text inserted where a history would begin with the assistant."""
 
 LONG_GONE = "{} of long ago; search memory for what you need of it"
-"""Line of a note for objects evicted so long ago that one line for each would fill the window."""
+"""Line of a note for objects evicted so long ago that the names of all would fill the window."""
 
 ASIDE = "[Not the user's words: "
 """Prefix of a line behind user text or a tool result that tells the model what was observed of its own work."""
@@ -60,8 +61,9 @@ message.
 @attrs.frozen(kw_only=True)
 class ObjectRendering:
     """The rendering of one object in a window. ``text`` is its rendition or stub, ``facts`` what is said of the
-    rendition (``losses.describe_form``), ``line`` its index line. ``keeps_prompt``: user
-    text in the object stays verbatim. ``long_gone``: a note only counts the object and has no line for it.
+    rendition (``losses.describe_form``), ``line`` its index line, and ``path`` the whole path of the file that it
+    shows, if any. ``keeps_prompt``: user text in the object stays verbatim. ``long_gone``: a note only counts the
+    object and does not name it.
     """
 
     id: str
@@ -69,6 +71,7 @@ class ObjectRendering:
     text: str
     facts: str = ""
     line: str
+    path: str = ""
     keeps_prompt: bool = False
     long_gone: bool = False
 
@@ -81,10 +84,19 @@ class ObjectRendering:
 
     @property
     def note_line(self) -> str:
-        """The object's line in a note, if its remaining text is elsewhere; empty if the note only counts the object."""
-        if self.long_gone:
-            return ""
+        """The object's line in a note, if its remaining text is elsewhere."""
         return f"{self._partial}: what you said" if self.is_part else f"{MARK}{self.id} {self._description}"
+
+    @property
+    def named(self) -> tuple[str, str, str]:
+        """The index line in three parts: what was done with the source, such as ``Read``, the source, and the size. The
+        source is the file's path, otherwise the whole line.
+        """
+        action, _, rest = self.line.partition(" ")
+        shown, _, size = rest.partition(" (")
+        if shown and self.path.endswith(shown.removeprefix(ELLIPSIS)):
+            return action, self.path, size and f" ({size}"
+        return "", self.line, ""
 
     @property
     def reference(self) -> str:
@@ -111,9 +123,10 @@ Renderings = Mapping[BlockPlace, ObjectRendering]
 
 @attrs.frozen
 class _Line:
-    """One object's line in a note; empty if the note only counts the object."""
+    """One object's line in a note. An evicted object has no ``text``: neighbors that were evicted share a line."""
 
-    text: str
+    rendering: ObjectRendering
+    text: str = ""
 
 
 _Rendered = Block | _Line
@@ -273,26 +286,6 @@ def _words_of(content: Sequence[Block]) -> list[Block]:
     return [block for block in content if block.get("type") not in THINKING and not is_blank(block)]
 
 
-def shape(message: Message, number: int, renderings: Renderings) -> Message:
-    """Render a message that is sent for the first time. Only results can be degraded then: assistant messages have to
-    return as the model wrote them, so the result of each call stays.
-    """
-    blocks = content_blocks(message.get("content"))
-    if message.get("role") != "user" or not any(
-        BlockPlace(number, index) in renderings for index in range(len(blocks))
-    ):
-        return message
-    rendering = _MessageRenderer(
-        {place: rendering for place, rendering in renderings.items() if _is_result(blocks, place, number)},
-        gone=frozenset(),
-    )
-    return {**message, "content": _content(list(rendering.message(message, number, thinking=True)))}
-
-
-def _is_result(blocks: Sequence[Block], place: BlockPlace, message: int) -> bool:
-    return place.message == message and is_result(blocks[place.block])
-
-
 def _find_gone(messages: Sequence[Message], renderings: Renderings, first: int) -> frozenset[BlockPlace]:
     """The places of calls and results that are removed together, because all of them are evicted. A result answers the
     last call with its id, because some servers give every call the same id.
@@ -359,14 +352,16 @@ class _MessageRenderer:
         if is_result(block) and place not in self._gone:
             yield {**without_marker(block), "content": rendering.shown if first else rendering.reference}
         elif first and by_assistant and rendering.is_part and block.get("type") == "text":
-            yield _Line(rendering.note_line)
+            yield _Line(rendering, rendering.note_line)
             words = self._of_assistant(rendering)
             if words:
                 yield {"type": "text", "text": words}
         elif first and not by_assistant and rendering.fidelity is not Fidelity.EVICTED:
             yield {"type": "text", "text": rendering.shown}
+        elif first and rendering.fidelity is Fidelity.EVICTED:
+            yield _Line(rendering)
         elif first:
-            yield _Line(rendering.shown if rendering.is_part else rendering.note_line)
+            yield _Line(rendering, rendering.shown if rendering.is_part else rendering.note_line)
 
     def _of_assistant(self, rendering: ObjectRendering) -> str:
         """The rendition of assistant text without the user's lines, which are shown in full at their own place."""
@@ -414,10 +409,10 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
     """The blocks of one message: results first, then the rest in order; consecutive note lines become one note."""
     results: list[Block] = []
     rest: list[Block] = []
-    lines: list[str] = []
+    lines: list[_Line] = []
     for each in rendered:
         if isinstance(each, _Line):
-            lines.append(each.text)
+            lines.append(each)
         elif is_result(each):
             results.append(each)
         else:
@@ -426,9 +421,29 @@ def _content(rendered: Sequence[_Rendered]) -> list[Block]:
     return [*results, *rest, *_note_of(lines)]
 
 
-def _note_of(lines: Sequence[str]) -> list[Block]:
+def _note_of(lines: Sequence[_Line]) -> list[Block]:
     if not lines:
         return []
-    named = [line for line in lines if line]
-    counted = [LONG_GONE.format(len(lines) - len(named))] if len(named) < len(lines) else []
-    return [{"type": "text", "text": "\n".join((NOTE, *counted, *named))}]
+    counted = [each for each in lines if each.rendering.long_gone]
+    texts = [LONG_GONE.format(len(counted))] if counted else []
+    named = (each for each in lines if not each.rendering.long_gone)
+    for text, run in groupby(named, key=lambda each: each.text):
+        texts.append(text or describe_segment([each.rendering for each in run]))
+    return [{"type": "text", "text": "\n".join((NOTE, *texts))}]
+
+
+def describe_segment(evicted: Sequence[ObjectRendering]) -> str:
+    """The line for evicted neighbors: how many there are, and each file, command or search once, in the order of its
+    first object, behind the ids of all its objects: ``3 objects: #a #b (9.0 KB) Read, #c Edit /src/a.py``.
+    """
+    if len(evicted) == 1:
+        return evicted[0].note_line
+    sources: dict[str, dict[str, list[str]]] = {}
+    for each in evicted:
+        action, source, size = each.named
+        sources.setdefault(source, {}).setdefault(action, []).append(f"{MARK}{each.id}{size}")
+    entries = []
+    for source, actions in sources.items():
+        objects = ", ".join(f"{' '.join(ids)} {action}".rstrip() for action, ids in actions.items())
+        entries.append(f"{objects} {source}")
+    return f"{len(evicted)} objects: {'; '.join(entries)}"

@@ -27,7 +27,7 @@ from mnemosyne.domain.summaries.forms import extract
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import assembly, policies, upstream_history
 from mnemosyne.domain.window.assembly import Joined, Message, ObjectRendering, Renderings
-from mnemosyne.domain.window.object_sizes import line_of
+from mnemosyne.domain.window.object_sizes import find_path, line_of
 from mnemosyne.domain.window.planning import (
     RULE,
     NoRewrite,
@@ -367,6 +367,7 @@ def _render_object(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, st
         fidelity=fidelity,
         text=text,
         line=line_of(obj),
+        path=find_path(obj.kind, obj.source_key),
         keeps_prompt=keeps_prompt(obj.tags),
         facts=facts,
     )

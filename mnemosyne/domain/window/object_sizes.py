@@ -9,8 +9,8 @@ from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block,
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
-from mnemosyne.domain.text.stubs import with_amount
+from mnemosyne.domain.objects.kinds import KINDS, ObjectKind, is_its_own_detail, keeps_prompt
+from mnemosyne.domain.text.stubs import plain, with_amount
 from mnemosyne.domain.window.assembly import Message, ObjectRendering, assemble
 from mnemosyne.domain.wire.normal_form import THINKING
 
@@ -65,6 +65,11 @@ def line_of(obj: MemoryObject) -> str:
     return with_amount(obj.line, obj.size) if obj.line else obj.stub
 
 
+def find_path(kind: ObjectKind, key: str | None) -> str:
+    """The path of the file that an object with this source key shows; empty if it shows none."""
+    return plain(key, len(key)) if key and KINDS[kind].is_file else ""
+
+
 def size_of(
     obj: MemoryObject,
     own: Sequence[Message],
@@ -81,6 +86,7 @@ def size_of(
             fidelity=fidelity,
             text=text,
             line=line_of(obj),
+            path=find_path(obj.kind, obj.source_key),
             keeps_prompt=keeps_prompt(obj.tags),
         )
 

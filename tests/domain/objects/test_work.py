@@ -88,9 +88,9 @@ def test_l1_is_not_made_for_small_derived_rejected_superseded_forgotten_or_summa
 
 def test_an_l1_that_is_not_made_yet_counts_at_its_target_size() -> None:
     each = fold(created("a", size=3_000)).objects["a"]
-    assert (each.tokens_at(L1), each.tokens_at(L2)) == (300, None)
+    assert (each.tokens_at(L1), each.tokens_at(L2)) == (360, None)
     long = fold(created("a", size=60_000)).objects["a"]
-    assert long.tokens_at(L1) == 400
+    assert long.tokens_at(L1) == 1_626
 
 
 def test_loss_samples_name_every_kind_before_repeating_one() -> None:

@@ -99,7 +99,7 @@ def test_object_shown_in_full_is_not_restored() -> None:
 def test_l1_that_is_not_made_yet_is_granted_at_its_target_size() -> None:
     assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), Spent())).tokens == 80
     unmade = granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent()))
-    assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 300)
+    assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 315)
 
 
 SUMMARY = summarized("abc2345", Fidelity.COMPACT, 80)
@@ -131,7 +131,7 @@ def test_restore_is_refused(state: Memory, target: Fidelity, spent: Spent, text:
 def test_too_large_object_is_offered_at_a_lower_fidelity_or_as_a_question() -> None:
     granted(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 1_000)))
     told = refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 999)))
-    assert "target L1 (300 tokens)" in told
+    assert "target L1 (315 tokens)" in told
     assert "memory_query" in told
     assert "target" not in refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens)))
 

@@ -21,8 +21,8 @@ from mnemosyne.domain.window.assembly import (
     ObjectRendering,
     Renderings,
     assemble,
+    describe_segment,
     join,
-    shape,
     shorten,
 )
 from mnemosyne_lab.provider.rules import violations
@@ -132,7 +132,7 @@ def test_every_degraded_object_is_shown_exactly_once(
         places = [place for place, each in renderings.items() if each.id == rendering.id]
         if any(blocks.get(place, {}).get("type") != "thinking" for place in places):
             told = rendering.line if rendering.fidelity is Fidelity.EVICTED else rendering.text
-            assert text.count(f"{told}'") + text.count(f"{told}\\n") == 1, (rendering, text)
+            assert sum(text.count(told + end) for end in ("'", ";", "\\n")) == 1, (rendering, text)
 
 
 @examples(200)
@@ -172,16 +172,6 @@ def test_without_renderings_only_thinking_is_removed(
     assert "'thinking'" not in repr(assemble(messages, {}, thinking_from=len(messages)))
 
 
-@given(shown())
-def test_shaped_messages_are_valid_at_any_fidelity(
-    case: tuple[list[Message], list[list[BlockPlace]], Renderings],
-) -> None:
-    messages, _, renderings = case
-    sent = [shape(message, number, renderings) for number, message in enumerate(messages)]
-    assert violations(_body(sent), ()) == []
-    assert [message for message in sent if message["role"] == "assistant"] == messages[1::2]
-
-
 CALL = {"type": "tool_use", "id": "a", "name": "Write", "input": {"file_path": "x.py", "content": "y" * 1000}}
 RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "z" * 1000}
 PAIR: list[Message] = [
@@ -219,10 +209,41 @@ def test_run_of_evicted_rounds_is_one_note_without_an_extra_user_message() -> No
             rendering = _render_object(f"id{number}", Fidelity.EVICTED)
             renderings |= {BlockPlace(2 * number + 1, 1): rendering, BlockPlace(2 * number + 2, 0): rendering}
     asked, done, answered = assemble(messages, renderings)
-    lines = [f"#id{number} Read id{number}.py" for number in range(rounds)]
-    assert [block["text"] for block in asked["content"]] == ["Review all of these.", "\n".join((NOTE, *lines))]
+    names = "; ".join(f"#id{number} Read id{number}.py" for number in range(rounds))
+    assert [block["text"] for block in asked["content"]] == ["Review all of these.", f"{NOTE}\n36 objects: {names}"]
     assert [block["type"] for block in done["content"]] == ["text"] * (rounds + 1) + ["tool_use"]
     assert [(block["type"], block["tool_use_id"]) for block in answered["content"]] == [("tool_result", last)]
+
+
+@pytest.mark.parametrize(
+    ("evicted", "line"),
+    [
+        ([("a", "Read …/src/pool.py (9.0 KB)", "/w/src/pool.py")], "#a Read …/src/pool.py (9.0 KB)"),
+        (
+            [
+                ("a", "Read …/src/pool.py (9.0 KB)", "/w/src/pool.py"),
+                ("b", "Bash make test", ""),
+                ("c", "Edit /w/src/pool.py", "/w/src/pool.py"),
+                ("d", "Read …src/pool.py", "/w/src/pool.py"),
+                ("e", "Bash make test", ""),
+            ],
+            "5 objects: #a (9.0 KB) #d Read, #c Edit /w/src/pool.py; #b #e Bash make test",
+        ),
+        (
+            [("a", "Read x.py; Read y.py", "/w/y.py"), ("b", "Read y.py", "/w/y.py")],
+            "2 objects: #a Read x.py; Read y.py; #b Read /w/y.py",
+        ),
+        ([("a", "Why so?", ""), ("b", "Read", "/w/y.py")], "2 objects: #a Why so?; #b Read"),
+    ],
+)
+def test_evicted_neighbors_share_a_line_that_names_each_source_once(
+    evicted: list[tuple[str, str, str]], line: str
+) -> None:
+    gone = [
+        ObjectRendering(id=name, fidelity=Fidelity.EVICTED, text="", line=index_line, path=path)
+        for name, index_line, path in evicted
+    ]
+    assert describe_segment(gone) == line
 
 
 @pytest.mark.parametrize(

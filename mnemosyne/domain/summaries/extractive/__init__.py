@@ -16,7 +16,7 @@ from mnemosyne.domain.text.entities import key_entities, without_colours
 from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import plain, render_count
 
-NAME = "extractive/9"
+NAME = "extractive/10"
 """The ``helper`` of its renditions. The number changes with what is kept of a text; recorded ones never change."""
 
 MINIMUM_CHARS = 16

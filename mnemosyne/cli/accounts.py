@@ -25,6 +25,7 @@ from mnemosyne.figures import (
     price_sentence,
     printable,
 )
+from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
 from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
@@ -156,7 +157,13 @@ def _savings_as_json(found: Savings) -> dict[str, Any]:
         {"session": str(stream), "external_id": found.names.get(stream), **balance_as_json(balance)}
         for stream, balance in found.sessions.items()
     ]
-    return {"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)}
+    total = {"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)}
+    return total if found.turns is None else {**total, "prediction": _prediction_as_json(predict_bill(found.turns))}
+
+
+def _prediction_as_json(bill: PredictedBill) -> dict[str, Any]:
+    amounts = {"dollars_predicted": dollars(bill.predicted), "dollars_billed": dollars(bill.billed)}
+    return {**members(bill, "turns", left_out_turns="left_out", median_error="error"), **amounts}
 
 
 def _print_savings(found: Savings) -> None:
@@ -167,7 +174,8 @@ def _print_savings(found: Savings) -> None:
     rows = [(name_session(stream, found.names), *_balance_cells(balance)) for stream, balance in found.sessions.items()]
     numbers = _HEADERS[1:-1]
     print_groups(_HEADERS, rows, _balance_cells(found.total), right=numbers, whole="SAVED", spare="MANAGED")
-    for sentence in (*list_caveats(found.total), *quota_lines(found.quota, found.names)):
+    predicted = [] if found.turns is None else [predict_bill(found.turns).sentence]
+    for sentence in (*predicted, *list_caveats(found.total), *quota_lines(found.quota, found.names)):
         say(sentence)
 
 
@@ -184,12 +192,13 @@ def _balance_cells(balance: Balance) -> tuple[str, ...]:
 
 
 @click.command()
+@click.argument("session", metavar="[SESSION]", required=False)
 @click.option("--since", metavar="WHEN", help="Only turns since this time: a date such as 2026-11-21, or 12h, 7d, 2w.")
 @log_options()
 @prints(_savings_as_json, _print_savings, empty={"sessions": [], "total": None, "quota": []})
-def savings(since: str | None, **options: Any) -> Savings:
+def savings(session: str | None, since: str | None, **options: Any) -> Savings:
     """Show how much managing saved or cost, compared with the same session without Mnemosyne (WITHOUT), including the
-    client's own compactions and cache hits.
+    client's own compactions and cache hits. With SESSION, also how well its bill was predicted before each turn.
 
     \b
       mnemosyne savings --since 7d
@@ -198,7 +207,7 @@ def savings(since: str | None, **options: Any) -> Savings:
     calls, such as for a title, are in neither column.
     """
     start = start_of(since)
-    return with_read_models(log_of(options), lambda models: read_savings(models, start))
+    return with_read_models(log_of(options), lambda models: read_savings(models, start, session))
 
 
 # The ledger

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.quota import QuotaWindow, ask_limits, windows_of
-from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
+from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, find, names_in
 from mnemosyne.services.usage import helpers_since, name_missing_price, terms_in
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
@@ -75,12 +75,13 @@ _SUMMED = tuple(field.name for field in attrs.fields(Balance) if field.name not 
 @attrs.frozen
 class Savings:
     """The balance of each session, in the order of their beginnings; ``names`` are the clients'. ``quota`` are a
-    subscription's windows.
+    subscription's windows. ``turns`` are the rows of ``saved_by_turn`` if one session was asked for.
     """
 
     sessions: Mapping[UUID, Balance]
     names: Mapping[UUID, str]
     quota: Sequence[QuotaWindow] = ()
+    turns: Sequence[Row] | None = None
 
     @property
     def total(self) -> Balance:
@@ -88,11 +89,19 @@ class Savings:
         return sum(self.sessions.values(), Balance())
 
 
-async def read_savings(models: ReadModels, since: int = 0) -> Savings:
-    """The savings or cost of managing in the turns that began since ``since`` (µs of UTC)."""
+async def read_savings(models: ReadModels, since: int = 0, session: str | None = None) -> Savings:
+    """The savings or cost of managing in the turns that began since ``since`` (µs of UTC), or only of one session.
+    Raises NotFound.
+    """
     saved = Question("savings", "saved", {"since": since})
     rows, helpers, sessions, seen = await models.answers(saved, helpers_since(since), EVERY_SESSION, ask_limits())
-    return Savings(add_up(rows, helpers), names_in(sessions), windows_of(seen))
+    balances, turns = add_up(rows, helpers), None
+    if session is not None:
+        stream = await find(models, session)
+        balances = {stream: balances.get(stream, Balance())}
+        (used,) = await models.answers(Question("savings", "saved_by_turn", {"stream": stream}))
+        turns = [row for row in used if row["began"] >= since]
+    return Savings(balances, names_in(sessions), windows_of(seen), turns)
 
 
 async def read_break_even(models: ReadModels, found: Savings) -> int | None:

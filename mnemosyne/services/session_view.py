@@ -14,6 +14,7 @@ from mnemosyne.services import savings, timeline
 from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
+from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
 from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
@@ -101,6 +102,7 @@ class SessionView:
     money: MoneyCurve
     total: Balance
     break_even: int | None
+    prediction: PredictedBill
     counted: int | None
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
@@ -193,6 +195,7 @@ async def read_session_view(
         money=money_curve(used, balances),
         total=sum(balances, Balance()),
         break_even=savings.find_break_even(epochs, used),
+        prediction=predict_bill(used),
         counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,

@@ -136,6 +136,11 @@ def test_json_total_is_the_sum_of_the_sessions() -> None:
     assert {name: row[name] for name in savings["total"]} == savings["total"]
     assert row["dollars_saved"] == pytest.approx(row["dollars_unmanaged"] - row["dollars"])
     assert (row["turns"], row["managed_turns"], row["tokens_sent"]) == (3, 3, 70_000)
+    one = run_json("savings", row["session"])
+    assert (one["total"], one["prediction"]["turns"] + one["prediction"]["left_out_turns"]) == (savings["total"], 3)
+    assert any(
+        line.startswith("Predicted before each of") for line in run("savings", row["session"]).stdout.split("\n")
+    )
     assert run_json("savings", "--since", "1h")["sessions"] == []
     assert run("savings", "--since", "2030-01-01").stderr == "No costs are recorded since 2030-01-01.\n"
     assert "is not a time" in run("savings", "--since", "7", code=2).stderr

@@ -1,0 +1,51 @@
+"""A bill is predicted from facts known before each turn, and compared with the provider's count."""
+
+from typing import Any
+
+import pytest
+
+from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
+
+PRICE = 5_000
+"""Nanodollars for an input token of the model."""
+
+_PARTS = ("output", "read", "write_5m", "write_1h")
+
+
+def turn(
+    counted: int, estimated: int, *, read: int = 0, expected_read: int | None = None, **other: Any
+) -> dict[str, Any]:
+    """A row of an observed turn that writes nothing to the cache."""
+    reads = {"actual": read, "expected": read if expected_read is None else expected_read, "shadow": read}
+    sides = {f"{side}_{part}": {"read": reads[side]}.get(part, 0) for side in reads for part in _PARTS} | {
+        f"{side}_input": counted - reads[side] for side in reads
+    }
+    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "compacted": 0, "deviates": False, "rounds": 1, "turns": 1}
+    terms = {"service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    about = {"branch": "main", "mode": "observe", "model": "claude-opus-4-5"}
+    return {**about, **sides, **flags, **terms, "counted": counted, "estimated": estimated, **other}
+
+
+def test_a_later_prompt_is_the_counted_size_of_the_last_one_and_its_growth_at_that_scale() -> None:
+    found = predict_bill([turn(2_000, 1_000), turn(3_000, 1_500)])
+    assert (found.predicted, found.billed) == ((1_000 + 3_000) * PRICE, 5_000 * PRICE)
+    assert found.error == pytest.approx((0.5 + 0.0) / 2)
+
+
+def test_a_loss_of_the_cache_is_an_error_of_the_prediction() -> None:
+    found = predict_bill([turn(1_000, 1_000), turn(1_000, 1_000, read=0, expected_read=1_000)])
+    assert (found.predicted, found.billed) == (1_100 * PRICE, 2_000 * PRICE)
+    assert "is 45.0 % less than the bill of" in found.sentence
+
+
+@pytest.mark.parametrize("other", [{"rounds": 2}, {"assumed": 1}, {"counted": 0}, {"model": "nobody's"}])
+def test_unpredictable_turns_are_excluded_and_counted(other: dict[str, Any]) -> None:
+    found = predict_bill([turn(1_000, 1_000), {**turn(1_000, 1_000), **other}])
+    assert (found.turns, found.left_out, found.predicted) == (1, 1, 1_000 * PRICE)
+    assert predict_bill([{**turn(1_000, 1_000), **other}]).sentence.startswith("No bill was predicted: 1 turn")
+
+
+def test_branches_and_models_are_predicted_apart() -> None:
+    found = predict_bill([turn(9_000, 1_000), turn(500, 500, branch="agent"), turn(700, 700, model="claude-haiku-4-5")])
+    assert found.predicted == (1_000 + 500) * PRICE + 700 * 1_000
+    assert predict_bill([]) == PredictedBill(turns=0, left_out=0, predicted=0, billed=0, error=0.0)

@@ -111,8 +111,8 @@ async def _check_level(
         kept = [held for held in shown if held not in changed]
         assert all(_is_kept_call(held, page.level) or keeps_prompt(each.tags) for held in kept)
         path = find_path(each.kind, each.source_key)  # the line of several objects of a file names it once
-        lines = (line_of(each), each.stub, f"#{each.id} L4", *filter(None, [path]))  # older stubs were shorter
-        assert any(line in words for line in lines) or not changed
+        shown_lines = (line_of(each), each.stub, f"#{each.id} L4", *filter(None, [path]))  # older stubs were shorter
+        assert any(line in words for line in shown_lines) or not changed
     elif page.level in each.renditions and not (page.level is Fidelity.DETAILED and is_its_own_detail(each.tags)):
         rendition = await text_of(archive, stream, each.renditions[page.level].text)
         lines = [line for line in rendition.splitlines() if line.strip()]

@@ -48,6 +48,7 @@ from mnemosyne.figures import (
 from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.asking import helper_as_json
+from mnemosyne.services.cache_misses import describe_reading, reading_as_json
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Explanation
 
@@ -235,6 +236,7 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
         **snapshot_as_json(explanation.snapshot, explanation.planned),
         **decision_as_json(explanation.decision),
         "tariff": explanation.tariff.name,
+        "cache": [reading_as_json(each) for each in explanation.cache],
         "imported_at": None if since is None else iso_time(since),
     }
 
@@ -253,7 +255,8 @@ def _print(explanation: Explanation) -> None:
     say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
     if (taken := found.session.find_taken(found.branch)) is not None:
         say(f"Its settings: {settings_text(settings_as_json(taken.settings))}.")
-    for sentence, lines in _paragraphs(found, explanation.planned):
+    cache = ((" ".join(describe_reading(each)), ()) for each in explanation.cache)
+    for sentence, lines in (*_paragraphs(found, explanation.planned), *cache):
         say()
         say(sentence)
         for line in lines[:SHOWN]:

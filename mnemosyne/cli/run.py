@@ -333,22 +333,31 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
     import trio
 
     from mnemosyne.app.read_models import open_read_models
+    from mnemosyne.services.cache_misses import describe_misses, read_session_misses
     from mnemosyne.services.savings import Savings, read_break_even, read_savings
 
-    async def read() -> tuple[Savings | None, int | None]:
+    async def read() -> tuple[Savings | None, int | None, str | None]:
+        found, break_even = None, None
         with trio.move_on_after(SUMMARY_SECONDS):
             async with open_read_models(config, lambda sentence: None) as models:
                 found = await read_savings(models, began)
-                return found, await read_break_even(models, found)
-        return None, None
+                break_even = await read_break_even(models, found)
+                return (
+                    found,
+                    break_even,
+                    describe_misses(await read_session_misses(models.archive, found.sessions, began)),
+                )
+        return found, break_even, None
 
     try:
-        found, break_even = trio.run(read)
+        found, break_even, misses = trio.run(read)
     except Exception:  # the client has ended, so an error here must not matter
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is not None and found.sessions:
         _say(render_recorded(found, config.mode, break_even))
+        if misses is not None:
+            _say(f"{misses}.")
     elif found is None or not complete:
         _say("see what was recorded: mnemosyne open")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -20,6 +21,7 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
+from mnemosyne.services.cache_misses import KnownReadings, no_readings, read_misses, reading_as_json
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
 from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
@@ -61,7 +63,7 @@ class TurnView:
     ``changed`` is the difference between the client's request and the upstream one, None if they are equal. ``absent``
     are the objects not shown in full, ``sources`` the sources of objects by id. ``epoch`` is the reason for a rewrite
     before it. ``price`` and ``account`` are None if its usage is not known. ``pause`` is the time since the branch's
-    previous request, in µs.
+    previous request, in µs. ``cache`` are the readings of the shown requests from the provider's cache, as JSON.
     """
 
     stream: UUID
@@ -77,6 +79,7 @@ class TurnView:
     account: TurnAccounted | None
     quota: Sequence[QuotaUse]
     pause: int | None
+    cache: Sequence[Mapping[str, Any]] = ()
 
     @property
     def attempt(self) -> Attempt:
@@ -105,6 +108,7 @@ class KnownTurns:
     bodies: Lru[tuple[UUID, int], tuple[bytes, Sequence[Range]]] = attrs.field(
         factory=lambda: Lru(_BODY_BYTES, lambda held: len(held[0]))
     )
+    readings: KnownReadings = attrs.field(factory=no_readings)
 
     async def read(self, archive: Archive, stream: UUID) -> tuple[Sequence[Recorded[Event]], History]:
         """The events of a session and its history. Raises LogFailed."""
@@ -129,11 +133,13 @@ async def read_turn_view(
     objects = {span.object.id: span for span in standing}
     before = history.turn(branch, began.turn - 1)[-1].began if began.turn > 1 else None
     (limits,) = await models.answers(ask_limits(stream))
+    shown_round = None if attempt.round is None else attempt.round.began.round
+    readings = await read_misses(archive, stream, events, history, only=attempt.address)
     return TurnView(
         stream=stream,
         context=found,
         rounds=len(attempt.rounds),
-        round=None if attempt.round is None else attempt.round.began.round,
+        round=shown_round,
         blocks=_blocks(found, found.client or found.view, history.list_places(branch), objects),
         changed=None if found.client is None else _compare(found.client, found.view),
         absent=[span for span in standing if span.fidelity is not Fidelity.FULL],
@@ -143,6 +149,7 @@ async def read_turn_view(
         account=_account(events, attempt),
         quota=uses_of(limits, lambda key: key == (stream, *attrs.astuple(attempt.address))),
         pause=None if before is None else began.at - before.at,
+        cache=[reading_as_json(each) for each in readings if shown_round in (None, each.round)],
     )
 
 

@@ -30,6 +30,7 @@ from mnemosyne.domain.wire.dialects import dialect_of
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, sessions, switching
+from mnemosyne.services.cache_misses import RequestReading, read_misses
 from mnemosyne.services.sessions import Archive
 
 
@@ -51,7 +52,8 @@ class Explanation:
     """A session's memory at one time, and the planner's decision then (see ``Listing``). ``decision`` is the branch's
     mode then and its reason; None if managing was never requested.
     ``tariff`` is the one used for decisions, or that would be used if unmanaged. ``imported_at`` is the time of the
-    session's import from a file, in µs of UTC; None if it was recorded here.
+    session's import from a file, in µs of UTC; None if it was recorded here. ``cache`` are the readings of the turn's
+    last attempt from the provider's cache.
     """
 
     stream: UUID
@@ -60,6 +62,7 @@ class Explanation:
     decision: BranchModeSet | None
     tariff: Tariff
     imported_at: int | None
+    cache: Sequence[RequestReading] = ()
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -83,6 +86,7 @@ async def explain(
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
     history = time_travel.history_of(str(stream), events)
     tenant = history.started.tenant if history.started is not None else ""
+    last = history.turn(found.branch, found.turn)[-1].address
     return Explanation(
         stream,
         found,
@@ -90,6 +94,7 @@ async def explain(
         mode_decisions(until).get(found.branch),
         _tariff(found, settings),
         await switching.find_import(archive, tenant, stream),
+        await read_misses(archive, stream, events, history, only=last),
     )
 
 

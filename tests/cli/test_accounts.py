@@ -11,9 +11,12 @@ import click
 import pytest
 
 from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
+from mnemosyne.cli.cache_misses import misses_as_json, print_misses
 from mnemosyne.cli.log_access import start_of
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services.cache_misses import MissGroup
 from mnemosyne.services.quota import QuotaWindow
 from tests.cli.running import SESSION, run, run_json, words
 from tests.domain.session_events import accounted
@@ -101,6 +104,34 @@ def test_usage_by_session_names_the_client_s_session() -> None:
     assert "2510e41f a client's session" in run("usage", "--by", "session").stdout
     (row,) = run_json("usage", "--by", "session")
     assert (row["session"], row["external_id"], row["output_tokens"]) == (SESSION, "a client's session", 26)
+
+
+@pytest.mark.usefixtures("golden")
+def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cost_nothing_more() -> None:
+    shown = run("usage", "--misses").stdout
+    assert "a conversation began (main)" in shown
+    assert "0 requests missed the cache" in shown
+    rows = run_json("usage", "--misses")
+    assert {row["is_miss"] for row in rows} == {False}
+    assert sum(row["requests"] for row in rows) > 1
+    assert run_json("usage", "--misses", "--since", "1h") == []
+
+
+def test_the_cost_of_a_miss_is_shown_with_its_dearest_request(capsys: pytest.CaptureFixture[str]) -> None:
+    worst = UUID(SESSION), Address("main", 14, 1)
+    group = MissGroup(
+        text="the MCP server x changed its tools",
+        is_miss=True,
+        requests=2,
+        tokens=50_000,
+        nanodollars=310_000_000,
+        unpriced=0,
+        worst=worst,
+    )
+    print_misses([group])
+    assert words(capsys.readouterr().out)[1][-6:] == ["2", "50.0k", "$0.31", SESSION[:8], "main", "14"]
+    (row,) = misses_as_json([group, attrs.evolve(group, unpriced=2)])[1:]
+    assert row["dollars"] is None
 
 
 @pytest.mark.parametrize(("arguments", "output"), [([], ""), (["--json"], "[]\n")])

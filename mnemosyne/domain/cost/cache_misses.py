@@ -162,8 +162,7 @@ def explain_reading(
         return None
     prompt, read = sent.usage.prompt, sent.usage.read
     if before is None:
-        start = ColdTokens(cause=MissCause.START, culprit=Culprit.CLIENT, tokens=prompt - read)
-        return CacheReading(prompt=prompt, expected=0, read=read, causes=_positive([start]), change=None)
+        return begin_reading(sent.usage)
     reading = _Reading(sent, before, cache, rules, minimum, origin, proxy)
     expected = reading.expected
     causes, limit = [], expected
@@ -173,6 +172,19 @@ def explain_reading(
         limit = lower
     causes.append(ColdTokens(cause=MissCause.PROVIDER, culprit=Culprit.PROVIDER, tokens=max(0, limit - read)))
     return CacheReading(prompt=prompt, expected=expected, read=read, causes=_positive(causes), change=reading.change)
+
+
+def begin_reading(usage: Tokens, name: str | None = None) -> CacheReading:
+    """Return the reading of the first request of a conversation; ``name`` is the kind of its branch."""
+    start = ColdTokens(cause=MissCause.START, culprit=Culprit.CLIENT, tokens=usage.prompt - usage.read, name=name)
+    return CacheReading(prompt=usage.prompt, expected=0, read=usage.read, causes=_positive([start]), change=None)
+
+
+def count_entries(usage: Tokens, rules: CacheRules) -> int:
+    """Return how much of a request the provider holds in its cache afterwards, by its usage."""
+    if not rules.automatic:
+        return usage.prompt - usage.input
+    return usage.prompt // rules.unit * rules.unit if usage.prompt >= rules.least else 0
 
 
 def _positive(causes: list[ColdTokens]) -> tuple[ColdTokens, ...]:
@@ -214,9 +226,7 @@ class _Reading:
             return 0
         if used is None:
             return self._old[self._last].tokens * self._counted // max(1, self._new.tokens)
-        if not self._rules.automatic:
-            return used.prompt - used.input
-        return used.prompt // self._rules.unit * self._rules.unit if used.prompt >= self._rules.least else 0
+        return count_entries(used, self._rules)
 
     @property
     def expected(self) -> int:
@@ -238,11 +248,17 @@ class _Reading:
 
     def limits(self) -> Iterator[tuple[int, ColdTokens]]:
         """Yield the limit of the possible reads after each rule, and the rule's cause."""
-        replaced = self._origin is not Origin.CONTINUES and self.change is not None
         rules = [self._expiry, self._changes]
-        for rule in reversed(rules) if replaced else rules:
+        for rule in reversed(rules) if self._is_replaced() else rules:
             yield from rule()
         yield from self._lookup()
+
+    def _is_replaced(self) -> bool:
+        """Whether the history was replaced. One that still holds the last message was only edited."""
+        if self.change is None or self._origin is Origin.CONTINUES:
+            return False
+        last = self._before.layout.read.messages[-1].digest
+        return all(message.digest != last for message in self._sent.layout.read.messages)
 
     # Expiry
 
@@ -256,7 +272,7 @@ class _Reading:
                     cause=MissCause.SLOT if slot else MissCause.EXPIRY,
                     culprit=Culprit.CLIENT if slot else Culprit.TIME,
                     tokens=0,
-                    name=None if slot else self._marked[self._last],
+                    name=None if self._rules.automatic else self._marked[self._last],
                 ),
             )
 
@@ -291,9 +307,9 @@ class _Reading:
                 return _cold(MissCause.SYSTEM, Culprit.CLIENT, change)
             case _ if self._proxy.rewrote:
                 return _cold(MissCause.REWRITE, Culprit.PROXY, change)
-            case _ if self._origin is Origin.COMPACTED:
-                return _cold(MissCause.COMPACTION, Culprit.CLIENT, change)
-            case _ if self._origin is Origin.DIVERGED:
+            case _ if self._is_replaced():
+                if self._origin is Origin.COMPACTED:
+                    return _cold(MissCause.COMPACTION, Culprit.CLIENT, change)
                 return _cold(MissCause.REWIND, Culprit.USER, change)
             case _ if change.inserted is not None:
                 return _cold(MissCause.MESSAGES, Culprit.HOOK, change)

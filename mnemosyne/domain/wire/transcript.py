@@ -150,6 +150,12 @@ class Transcript:
         return self.member(self.dialect.system) if self.dialect.system is not None else None
 
     @property
+    def cache_route(self) -> Mapping[str, str]:
+        """The members of the body that select one of the provider's caches, by name."""
+        values = {name: self.member(name) for name in ("prompt_cache_key",)}
+        return {name: value for name, value in values.items() if isinstance(value, str)}
+
+    @property
     def chain(self) -> bytes:
         """The chain hash of the whole history; for an empty history, the conversation's seed."""
         return self.messages[-1].chain if self.messages else seed(self.conversation)

@@ -16,6 +16,7 @@ from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.services import manifests
+from mnemosyne.services.cache_misses import describe_misses, read_misses, reading_as_json
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import KEY, MapLinks, map_chart
 from mnemosyne.services.money_curve import money_chart
@@ -58,7 +59,8 @@ async def read_shown(
     view = await read_session_view(models, stream, branch, budget)
     evicted = _list_evicted(view)
     known = known or KnownTurns()
-    _, history = await known.read(archive, stream)
+    events, history = await known.read(archive, stream)
+    readings = await read_misses(archive, stream, events, history, known=known.readings)
     links = MapLinks({} if view.forgotten else history.objects, f"/-/session/{stream}" if linked else "")
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
@@ -68,6 +70,7 @@ async def read_shown(
         "observed": observed,
         "checkpoints": sorted(observed.checkpoints, key=lambda point: (point.branch, point.turn)),
         "map_svg": map_chart([*view.before, view.map], links=links),
+        "cache_misses": describe_misses(readings),
         "money_svg": money_chart(view.money),
         "left": evicted[:SHOWN_LEFT],
         "left_in_all": len(evicted),
@@ -91,6 +94,7 @@ async def read_as_json(
     view = await read_session_view(models, stream, branch, budget)
     contents = (await read_window(archive, stream, view.branch, TurnPlace(round=1), known))["contents"]
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
+    readings = await read_misses(archive, stream, *await known.read(archive, stream), known=known.readings)
     return {
         "verdict": view.verdict,
         "window": None if contents is None else manifests.contents_as_json(contents),
@@ -99,6 +103,7 @@ async def read_as_json(
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
         "checkpoints": observed.checkpoints,
+        "cache_misses": [reading_as_json(each) for each in readings if each.causes],
     }
 
 
@@ -164,6 +169,7 @@ def _without_words(shown: Mapping[str, Any]) -> Mapping[str, Any]:
         "overview": overview,
         "map_svg": map_chart([*view.before, view.map], links=MapLinks(objects)),
         "sources": {},
+        "cache_misses": None,
         "observed": NOTHING,
         "checkpoints": (),
     }

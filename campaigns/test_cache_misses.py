@@ -1,0 +1,69 @@
+"""A session of 200 turns with eleven injected cache misses: each is named with its byte, its culprit and its cost."""
+
+from collections.abc import Mapping
+
+from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
+from tests.services.talking import talking
+from tests.services.test_cache_misses import WORDS, Client, explain, record, text, tool
+
+
+def inject(client: Client, turn: int) -> bool:
+    """The misfortune of a turn, before its request."""
+    match turn:
+        case 20:
+            client.at += 6 * 60
+        case 40:
+            client.tools.append(tool("mcp__github__merge"))
+        case 60:
+            client.system = client.system.replace("an agent", "an agent on a Monday")
+        case 80:
+            client.messages[6]["content"].append(text("<system-reminder>notes.md changed.</system-reminder>"))
+        case 100:
+            client.messages[8]["content"][0] = text("Something else. " + WORDS)
+        case 110:
+            client.model = "claude-opus-4-6"
+        case 130:
+            client.effort = "high"
+        case 140:
+            client.messages[-1]["content"] += [text(f"part {number}") for number in range(25)]
+        case 160 | 161:
+            client.has_marker = turn == 161
+        case 180:
+            client.at += 61 * 60
+        case _:
+            pass
+    return turn == 190
+
+
+INJECTED: Mapping[int, tuple[MissCause, Culprit, str | None, bytes | None]] = {
+    20: (MissCause.EXPIRY, Culprit.TIME, "5m", None),
+    40: (MissCause.TOOLS, Culprit.MCP, "mcp__github__merge", b'{"name":"mcp__github__merge"'),
+    60: (MissCause.SYSTEM, Culprit.CLIENT, None, b" on a Monday"),
+    80: (MissCause.MESSAGES, Culprit.HOOK, None, b'{"type":"text","text":"<system-reminder>notes'),
+    100: (MissCause.MESSAGES, Culprit.CLIENT, None, b"Something else."),
+    110: (MissCause.MODEL, Culprit.USER, "model", b'"claude-opus-4-6"'),
+    130: (MissCause.SETTING, Culprit.CLIENT, "output_config", b'{"effort":"high"}'),
+    140: (MissCause.LOOKBACK, Culprit.CLIENT, None, None),
+    160: (MissCause.MARKER, Culprit.CLIENT, None, None),
+    180: (MissCause.EXPIRY, Culprit.TIME, "5m", None),
+    190: (MissCause.PROVIDER, Culprit.PROVIDER, None, None),
+}
+
+
+async def test_each_of_ten_injected_misses_is_named_and_nothing_else_is() -> None:
+    async with talking() as talk:
+        bodies = await record(talk, Client(), 200, inject)
+        found = await explain(talk)
+    assert len(found) == 200
+    assert [turn for turn, each in enumerate(found, 1) if each.reading.cold] == [1, *INJECTED]
+    for turn, each in enumerate(found, 1):
+        if turn not in INJECTED:
+            continue
+        cause, culprit, name, place = INJECTED[turn]
+        (priced,) = each.causes
+        assert (priced.cold.cause, priced.cold.culprit, priced.cold.name) == (cause, culprit, name), turn
+        assert priced.nanodollars, turn
+        assert priced.cold.tokens == each.reading.cold == each.reading.expected - each.reading.read
+        if place is not None:
+            assert priced.cold.change is not None
+            assert bodies[turn - 1][priced.cold.change.offset :].startswith(place), turn

@@ -199,10 +199,10 @@ def _insert(connection: Connection, projection: Projection, *, side: bool) -> in
 
 
 def _status(connection: Connection, projection: Projection) -> ProjectionStatus | None:
-    live = _checkpoint(connection, projection, side=False, held=False)
+    checkpoints = _checkpoints(connection, [(projection.name, False), (projection.name, True)], held=False)
+    live, side = (checkpoints.get((projection.name, each)) for each in (False, True))
     if live is None:
         return None
-    side = _checkpoint(connection, projection, side=True, held=False)
     found = connection.execute(tables.FOUND, (tables.names(projection),)).fetchall()
     return attrs.evolve(
         live.status,

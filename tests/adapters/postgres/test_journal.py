@@ -34,6 +34,7 @@ from tests.adapters.log_support import (
     texts,
     until,
 )
+from tests.fixtures import CLEANING
 from tests.plain.log import PlainLog
 from tests.waiting import DEADLINE
 
@@ -484,9 +485,12 @@ def journal_on(database: Database, commit_deadline: float = 30) -> GroupJournal:
 
 
 def sessions(dsn: str) -> int:
-    """The number of connections to this database, without this one."""
+    """The number of connections to this database, without this one and the one that empties it after the test."""
     ((number,),) = query(
-        dsn, "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        dsn,
+        "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        " and application_name <> %s",
+        CLEANING,
     )
     return int(number)
 

@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_260, 5_600),
     "replay": Budget("mnemosyne/replay", 765, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_805, 2_300),
-    "mnemosyne": Budget("mnemosyne", 79_240, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_275, 11_000),
-    "tests": Budget("tests", 72_560, 50_000),
+    "mnemosyne": Budget("mnemosyne", 79_280, 65_800),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
+    "tests": Budget("tests", 72_710, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_310, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

@@ -8,13 +8,16 @@ from mnemosyne.figures import count_text, dollars, dollars_text, plural
 from mnemosyne.services.cache_misses import MissGroup
 from mnemosyne.services.unstructuring import members
 
+_NAMED = 8
+"""The number of characters of a session's name that are shown."""
+
 
 def misses_as_json(groups: Sequence[MissGroup]) -> list[dict[str, Any]]:
     return [
         {
             **members(group, "is_miss requests tokens unpriced", cause="text"),
             "dollars": dollars(group.nanodollars) if group.unpriced < group.requests else None,
-            "worst": {"session": str(group.worst[0]), **members(group.worst[1], "branch turn attempt")},
+            "worst": {"session": group.worst[0], **members(group.worst[1], "branch turn attempt")},
         }
         for group in groups
     ]
@@ -33,6 +36,6 @@ def print_misses(groups: Sequence[MissGroup]) -> None:
 
 
 def _miss_cells(group: MissGroup) -> tuple[str, str]:
-    stream, address = group.worst
+    name, address = group.worst
     price = dollars_text(None if group.unpriced == group.requests else group.nanodollars, partial=group.unpriced > 0)
-    return price if group.is_miss else "-", f"{str(stream)[:8]} {address.branch} {address.turn}"
+    return price if group.is_miss else "-", f"{name[:_NAMED]} {address.branch} {address.turn}"

@@ -294,27 +294,30 @@ def _origin(request: _Request, before: _Request) -> Origin:
 
 
 def _price(request: _Request, before: _Request | None, reading: CacheReading) -> RequestReading:
-    model, usage = request.attempt.began.model, request.usage
-    assert usage is not None
-    billed, without = (
-        cost(attrs.evolve(each, output=0), model, prompt=usage.prompt, terms=attrs.evolve(request.terms, searches=0))
-        for each in (usage, _as_reads(usage, reading.cold))
-    )
-    sizes = [each.tokens for each in reading.causes]
-    amounts: Sequence[int | None] = [None] * len(sizes)
-    if billed is not None and without is not None and sizes:
-        amounts = apportion(billed - without, sizes)
+    assert request.usage is not None
+    model = request.attempt.began.model
     return RequestReading(
         address=request.attempt.address,
         round=None if request.attempt.round is None else request.attempt.round.began.round,
         at=request.at,
         model=model,
         reading=reading,
-        causes=[
-            PricedCold(cold=cold, nanodollars=amount) for cold, amount in zip(reading.causes, amounts, strict=True)
-        ],
+        causes=price_causes(reading, request.usage, model, request.terms),
         pause=None if before is None else request.at - before.at,
     )
+
+
+def price_causes(reading: CacheReading, usage: Tokens, model: str | None, terms: Terms) -> list[PricedCold]:
+    """The causes of a reading with what each cost more than reads, by the request's usage and its terms."""
+    billed, without = (
+        cost(attrs.evolve(each, output=0), model, prompt=usage.prompt, terms=attrs.evolve(terms, searches=0))
+        for each in (usage, _as_reads(usage, reading.cold))
+    )
+    sizes = [each.tokens for each in reading.causes]
+    amounts: Sequence[int | None] = [None] * len(sizes)
+    if billed is not None and without is not None and sizes:
+        amounts = apportion(billed - without, sizes)
+    return [PricedCold(cold=cold, nanodollars=amount) for cold, amount in zip(reading.causes, amounts, strict=True)]
 
 
 def _as_reads(usage: Tokens, cold: int) -> Tokens:
@@ -337,7 +340,8 @@ def _as_reads(usage: Tokens, cold: int) -> Tokens:
 @attrs.frozen(kw_only=True)
 class MissGroup:
     """The cold tokens of one cause in some sessions: its ``text``, the number of requests, and what they cost more than
-    reads; ``unpriced`` counts the requests of models without a known price. ``worst`` is the dearest one.
+    reads; ``unpriced`` counts the requests of models without a known price. ``worst`` is the dearest one, with the name
+    of its session.
     """
 
     text: str
@@ -346,7 +350,7 @@ class MissGroup:
     tokens: int
     nanodollars: int
     unpriced: int
-    worst: tuple[UUID, Address]
+    worst: tuple[str, Address]
 
 
 async def read_session_misses(archive: Archive, streams: Iterable[UUID], since: int = 0) -> list[RequestReading]:
@@ -364,11 +368,15 @@ async def read_session_misses(archive: Archive, streams: Iterable[UUID], since: 
 
 async def read_all_misses(archive: Archive, streams: Iterable[UUID], since: int = 0) -> list[MissGroup]:
     """The cold tokens of some sessions' requests by cause, the dearest first; as ``read_session_misses``."""
-    rows: dict[tuple[str, bool], list[tuple[UUID, Address, PricedCold]]] = {}
-    for stream in streams:
-        for each in await read_session_misses(archive, [stream], since):
-            for cause in each.causes:
-                rows.setdefault((cause_text(cause.cold), cause.is_miss), []).append((stream, each.address, cause))
+    found = [(str(stream), each) for stream in streams for each in await read_session_misses(archive, [stream], since)]
+    return group_misses((name, each.address, cause) for name, each in found for cause in each.causes)
+
+
+def group_misses(missed: Iterable[tuple[str, Address, PricedCold]]) -> list[MissGroup]:
+    """Cold tokens of requests of named sessions by cause, the dearest first."""
+    rows: dict[tuple[str, bool], list[tuple[str, Address, PricedCold]]] = {}
+    for row in missed:
+        rows.setdefault((cause_text(row[2].cold), row[2].is_miss), []).append(row)
     groups = [
         MissGroup(
             text=text,
@@ -424,6 +432,7 @@ _TEXTS = {
     MissCause.PARALLEL: "the request was sent before the previous reply began",
     MissCause.CLOCK: "the server's clock was set back",
     MissCause.PROVIDER: "the provider did not read the same bytes again",
+    MissCause.UNRECORDED: "the client's prefix, which the record does not hold, or the provider",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mnemosyne.cli.cache_misses import misses_as_json, print_misses
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import PAGE_WIDTH, print_json, progress_bar, say, table_lines, terminal_width
 from mnemosyne.errors import MnemosyneError
@@ -37,16 +38,18 @@ HEADERS = ("tariff", "without", "with", "change", "native", "worst", "ends>1.02"
     help="Tariffs: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  "
     "[default: what the record shows, and quota]",
 )
+@click.option("--misses", is_flag=True, help="Show only the tokens that were not read from the cache, by cause.")
 @json_option
 @click.pass_context
 def what_if(
-    ctx: click.Context, /, paths: tuple[Path, ...], since: str, tariffs: tuple[str, ...], as_json: bool
+    ctx: click.Context, /, paths: tuple[Path, ...], since: str, tariffs: tuple[str, ...], misses: bool, as_json: bool
 ) -> None:
     """Estimate from Claude Code's transcripts what your sessions would have cost with Mnemosyne. It needs no proxy and
     no key, and sends nothing.
 
     \b
       mnemosyne what-if --since 7d
+      mnemosyne what-if --since 7d --misses
 
     PATH is a transcript or a folder of them; default: `projects` in ~/.claude, or in $CLAUDE_CONFIG_DIR. Any session
     active in that period counts in full, unless Mnemosyne managed it. The cost without Mnemosyne is computed
@@ -60,6 +63,9 @@ def what_if(
     start = utc(start_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
     names = [name.strip() for each in tariffs for name in each.split(",") if name.strip()]
     places = paths or _default_places()
+    if misses:
+        _show_misses(ctx, places, start, as_json)
+        return
     with progress_bar("reading, then simulating") as progress:
         found = told(
             places,
@@ -77,6 +83,29 @@ def what_if(
         print_json(_as_json(found, start))
     else:
         say(render(found, start))
+
+
+def _show_misses(ctx: click.Context, places: tuple[Path, ...], since: str, as_json: bool) -> None:
+    from mnemosyne_lab.evaluation.cache_misses import sum_recorded
+    from mnemosyne_lab.evaluation.what_if import find_misses
+
+    with progress_bar("reading") as progress:
+        found = find_misses(
+            places,
+            since=since,
+            skip=lambda sentence: say(f"Skipped: {printable(sentence)}", err=True),
+            progress=progress,
+            managed=_list_managed(),
+        )
+    if not found:
+        say(printable(f"No session since {since[:10]} in {', '.join(map(str, places))}."), err=True)
+        ctx.exit(2)
+    groups = sum_recorded(found)
+    if as_json:
+        requests = sum(map(len, found.values()))
+        print_json({"since": since, "sessions": len(found), "requests": requests, "causes": misses_as_json(groups)})
+    else:
+        print_misses(groups)
 
 
 def _list_managed() -> frozenset[str]:

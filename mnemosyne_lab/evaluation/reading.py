@@ -150,7 +150,7 @@ def recording(where: str, session: object) -> RecordedSession:
         raise Unreadable("its messages are no list of messages with a role and content")
     notes: list[str] = []
     turns = list(_turns(session.get("turns"), len(messages), notes.append))
-    times = _times([turn.get("ts") for turn in turns], notes.append)
+    times = times_of([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
     model, own, cost, developer = (session.get(name) for name in ("model", "head", "nanodollars", "developer"))
     return RecordedSession(
@@ -197,7 +197,7 @@ def _turns(turns: object, count: int, note: Any) -> Iterator[dict[str, Any]]:
         note(f"{left_out} turns that repeat an earlier request, or hold nothing, were left out")
 
 
-def _times(stamps: Sequence[object], note: Any) -> list[int]:
+def times_of(stamps: Sequence[object], note: Any = lambda sentence: None) -> list[int]:
     """Non-decreasing times in µs since 1970. A missing time is GAP after the previous one."""
     known = [_time(stamp) for stamp in stamps]
     first = next((at - GAP * (index + 1) for index, at in enumerate(known) if at is not None), -GAP)

@@ -13,7 +13,9 @@ from statistics import median
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.figures import plural
+from mnemosyne_lab.evaluation.cache_misses import RecordedReading, RecordedRequest, read_recorded, requests_of
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
 from mnemosyne_lab.evaluation.reading import RecordedSession, Unreadable, recording
@@ -105,8 +107,16 @@ def _conversations(
     paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
 ) -> Iterator[TranscriptConversation]:
     """The conversations of all files. A reply in several files belongs to the oldest."""
-    files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     seen: set[str] = set()
+    for name, lines in _files(paths, skip, progress):
+        yield from conversations_of(name, lines, seen)
+
+
+def _files(
+    paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
+) -> Iterator[tuple[str, list[TranscriptLine]]]:
+    """The name and the lines of each file, the oldest first."""
+    files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     for number, file in enumerate(sorted(files, key=_age)):
         progress(number, len(files))
         try:
@@ -117,7 +127,43 @@ def _conversations(
         for sentence in lines:
             if isinstance(sentence, str):
                 skip(sentence)
-        yield from conversations_of(file.stem, [line for line in lines if isinstance(line, TranscriptLine)], seen)
+        yield file.stem, [line for line in lines if isinstance(line, TranscriptLine)]
+
+
+def find_misses(
+    paths: Sequence[Path],
+    *,
+    since: str,
+    skip: Callable[[str], None],
+    progress: Callable[[int, int], None],
+    managed: Collection[str] = (),
+) -> dict[str, list[RecordedReading]]:
+    """The reads of each conversation in transcripts and recordings that were active after ``since``, by its name.
+    ``managed`` as in ``what_if``.
+    """
+    found: dict[str, list[RecordedReading]] = {}
+    seen: set[str] = set()
+
+    def add(name: str, requests: Sequence[RecordedRequest], kind: str) -> None:
+        if requests:
+            found[name if name not in found else f"{name} ({len(found) + 1})"] = list(read_recorded(requests, kind))
+
+    for name, lines in _files(paths, skip, progress):
+        for line in lines:
+            if isinstance(line.value.get("turns"), list):
+                try:
+                    session = recording(line.where, line.value)
+                except Unreadable as error:
+                    skip(f"{line.where}: {error}.")
+                    continue
+                if not (times := [at for turn in line.value["turns"] if (at := turn.get("ts"))]) or max(times) >= since:
+                    add(session.name, requests_of(line.value), BranchKind.MAIN.value)
+        for each in conversations_of(name, lines, seen):
+            if each.is_used_since(since) and each.client_name not in managed:
+                kind = BranchKind.AGENT if each.is_sidechain else BranchKind.MAIN
+                counts = {reply.id: (reply.model, reply.used, reply.terms) for reply in each.replies}
+                add(each.name, requests_of(each.session, counts), kind.value)
+    return found
 
 
 def _age(path: Path) -> tuple[float, str]:

@@ -118,7 +118,7 @@ def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cos
 
 
 def test_the_cost_of_a_miss_is_shown_with_its_dearest_request(capsys: pytest.CaptureFixture[str]) -> None:
-    worst = UUID(SESSION), Address("main", 14, 1)
+    worst = SESSION, Address("main", 14, 1)
     group = MissGroup(
         text="the MCP server x changed its tools",
         is_miss=True,

@@ -58,6 +58,8 @@ class MissCause(Enum):
     """The server's clock was set back, so that the age of the entry is unknown."""
     PROVIDER = "provider"
     """The same bytes, in time: the provider did not read them."""
+    UNRECORDED = "unrecorded"
+    """The record holds no system prompt and no tools, and all that it holds was the same."""
 
 
 class Culprit(Enum):

@@ -63,6 +63,14 @@ def test_text_has_the_numbers_of_the_json(home: Path, result: Result) -> None:
     assert len(told["skipped"]) == 1
 
 
+def test_misses_are_listed_by_cause(home: Path) -> None:
+    text = run_what_if("--since", "2026-10-01", "--misses", home=home).stdout
+    assert "a conversation began (main)" in text
+    found = json.loads(run_what_if("--since", "2026-10-01", "--misses", "--json", home=home).stdout)
+    assert (found["sessions"], found["requests"]) == (2, 25)
+    assert sum(each["requests"] for each in found["causes"]) >= 2
+
+
 def test_nothing_is_sent_anywhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("a connection was asked for")

@@ -1,0 +1,216 @@
+"""The cache misses in recorded sessions, by cause, as far as a record without system prompt and tools allows.
+
+Each request is laid out with a filler of the unrecorded size in front, and markers as Claude Code sets them, then
+compared with the one before it by ``domain/cost/cache_misses.py``. If the recorded bytes are equal and the time was
+right, the cause is not on record: the client's tools or system prompt, its reminders, or the provider.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.cost.cache_misses import (
+    CacheReading,
+    Culprit,
+    MissCause,
+    Origin,
+    SentPrompt,
+    begin_reading,
+    count_entries,
+    explain_reading,
+)
+from mnemosyne.domain.cost.catalogue import find_tariff_name, model_of, tariff_of
+from mnemosyne.domain.cost.prices import Terms, Tokens
+from mnemosyne.domain.cost.prompt_cache import Cache, CacheRules, rules_of
+from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
+from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.cost.tokens import Estimator, features_of_message, features_of_text
+from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.wire import transcript
+from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.services.cache_misses import MissGroup, PricedCold, group_misses, price_causes
+from mnemosyne_lab.evaluation.reading import times_of
+
+_FILLER = "word "
+_UNNAMED = "claude"
+
+
+@attrs.frozen(kw_only=True)
+class RecordedRequest:
+    """One request of a recorded session: its messages, after the client's own compactions, and the provider's counts.
+    ``origin`` is how its history relates to the request before it.
+    """
+
+    turn: int
+    at: int
+    model: str
+    messages: Sequence[Mapping[str, Any]] = attrs.field(repr=False)
+    usage: Tokens
+    terms: Terms
+    origin: Origin
+
+
+@attrs.frozen(kw_only=True)
+class RecordedReading:
+    """What one request of a recorded session read from the cache."""
+
+    turn: int
+    reading: CacheReading
+    causes: Sequence[PricedCold]
+
+
+def read_recorded(requests: Sequence[RecordedRequest], kind: str | None = None) -> Iterator[RecordedReading]:
+    """The reads of a session's requests. ``kind`` names the first one: a session's or an agent's."""
+    if not requests:
+        return
+    reader = _Reader(requests)
+    for before, request in zip((None, *requests), requests, strict=False):
+        reading = begin_reading(request.usage, kind) if before is None else reader.read(request, before)
+        causes = price_causes(reading, request.usage, request.model, request.terms)
+        yield RecordedReading(turn=request.turn, reading=reading, causes=causes)
+
+
+def sum_recorded(sessions: Mapping[str, Sequence[RecordedReading]]) -> list[MissGroup]:
+    """The cold tokens of several sessions by cause, the dearest first."""
+    return group_misses(
+        (name, Address("main", each.turn, 1), cause)
+        for name, readings in sessions.items()
+        for each in readings
+        for cause in each.causes
+    )
+
+
+def requests_of(
+    session: Mapping[str, Any], counts: Mapping[str, tuple[str, Tokens, Terms]] | None = None
+) -> list[RecordedRequest]:
+    """The requests of a session as ``reading.recording`` takes it, without those whose counts are unknown. ``counts``
+    are the model, the whole usage and the terms of a turn by its ``reply``.
+    """
+    turns, found = session["turns"], []
+    times = times_of([turn.get("ts") for turn in turns])
+    resets = list(session.get("resets") or ())
+    history: list[Mapping[str, Any]] = []
+    taken, model = 0, str(session.get("model") or _UNNAMED)
+    for number, (turn, at) in enumerate(zip(turns, times, strict=True), 1):
+        origin = Origin.CONTINUES
+        while resets and resets[0]["before_msg"] < turn["msg"]:
+            reset = resets.pop(0)
+            history += session["messages"][taken : reset["before_msg"]]
+            taken = max(taken, reset["before_msg"])
+            if reset.get("summary"):
+                history, origin = [{"role": "user", "content": reset["summary"]}], Origin.COMPACTED
+            else:
+                history = _clear_results(history)
+        history = [*history, *session["messages"][taken : turn["msg"]]]
+        taken = max(taken, turn["msg"])
+        own = (counts or {}).get(str(turn.get("reply")))
+        usage = own[1] if own is not None else _tokens_of(turn.get("usage"))
+        if usage is not None and usage.prompt:
+            found.append(
+                RecordedRequest(
+                    turn=number,
+                    at=at,
+                    model=own[0] if own is not None else model,
+                    messages=tuple(history),
+                    usage=usage,
+                    terms=own[2] if own is not None else Terms(),
+                    origin=origin,
+                )
+            )
+    return found
+
+
+def _clear_results(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The history after the client cleared old results: which ones is not on record, so the first stands for them."""
+    for number, message in enumerate(history):
+        content = message["content"]
+        if isinstance(content, list) and any(is_result(block) and block.get("content") for block in content):
+            cleared = [{**block, "content": ""} if is_result(block) else block for block in content]
+            return [*history[:number], {**message, "content": cleared}, *history[number + 1 :]]
+    return list(history)
+
+
+def _tokens_of(usage: object) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    counts = {name: usage.get(name) or 0 for name in ("input", "cache_write", "cache_read")}
+    if not all(type(count) is int and count >= 0 for count in counts.values()):
+        return None
+    return Tokens(input=counts["input"], read=counts["cache_read"], write_5m=counts["cache_write"])
+
+
+class _Reader:
+    """Reads the requests of one session."""
+
+    def __init__(self, requests: Sequence[RecordedRequest]) -> None:
+        self._ttl = "1h" if _lives_an_hour(requests) else "5m"
+        first = requests[0]
+        estimator = Estimator.of(first.model)
+        messages = sum(estimator.tokens(features_of_message(message)) for message in first.messages)
+        filler = estimator.tokens(features_of_text(_FILLER * 1_000)) / 1_000
+        self._filler = _FILLER * max(1, round((first.usage.prompt - messages) / filler))
+        self._held: tuple[int, PromptLayout] | None = None
+
+    def read(self, request: RecordedRequest, before: RecordedRequest) -> CacheReading:
+        rules = rules_for(request.model)
+        entries, used = count_entries(before.usage, rules), request.usage
+        if entries <= used.read:
+            expected = min(entries, used.prompt)
+            return CacheReading(prompt=used.prompt, expected=expected, read=used.read, causes=(), change=None)
+        last, sent = (
+            SentPrompt(at=each.at, layout=self._lay_out(each), usage=each.usage) for each in (before, request)
+        )
+        minimum = model_of(request.model).cache_minimum
+        found = explain_reading(sent, last, Cache(), rules=rules, minimum=minimum, origin=request.origin)
+        assert found is not None
+        causes = (
+            attrs.evolve(cold, cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT)
+            if cold.cause is MissCause.PROVIDER
+            else cold
+            for cold in found.causes
+        )
+        return attrs.evolve(found, causes=tuple(causes))
+
+    def _lay_out(self, request: RecordedRequest) -> PromptLayout:
+        """The layout of a request, based on the last one: they share most of their bytes."""
+        turn, near = self._held or (0, None)
+        if near is not None and turn == request.turn:
+            return near
+        marker = {"type": "ephemeral", "ttl": self._ttl}
+        *earlier, last = request.messages
+        content = last["content"]
+        texts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        marked = {**last, "content": [*texts[:-1], {**texts[-1], "cache_control": marker}]}
+        body = {
+            "model": request.model,
+            "system": [{"type": "text", "text": self._filler, "cache_control": marker}],
+            "messages": [*earlier, marked],
+        }
+        earlier_read = near.read if near is not None else None
+        read = transcript.read(json.dumps(body).encode(), earlier_read, most=transcript.ANY_NUMBER).transcript
+        layout = lay_out(read, near)
+        assert layout is not None, read.opaque
+        self._held = request.turn, layout
+        return layout
+
+
+def rules_for(model: str) -> CacheRules:
+    """The rules of the cache of a model's provider. Others than Anthropic cache without markers."""
+    name = find_tariff_name(None, hour=False, host="", model=model)
+    return rules_of(tariff_of(name if model.startswith(_UNNAMED) else "openai-before-5.6"))
+
+
+def _lives_an_hour(requests: Sequence[RecordedRequest]) -> bool:
+    """Whether entries live for an hour: the writes say so, or a request read an entry that was older than five
+    minutes.
+    """
+    if any(each.usage.write_1h for each in requests):
+        return True
+    pairs = pairwise(requests)
+    return any(
+        now.at - last.at > LIFETIME["5m"] and now.usage.read >= last.usage.prompt - last.usage.input > 0
+        for last, now in pairs
+    )

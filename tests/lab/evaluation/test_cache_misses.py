@@ -1,0 +1,124 @@
+"""Every token that a recorded session did not read from the cache has a cause, as far as the record holds one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.cache_misses import MissCause
+from mnemosyne_lab.evaluation.cache_misses import RecordedReading, read_recorded, requests_of, sum_recorded
+from mnemosyne_lab.evaluation.what_if import find_misses
+
+HEAD = 20_000
+WORDS = "The parser keeps the offsets of each block, so that a body can be cut between two of them. " * 20
+Json = dict[str, Any]
+
+
+def session(*turns: tuple[str, int, int], resets: tuple[Json, ...] = (), **more: Any) -> Json:
+    """A recorded session whose requests were sent at these times, with these reads and writes."""
+    messages: list[Json] = []
+    for number in range(2 * len(turns) - 1):
+        block: Json = {"type": "text", "text": f"{number} {WORDS}"}
+        if number == 2:
+            block = {"type": "tool_result", "tool_use_id": "t", "content": WORDS}
+        messages.append({"role": ("user", "assistant")[number % 2], "content": [block]})
+    recorded = [
+        {
+            "msg": 2 * number + 1,
+            "ts": f"2026-11-20T{at}",
+            "usage": {"input": 0, "cache_read": read, "cache_write": write},
+        }
+        for number, (at, read, write) in enumerate(turns)
+    ]
+    return {"name": "s", "model": "claude-opus-4-5", "messages": messages, "turns": recorded, "resets": resets, **more}
+
+
+def causes(recorded: Json) -> dict[int, list[MissCause]]:
+    return {each.turn: [cause.cold.cause for cause in each.causes] for each in read(recorded) if each.causes}
+
+
+def read(recorded: Json) -> list[RecordedReading]:
+    return list(read_recorded(requests_of(recorded), "main"))
+
+
+def test_expiry_is_known_from_the_times_and_a_miss_in_time_is_not_on_record() -> None:
+    found = causes(
+        session(
+            ("10:00:00Z", 0, HEAD),
+            ("10:01:00Z", HEAD, 800),
+            ("10:10:00Z", 0, HEAD + 1600),
+            ("10:11:00Z", HEAD + 1600, 800),
+            ("10:12:00Z", 0, HEAD + 3200),
+        )
+    )
+    assert found == {1: [MissCause.START], 3: [MissCause.EXPIRY], 5: [MissCause.UNRECORDED]}
+
+
+def test_entries_that_were_read_after_five_minutes_live_for_an_hour() -> None:
+    found = causes(
+        session(
+            ("10:00:00Z", 0, HEAD),
+            ("10:30:00Z", HEAD, 800),
+            ("10:40:00Z", 0, HEAD + 1600),
+            ("12:00:00Z", 0, HEAD + 2400),
+        )
+    )
+    assert found == {1: [MissCause.START], 3: [MissCause.UNRECORDED], 4: [MissCause.EXPIRY]}
+
+
+def test_a_compaction_costs_what_follows_the_head_and_cleared_results_change_messages() -> None:
+    turns = [("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD, 800), ("10:02:00Z", HEAD, 1000), ("10:03:00Z", HEAD, 1500)]
+    compacted = {"kind": "compact", "before_msg": 4, "summary": WORDS}
+    assert causes(session(*turns, resets=(compacted,)))[3] == [MissCause.COMPACTION]
+    cleared = {"kind": "microcompact", "before_msg": 6, "summary": None}
+    assert causes(session(*turns, resets=(cleared,)))[4] == [MissCause.MESSAGES]
+
+
+def test_requests_without_counts_are_omitted_and_agents_are_named() -> None:
+    recorded = session(("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD, 800))
+    recorded["turns"][0]["usage"] = None
+    (only,) = read_recorded(requests_of(recorded), "agent")
+    assert (only.turn, only.causes[0].cold.name) == (2, "agent")
+    (group,) = sum_recorded({"s": [only]})
+    assert (group.text, group.is_miss, group.worst[0]) == ("a conversation began (agent)", False, "s")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 59), st.integers(0, 40_000), st.integers(0, 40_000)), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_the_causes_of_any_recorded_session_add_up(turns: list[tuple[int, int, int]], compacts: bool) -> None:
+    resets = ({"kind": "compact", "before_msg": 2, "summary": "A summary."},) if compacts else ()
+    recorded = session(
+        *((f"{10 + n}:{at:02}:00Z", reads, writes) for n, (at, reads, writes) in enumerate(turns)), resets=resets
+    )
+    for each in read(recorded):
+        reading = each.reading
+        assert reading.read + reading.cold + reading.new == reading.prompt
+        assert reading.new >= 0
+        assert reading.cold in (max(0, reading.expected - reading.read), reading.prompt - reading.read)
+
+
+def test_recordings_and_transcripts_of_the_period_are_read(tmp_path: Path) -> None:
+    old = session(("10:00:00Z", 0, HEAD), name="old")
+    lines = [json.dumps(each) for each in (old, session(("10:00:00Z", 0, HEAD)), {"name": "none", "turns": []})]
+    (tmp_path / "all.jsonl").write_text("\n".join(lines).replace("2026-11-20T10", "2026-11-19T10", 1))
+    skipped: list[str] = []
+    found = find_misses([tmp_path], since="2026-11-20", skip=skipped.append, progress=lambda done, total: None)
+    assert list(found) == ["s"]
+    assert len(skipped) == 1
+
+
+SESSIONS = Path(__file__).parents[4] / "shared/data/sessions/others/claude_code.jsonl"
+
+
+@pytest.mark.skipif(not SESSIONS.exists(), reason="the recorded sessions are not here")
+def test_each_cold_token_of_a_public_session_has_a_cause() -> None:
+    with SESSIONS.open(encoding="utf-8") as lines:
+        recorded = min(map(json.loads, lines), key=lambda each: len(each["turns"]))
+    for each in read(recorded):
+        assert each.reading.cold == sum(cause.cold.tokens for cause in each.causes)
+        assert each.reading.read + each.reading.cold + each.reading.new == each.reading.prompt

@@ -216,24 +216,18 @@ async def open_process(
     log: ProcessLog,
     journal: GroupJournal | None = None,
     *,
-    window: int | None = None,
-    tariff: str | None = None,
     clock: Iterator[int] | None = None,
     new_id: Callable[[], str] | None = None,
     index: ObjectIndex | None = None,
-    tool_budget: int | None = None,
-    strict: bool = False,
-    tell_repeats: bool = False,
     manages_small: bool = True,
     patience: Patience = PATIENT,
     questions: HelperQuestions | None = None,
     memory_tokens: int | None = None,
     owners: MemoryOwners | None = None,
     plug_in: PlugIn | None = None,
-    choices: tuple[str, ...] = (),
-    restores: str = "both",
+    **settings: Any,
 ) -> AsyncIterator[Process]:
-    """A server process; at the end it writes its queue, as far as the log permits."""
+    """A server process with these ``settings``; at the end it writes its queue, as far as the log permits."""
     journal = journal or GroupJournal(log, CODEC, SOON)
     clock = clock or iter(range(1, 1_000_000))
     async with trio.open_nursery() as storage:
@@ -251,16 +245,10 @@ async def open_process(
                 new_salt=salt,
                 index=index,
                 settings=ServerSettings(
-                    window=window,
-                    tariff=tariff,
-                    tool_budget=tool_budget,
-                    strict=strict,
-                    tell_repeats=tell_repeats,
                     manages_small=manages_small,
                     policy=plug_in.name if plug_in is not None else "economic",
                     policy_version=plug_in.version if plug_in is not None else "",
-                    choices=choices,
-                    restores=restores,
+                    **settings,
                 ),
                 patience=patience,
                 questions=questions,

@@ -2,8 +2,8 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from hashlib import sha256
 from typing import Any, TypeVar
 from uuid import UUID
@@ -11,17 +11,12 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.owners import MemoryOwners
-from mnemosyne.actors.patience import Patience
-from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.directory import operator_stream
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
-from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.billing import BILLING
 from mnemosyne.domain.wire.exchange import ReplyHead
@@ -31,7 +26,7 @@ from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.http.reply_copy import reading_of
 from mnemosyne_lab.provider import Script, from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
-from tests.actors.support import PATIENT, Process, StoppableLog, assembled, events_of, open_process
+from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
 from tests.http.proxying import Proxy, open_proxy
 from tests.http.raw_client import RawReply, exchange
 from tests.waiting import DEADLINE
@@ -258,51 +253,16 @@ async def open_stage(
     log: StoppableLog | None = None,
     standin: Standin | None = None,
     mode: Mode = Mode.MANAGE,
-    window: int | None = None,
-    tariff: str | None = None,
-    clock: Iterator[int] | None = None,
-    index: ObjectIndex | None = None,
-    tool_budget: int | None = None,
-    strict: bool = False,
-    tell_repeats: bool = False,
-    manages_small: bool = True,
-    patience: Patience = PATIENT,
-    questions: HelperQuestions | None = None,
-    memory_tokens: int | None = None,
-    owners: MemoryOwners | None = None,
-    plug_in: PlugIn | None = None,
-    choices: tuple[str, ...] = (),
-    restores: str = "both",
+    **options: Any,
 ) -> AsyncIterator[Stage]:
-    """The complete setup, for as long as the block runs."""
+    """The complete setup, for as long as the block runs; ``options`` are those of ``open_process``."""
     log = log or StoppableLog()
-    async with open_process(
-        log,
-        window=window,
-        tariff=tariff,
-        clock=clock,
-        index=index,
-        tool_budget=tool_budget,
-        strict=strict,
-        tell_repeats=tell_repeats,
-        manages_small=manages_small,
-        patience=patience,
-        questions=questions,
-        memory_tokens=memory_tokens,
-        owners=owners,
-        plug_in=plug_in,
-        choices=choices,
-        restores=restores,
-    ) as process:
-        if standin is not None:
-            async with open_proxy(standin.url, process.opener, mode=mode) as proxy:
-                yield Stage(standin, proxy, log, process)
-        else:
-            async with (
-                open_standin({"rules": list(rules)}) as opened,
-                open_proxy(opened.url, process.opener, mode=mode) as proxy,
-            ):
-                yield Stage(opened, proxy, log, process)
+    async with (
+        open_process(log, **options) as process,
+        nullcontext(standin) if standin is not None else open_standin({"rules": list(rules)}) as provider,
+        open_proxy(provider.url, process.opener, mode=mode) as proxy,
+    ):
+        yield Stage(provider, proxy, log, process)
 
 
 @asynccontextmanager

@@ -319,7 +319,17 @@ class Config:
     session_budget_dollars: float | None = setting(
         None,
         values.DOLLARS,
-        "Cost of a session above which its page and the status line show a warning.",
+        "Cost of a session from which no prompt is sent; its page and the status line warn from 80 % on. Running work "
+        "of an agent goes on.",
+        unset="no limit",
+    )
+    day_budget_dollars: float | None = setting(
+        None, values.DOLLARS, "The same for all sessions of a UTC day, in all servers of a database.", unset="no limit"
+    )
+    session_hard_limit_dollars: float | None = setting(
+        None,
+        values.DOLLARS,
+        "Cost of a session from which no request is sent, even between two calls of tools.",
         unset="no limit",
     )
     semantic_search: bool = setting(

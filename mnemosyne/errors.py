@@ -45,6 +45,10 @@ class TooMuchAtOnce(CannotForward):
     """A request body that exceeds the memory for bodies that are being sent."""
 
 
+class OverBudget(CannotForward):
+    """A prompt that was not sent because the cost reached a limit that the user set."""
+
+
 class UpstreamFailed(CannotForward):
     """No connection to the provider, or it broke before the first byte of the reply."""
 

@@ -122,6 +122,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
+    "http/test_spending_limits.py": ("a refusal is what a client is sent", "actors/spending_guard"),
     "http/test_managed.py": ("rounds are one reply to the client", "http/reply_rounds"),
     "http/test_reply_copy.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (
@@ -135,7 +136,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "services/test_views.py": (
         "views of one recorded session, which say the same of it",
         "services/session_view services/turn_view services/object_view services/overviews services/context_map"
-        " services/status_line projections/working_set",
+        " services/status_line services/budgets adapters/postgres/bills projections/working_set",
     ),
     # Use cases and commands
     "test_config.py": ("the meaning of a value shows in its setting", "setting_values"),

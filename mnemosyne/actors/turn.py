@@ -47,6 +47,7 @@ from mnemosyne.actors.owners import OWNER, MemoryClient, MemoryOwners
 from mnemosyne.actors.pending_reports import TurnReport
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.actors.threads import is_much, read_in_thread, run_in_thread
 from mnemosyne.actors.tools import NOT_HELPED
 from mnemosyne.backoff import backoff
@@ -106,7 +107,7 @@ class TurnOpener:
 
     ``of_tenant`` returns the finder of a tenant that a request names, ``of_keys`` has the finders of tenants by the
     SHA-256 of their credentials; ``finder`` serves all others. ``owners`` distinguishes the owner of the memory from
-    strangers; without it all requests are the owner's.
+    strangers; without it all requests are the owner's. ``guard`` enforces the user's limits on cost.
     """
 
     registry: SessionRegistry
@@ -117,6 +118,7 @@ class TurnOpener:
     of_keys: Mapping[str, SessionFinder] = attrs.field(factory=dict)
     of_tenant: Callable[[str], SessionFinder] | None = None
     owners: MemoryOwners | None = None
+    guard: SpendingGuard | None = None
     _warned: set[str] = attrs.field(factory=set, init=False)
     """The default tenant, once the log has warned that requests are assigned to it."""
 
@@ -251,7 +253,10 @@ class Turn:
     # Sending
 
     async def prepare(self) -> Prepared:
-        """The first upstream request; the same on every call."""
+        """The first upstream request; the same on every call. Raises OverBudget."""
+        if self._prepared is None and self._opener.guard is not None:
+            patience = self._registry.database_patience
+            await self._opener.guard.check(self._request, await self.identity(), patience)
         return self._prepared or await self._prepare()
 
     async def _prepare(self) -> Prepared:

@@ -27,8 +27,13 @@ betas, a cache marker's scope, diagnostics and headers.
 """
 CUSTOM_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 MODE_HEADER = "x-mnemosyne-mode"
-CHOICES = {"manage_window": "x-mnemosyne-window", "policy": "x-mnemosyne-policy", "fidelity": "x-mnemosyne-fidelity"}
-"""The settings that a request can choose, each with its header (domain/window/request_settings.py)."""
+CHOICES = {
+    "manage_window": "x-mnemosyne-window",
+    "policy": "x-mnemosyne-policy",
+    "fidelity": "x-mnemosyne-fidelity",
+    "session_budget_dollars": "x-mnemosyne-budget",
+}
+"""The settings that a request can choose, each with its header (request_settings.py, spending_guard.py)."""
 OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 AIDER_BASE = "OPENAI_API_BASE"
 CODEX_EXEC = ("exec", "e")

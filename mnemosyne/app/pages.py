@@ -26,7 +26,7 @@ from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.learning import find_facts
 from mnemosyne.app.object_index import fill_index, model_of, open_index, read_standing, why_words_only
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
-from mnemosyne.app.settings import session_budget
+from mnemosyne.app.settings import limits_of
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import is_embedded, run_journal
 from mnemosyne.config import SETTINGS, Config
@@ -42,6 +42,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.conversation_view import no_conversations
 from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations, no_observations
@@ -81,7 +82,7 @@ class OpenPageContext:
             for setting in SETTINGS
             if setting.name != "dsn"
         }
-        self.session_budget = session_budget(config)
+        self.budgets = Budgets(limits_of(config), now)
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
         self.turns = KnownTurns()

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.app.logs import set_level
-from mnemosyne.app.settings import settings_of, use_models
+from mnemosyne.app.settings import limits_of, settings_of, use_models
 from mnemosyne.config import SETTINGS, Config, list_settings, models_path
 from mnemosyne.domain.cost.catalogue import in_force, use
 from mnemosyne.domain.session.round_events import Mode
@@ -18,7 +19,8 @@ from mnemosyne.http.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
-RELOADED = ("log_level", "mode", "models_file")
+BUDGETS = ("session_budget_dollars", "day_budget_dollars", "session_hard_limit_dollars")
+RELOADED = ("log_level", "mode", "models_file", *BUDGETS)
 """The settings that can change at runtime."""
 
 
@@ -31,6 +33,7 @@ class Reloader:
     config: Config
     load: Callable[[], Config]
     gateway: Gateway
+    guard: SpendingGuard
     shown: dict[str, str]
     restart_worker: Callable[[], None]
 
@@ -50,6 +53,7 @@ class Reloader:
         self.config = attrs.evolve(self.config, **{name: getattr(loaded, name) for name in RELOADED})
         set_level(loaded.log_level)
         self.gateway.mode = Mode(loaded.mode)
+        self.guard.limits = limits_of(loaded)
         self.shown.update(list_settings(self.config))
         changed = [name for name in different if name in RELOADED]
         changed += ["prices and models"] if in_force().digest != before.digest else []

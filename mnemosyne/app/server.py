@@ -14,8 +14,10 @@ from mnemosyne import credentials
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.session_finder import SessionFinder
+from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.adapters.helpers.opening import check_helper
+from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -33,7 +35,7 @@ from mnemosyne.app.on_demand import open_pages
 from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
-from mnemosyne.app.settings import settings_of
+from mnemosyne.app.settings import limits_of, settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
 from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
@@ -143,7 +145,8 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 find_finder = cache(partial(SessionFinder, registry, event_log))
                 of_keys = {key.sha256: find_finder(key.tenant) for key in config.tenant_keys}
                 finder = find_finder(config.tenant)
-                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners)
+                guard = SpendingGuard(event_log, limits_of(config), lambda: limits_of(load()))
+                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners, guard)
                 upstream = RoutedUpstream(upstreams[0], tuple(zip(upstreams_of(config), upstreams[1:], strict=True)))
                 gateway = Gateway(
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
@@ -168,7 +171,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     present=owners.present,
                 )
                 app = create_app(config, gateway, token, parts, pages)
-                reloader = Reloader(config, load, gateway, app.status.settings, supervisor.restart)
+                reloader = Reloader(config, load, gateway, guard, app.status.settings, supervisor.restart)
                 sessions.start_soon(reload_on_hangup, reloader.reload)
                 await serve(
                     app,
@@ -304,7 +307,8 @@ async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
                 index = await open_index(config, database)
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, events)
-                opened = OpenLog(database, events, PostgresContentStore(database), index, directory)
+                bills = PostgresBills(database, events)
+                opened = OpenLog(database, events, PostgresContentStore(database), index, directory, bills)
                 with event_log.holding(opened):
                     log.info("the log is open")
                     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)

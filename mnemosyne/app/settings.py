@@ -7,7 +7,7 @@ from mnemosyne.config import Config, upstreams_of
 from mnemosyne.domain.cost.catalogue import catalogue_of, in_force, load_shipped, overlay, read_tables, use
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.objects.fidelity import FidelityMode
-from mnemosyne.domain.session.budget import Budget
+from mnemosyne.domain.session.budget import Budget, SpendingLimits
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.window.policies import ECONOMIC, PlugIn
 from mnemosyne.errors import BadConfiguration
@@ -53,9 +53,18 @@ def _require_tariff(setting: str, name: str | None) -> None:
         raise BadConfiguration(f"{setting} = {name!r} is unknown; available: {', '.join(tariffs)}.")
 
 
-def session_budget(config: Config) -> int | None:
-    """Return the cost limit of a session in nanodollars; None for no limit."""
-    return None if config.session_budget_dollars is None else round(config.session_budget_dollars * NANODOLLARS)
+def limits_of(config: Config) -> SpendingLimits:
+    """Return the user's limits on cost."""
+
+    def read(dollars: float | None) -> int | None:
+        return None if dollars is None else round(dollars * NANODOLLARS)
+
+    return SpendingLimits(
+        session=read(config.session_budget_dollars),
+        day=read(config.day_budget_dollars),
+        hard=read(config.session_hard_limit_dollars),
+        sources=config.sources,
+    )
 
 
 def helper_limits(config: Config) -> Budget:

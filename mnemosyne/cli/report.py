@@ -6,14 +6,16 @@ from typing import Any
 
 import click
 
+from mnemosyne.app.process import now
 from mnemosyne.app.read_models import OpenReadModels
-from mnemosyne.app.settings import session_budget
+from mnemosyne.app.settings import limits_of
 from mnemosyne.cli.context import print_kinds
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_read_models
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import log_options
 from mnemosyne.http.inspector.session_report import read_as_json, read_shown, session_report
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.overviews import read_overview
 from mnemosyne.services.read_models import find
@@ -62,11 +64,11 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
 
 
 async def _read(models: OpenReadModels, session: str) -> Mapping[str, Any]:
-    stream, budget = await find(models, session), session_budget(models.config)
+    stream, budgets = await find(models, session), Budgets(limits_of(models.config), now)
     overview = await read_overview(models.archive, models, stream, openings={})
-    return await read_shown(models.archive, models, overview, None, seen=no_observations(), budget=budget)
+    return await read_shown(models.archive, models, overview, None, seen=no_observations(), budgets=budgets)
 
 
 async def _read_json(models: OpenReadModels, session: str) -> Mapping[str, Any]:
-    stream, budget = await find(models, session), session_budget(models.config)
-    return await read_as_json(models.archive, models, stream, None, no_observations(), KnownTurns(), budget)
+    stream, budgets = await find(models, session), Budgets(limits_of(models.config), now)
+    return await read_as_json(models.archive, models, stream, None, no_observations(), KnownTurns(), budgets)

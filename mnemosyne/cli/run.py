@@ -56,6 +56,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 @setting_options("policy", "fidelity")
 @manage_option
 @click.option("--window", metavar="TOKENS", help="Short for --manage-window.")
+@click.option("--budget", metavar="DOLLARS", help="Short for --session-budget-dollars.")
 @click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
     "--fork",
@@ -79,6 +80,7 @@ def run(
     command: tuple[str, ...],
     manage: bool,
     window: str | None,
+    budget: str | None,
     off: bool,
     fork: str | None,
     with_files: bool,
@@ -103,7 +105,8 @@ def run(
     The client keeps the terminal, and its exit code is passed on (127 if the command does not exist). At the end, the
     command reports what was recorded and what the client's cost display omits. See docs/clients.md.
     """
-    config = configuration({**options, "manage_window": window or options["manage_window"]}, manage=manage)
+    short = {"manage_window": window, "session_budget_dollars": budget}
+    config = configuration({**options, **{name: value for name, value in short.items() if value}}, manage=manage)
     _refuse_unfindable(command[0])
     if with_files and fork is None:
         raise click.UsageError("--with-files needs --fork: it restores the files of the forked turn.")

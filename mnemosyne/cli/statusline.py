@@ -63,7 +63,9 @@ def render(state: Mapping[str, Any]) -> str:
     if state.get("repeated"):
         repeated = state["repeated"]
         parts.append(f"{printable(repeated['tool'])} called {repeated['times']} times with the same result")
-    if state.get("passed"):
-        parts.append(f"over its budget of {dollars_text(state['passed']['budget'])}")
+    parts += [
+        f"{dollars_text(used['spent'])} of {dollars_text(used['limit'])} ({printable(used['setting'])})"
+        for used in state.get("budgets") or ()
+    ]
     parts += [f"{printable(window['span'])} {percent_text(window['used'])}" for window in state.get("quota") or ()]
     return "mnemosyne: " + " | ".join(parts)

@@ -11,6 +11,7 @@ from mnemosyne.errors import (
     BodyTooLarge,
     MnemosyneError,
     NoModelNamed,
+    OverBudget,
     ReplyCut,
     TooMuchAtOnce,
     UpstreamFailed,
@@ -36,6 +37,8 @@ class ErrorBody:
 
 def error_body_for(error: MnemosyneError, dialect: Dialect) -> ErrorBody:
     """Return the response for an error in the proxy."""
+    if isinstance(error, OverBudget):
+        return error_body(*dialect.over_budget, f"Mnemosyne: {error}", dialect)
     for kind, status, name in _STATUS:
         if isinstance(error, kind):
             return error_body(status, name, f"Mnemosyne: {error}", dialect)

@@ -124,6 +124,16 @@ where helpers > 0 and at >= %(since)s and (%(streams)s::uuid[] is null or stream
 group by 1, 2""",
 )
 
+HELPERS_BILLED = Query(
+    "helpers_billed",
+    """select stream = %(stream)s as own, day >= %(day)s as today, sum(helpers)::bigint as helpers
+from mnemosyne.budget_spent
+where helpers > 0 and (stream = %(stream)s or day >= %(day)s) and stream in (
+    select stream from mnemosyne.timeline_sessions where stream = %(stream)s or tenant = %(tenant)s
+)
+group by 1, 2""",
+)
+
 HELPERS_OF = Query(
     "helpers_of",
     "select version, helpers from mnemosyne.budget_spent where helpers > 0 and stream = %(stream)s order by version",
@@ -134,5 +144,5 @@ BUDGET = Projection(
     version=6,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
-    queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS, HELPERS_OF),
+    queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS, HELPERS_BILLED, HELPERS_OF),
 )

@@ -168,6 +168,21 @@ where stream = %(stream)s and {_COUNTED}
 order by at, branch, turn, attempt""",
 )
 
+BILLED = Query(
+    "billed",
+    f"""select stream = %(stream)s as own, at >= %(since)s as today, coalesce(model, asked_model) as model,
+    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
+    coalesce(sum(web_searches), 0)::bigint as web_searches,
+    sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
+    sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
+from mnemosyne.usage_turns
+where {_COUNTED} and (stream = %(stream)s or at >= %(since)s) and stream in (
+    select stream from mnemosyne.timeline_sessions
+    where stream = %(stream)s or (tenant = %(tenant)s and last_active_at >= %(since)s)
+)
+group by 1, 2, 3, 4, 5, 6, 7""",
+)
+
 LONGEST_WINDOW = 8 * 24 * 3600 * 1_000_000
 LONGEST_TURN = 3600 * 1_000_000
 """In µs: how long before and after a session the replies of other sessions share its windows."""
@@ -194,5 +209,5 @@ USAGE = Projection(
     version=5,
     tables=(TURNS, LIMITS),
     changes=changes,
-    queries=(USED, USED_BY_TURN, LIMITS_SEEN),
+    queries=(USED, USED_BY_TURN, BILLED, LIMITS_SEEN),
 )

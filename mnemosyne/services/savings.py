@@ -14,7 +14,6 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, cost_without_us
 from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
-from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -182,31 +181,6 @@ def _weigh(
         nanodollars=amount or 0,
         nanodollars_unmanaged=amount_unmanaged or 0,
     )
-
-
-@attrs.frozen(kw_only=True)
-class PassedBudget:
-    """A session that exceeded its ``budget``: the ``turn`` of ``branch`` that did. Amounts are in nanodollars."""
-
-    budget: int
-    branch: str
-    turn: int
-
-
-_FIRST: Row = {"branch": BranchKind.MAIN.value, "turn": 1}
-"""The turn with the costs before the first row."""
-
-
-def find_passed(rows: Iterable[Row], balances: Iterable[Balance], budget: int | None) -> PassedBudget | None:
-    """The turn, of rows of ``saved_by_turn``, after which their balances exceed ``budget`` nanodollars; None if they do
-    not, or without a budget.
-    """
-    spent = 0
-    for row, balance in zip(list(rows) or [_FIRST], balances, strict=False):
-        spent += balance.nanodollars
-        if budget is not None and spent > budget:
-            return PassedBudget(budget=budget, branch=row["branch"], turn=row["turn"])
-    return None
 
 
 def add_up(rows: Iterable[Mapping[str, Any]], helpers: Iterable[Mapping[str, Any]] = ()) -> dict[UUID, Balance]:

@@ -6,11 +6,13 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.budget import UsedLimit
 from mnemosyne.domain.session.directory import last_decisions
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable, settings_text
 from mnemosyne.services import savings, timeline
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
@@ -84,7 +86,8 @@ class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
     that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
     ``counted`` the cost of helpers and of all replies, including side calls, by the provider's count (nanodollars).
-    ``help`` describes the work of helpers, ``settings`` those of its plans, ``quota`` its use of a subscription.
+    ``help`` describes the work of helpers, ``settings`` those of its plans, ``quota`` its use of a subscription,
+    ``budgets`` the limits on cost that are nearly used.
     """
 
     stream: UUID
@@ -107,7 +110,7 @@ class SessionView:
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
     reasons: Sequence[ReasonShare]
-    passed: savings.PassedBudget | None
+    budgets: Sequence[UsedLimit]
     quota: Sequence[QuotaUse]
     unrecorded: int
     help: str | None
@@ -156,11 +159,9 @@ def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
 
 
 async def read_session_view(
-    models: ReadModels, stream: UUID, branch: str | None = None, budget: int | None = None
+    models: ReadModels, stream: UUID, branch: str | None = None, budgets: Budgets | None = None
 ) -> SessionView:
-    """The view of a session with a budget of ``budget`` nanodollars; by default of the branch used interactively last.
-    Raises NotFound.
-    """
+    """The view of a session, by default of the branch used interactively last. Raises NotFound."""
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
     used, epochs, faults, why, objects, limits, *help_ = await models.answers(
@@ -200,7 +201,7 @@ async def read_session_view(
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
         reasons=list_shares(why),
-        passed=savings.find_passed(used, balances, budget),
+        budgets=[] if budgets is None else await budgets.list_used(models, stream),
         quota=uses_of(limits, lambda key: key[0] == stream),
         unrecorded=sum(row["turns"] for row in whole.gaps),
         help=describe_help(*help_),

@@ -6,8 +6,10 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history.guards import Repetition
+from mnemosyne.domain.session.budget import UsedLimit
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.services import savings
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.observing import Observations, observe
 from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
 from mnemosyne.services.read_models import Question, ReadModels
@@ -18,8 +20,8 @@ from mnemosyne.services.sessions import Archive
 class StatusLine:
     """``context`` is the size of the session's last prompt in tokens, ``zone`` its pressure; None if unknown. ``cost``
     and ``saved`` are in nanodollars, None if no turn has a known price. ``rewritten`` is the turn of the last rewrite,
-    ``plan`` the progress of the current plan (``3 of 7``), ``repeated`` a call repeated in the last turns, ``passed``
-    the exceeded budget, ``quota`` its use of a subscription.
+    ``plan`` the progress of the current plan (``3 of 7``), ``repeated`` a call repeated in the last turns, ``budgets``
+    the limits on cost that are nearly used, ``quota`` its use of a subscription.
     """
 
     context: int | None
@@ -29,14 +31,14 @@ class StatusLine:
     rewritten: int | None
     plan: str | None
     repeated: Repetition | None
-    passed: savings.PassedBudget | None
+    budgets: Sequence[UsedLimit]
     quota: Sequence[QuotaUse]
 
 
 async def read_status_line(
-    archive: Archive, models: ReadModels, stream: UUID, seen: Observations, budget: int | None
+    archive: Archive, models: ReadModels, stream: UUID, seen: Observations, budgets: Budgets
 ) -> StatusLine:
-    """The current status with a budget of ``budget`` nanodollars. Raises LogFailed."""
+    """The current status. Raises LogFailed."""
     about = {"stream": stream}
     used, helpers, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
@@ -63,6 +65,6 @@ async def read_status_line(
         rewritten=max((row["turn"] for row in epochs if last and row["branch"] == last["branch"]), default=None),
         plan=plan.progress if plan is not None and plan.is_followed else None,
         repeated=observed.lately_repeated,
-        passed=savings.find_passed(used, balances, budget),
+        budgets=await budgets.list_used(models, stream),
         quota=uses_of(limits, lambda key: key[0] == stream),
     )

@@ -14,9 +14,12 @@ from typing import Any, cast
 import attrs
 import pytest
 
+from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.app.reloading import Reloader
 from mnemosyne.config import Config, list_settings, load
 from mnemosyne.domain.cost.catalogue import in_force, price_of, use
+from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.domain.session.budget import SpendingLimits
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.http.gateway import Gateway
 from tests.adapters.log_support import until
@@ -36,9 +39,10 @@ def _models() -> Iterator[None]:
 
 @attrs.define
 class Changed:
-    """The part of a gateway that a reload changes."""
+    """The parts of a gateway and of a guard that a reload changes."""
 
     mode: Mode = Mode.OBSERVE
+    limits: SpendingLimits = attrs.field(factory=SpendingLimits)
 
 
 @attrs.define
@@ -47,6 +51,7 @@ class Running:
 
     folder: Path
     gateway: Changed = attrs.field(factory=Changed)
+    guard: Changed = attrs.field(factory=Changed)
     restarts: int = 0
 
     @property
@@ -62,19 +67,21 @@ class Running:
     def reloader(self) -> Reloader:
         config = self.load()
         gateway = cast("Gateway", self.gateway)
-        return Reloader(config, self.load, gateway, list_settings(config), self.restart)
+        guard = cast("SpendingGuard", self.guard)
+        return Reloader(config, self.load, gateway, guard, list_settings(config), self.restart)
 
 
 def test_a_reload_applies_changes_and_restarts_the_worker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     running = Running(tmp_path)
     reloader = running.reloader()
-    running.file.write_text('mode = "manage"\nlog_level = "debug"\n')
+    running.file.write_text('mode = "manage"\nlog_level = "debug"\nday_budget_dollars = 2\n')
     (tmp_path / "models.toml").write_text(MODEL)
     reloader.reload()
     assert (running.gateway.mode, reloader.shown["mode"]) == (Mode.MANAGE, "manage")
     assert price_of("our-model") is not None
     assert running.restarts == 1
-    assert "changed: mode, log_level, prices and models" in caplog.text
+    assert running.guard.limits == SpendingLimits(day=2 * NANODOLLARS)
+    assert "changed: mode, log_level, day_budget_dollars, prices and models" in caplog.text
     (tmp_path / "models.toml").unlink()
     running.file.unlink()
     reloader.reload()

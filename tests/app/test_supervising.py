@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
+from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -43,6 +44,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
             PostgresContentStore(database),
             PostgresObjectIndex(database, always(None)),
             PostgresDirectory(database, PostgresEventLog(database, CODEC)),
+            PostgresBills(database, PostgresEventLog(database, CODEC)),
         )
         command = (sys.executable, "-I", str(program))
         supervisor = Supervisor(reconnecting, LoadedSessions(process.registry), {}, command)

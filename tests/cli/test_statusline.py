@@ -53,9 +53,10 @@ def test_line_shows_only_known_values() -> None:
     quota = [{"span": "5h", "used": 0.41}]
     assert render({"context": 40_412, "zone": "caution", "cost": 4_560_000_000, "saved": 6_030_000_000,
                    "rewritten": 153, "plan": "3 of 7", "quota": quota,
-                   "repeated": {"tool": "Bash", "times": 4}, "passed": {"budget": 4_000_000_000}}) == (
+                   "repeated": {"tool": "Bash", "times": 4},
+                   "budgets": [{"setting": "day_budget_dollars", "spent": 3_500_000_000, "limit": 4_000_000_000}]}) == (
         "mnemosyne: context 40.4k (caution) | $4.56, saved $6.03 | compacted at turn 153 | plan 3 of 7 |"
-        " Bash called 4 times with the same result | over its budget of $4.00 | 5h 41 %"
+        " Bash called 4 times with the same result | $3.50 of $4.00 (day_budget_dollars) | 5h 41 %"
     )  # fmt: skip
     assert render({"context": None, "zone": None, "cost": None, "saved": None, "rewritten": None, "quota": []}) == (
         "mnemosyne: context -"

@@ -12,10 +12,8 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.services.money_curve import money_curve
 from mnemosyne.services.savings import (
     Balance,
-    PassedBudget,
     Savings,
     balances_of,
-    find_passed,
     list_caveats,
     read_break_even,
     read_savings,
@@ -95,28 +93,6 @@ TURNS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("helpers", "budget", "turn"),
-    [
-        ([], None, None),
-        ([], 60 * 5_000, None),
-        ([], 29 * 5_000, 2),
-        ([], 0, 1),
-        ([(5, 7)], 10 * 5_000, 1),
-        ([(15, 7)], 10 * 5_000, 1),
-        ([(25, 7)], 10 * 5_000 + 6, 2),
-        ([(25, 7)], 30 * 5_000 + 6, 2),
-    ],
-)
-def test_a_budget_is_exceeded_at_the_first_turn_above_it(
-    helpers: list[tuple[int, int]], budget: int | None, turn: int | None
-) -> None:
-    """The cost of a helper, at a version of the log, belongs to the turn before it."""
-    passed = None if budget is None or turn is None else PassedBudget(budget=budget, branch="main", turn=turn)
-    spent = [{"version": version, "helpers": amount} for version, amount in helpers]
-    assert find_passed(TURNS, balances_of(TURNS, spent), budget) == passed
-
-
 def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorded() -> None:
     for version in (1, 10, 29, 30, 99):
         helpers = [{"version": version, "helpers": 7}]
@@ -124,8 +100,7 @@ def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorde
         assert (whole.turns, whole.helpers, whole.nanodollars) == (3, 7, 60 * 5_000 + 7)
     first = balances_of([], [{"version": 1, "helpers": 7}])
     assert [(each.turns, each.helpers, each.nanodollars) for each in first] == [(0, 7, 7)]
-    assert find_passed([], first, 6) == PassedBudget(budget=6, branch="main", turn=1)
-    assert (find_passed([], first, 7), balances_of([], []), money_curve([], first).points) == (None, [], [])
+    assert (balances_of([], []), money_curve([], first).points) == ([], [])
     unknown = [{**each, "model": "nobody's"} for each in TURNS]
     whole = sum(balances_of(unknown, [{"version": 1, "helpers": 7}]), Balance())
     assert (whole.is_priced, whole.unpriced, whole.nanodollars) == (True, 3, 7)

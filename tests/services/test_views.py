@@ -13,11 +13,13 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.budget import DAY, SpendingBill, SpendingLimits
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import (
@@ -32,6 +34,7 @@ from mnemosyne.services import (
     usage,
     windows,
 )
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.observing import no_observations
@@ -170,7 +173,8 @@ async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: Ope
     """In savings, usage, its timeline, list, status line, page and chart: all turns of this session were counted."""
     view = await session_view.read_session_view(models, held.stream)
     (overview,) = await overviews.list_overviews(models.archive, models, openings={})
-    line = await read_status_line(models.archive, models, held.stream, no_observations(), None)
+    budgets = Budgets(SpendingLimits(session=1, day=HELPER_COST, hard=10**12), lambda: view.turns[0].began_at)
+    line = await read_status_line(models.archive, models, held.stream, no_observations(), budgets)
     found = (await savings.read_savings(models)).sessions[held.stream]
     groups = [(await usage.read_usage(models, by, None)).total for by in get_args(usage.Grouping)]
     assumed = found.nanodollars - (view.counted or 0)
@@ -179,6 +183,14 @@ async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: Ope
     costs |= {((await timeline.read_timeline(models, str(held.stream))).nanodollars or 0) + assumed}
     assert costs == {round(view.money.points[-1].actual * 1e9)}
     assert {found.helpers, view.total.helpers, *(each.helpers for each in groups)} == {HELPER_COST}
+    assert [(each.setting, each.spent) for each in line.budgets] == [
+        ("session_budget_dollars", groups[0].nanodollars),
+        ("day_budget_dollars", groups[0].nanodollars),
+    ]
+    bills, day = PostgresBills(models.database, models.log), view.turns[0].began_at // DAY
+    billed = groups[0].nanodollars
+    assert await bills.bill_of(models.config.tenant, held.stream, day) == SpendingBill(session=billed, day=billed)
+    assert await bills.bill_of("another's", held.stream, day + 9) == SpendingBill(session=billed)
     by_model = (await usage.read_usage(models, "model", None)).groups[usage.HELPER]
     assert (by_model.nanodollars, by_model.replies) == (HELPER_COST, 0)
 
@@ -293,10 +305,10 @@ async def test_overview_and_status_line_agree_with_the_session_view(models: Open
     for words, is_found in (("CACHED as", True), ("the-sess", True), ("zebra", False)):
         found = await overviews.list_overviews(models.archive, models, openings=openings, matching=words)
         assert [each.title for each in found] == ["as it was cached"] * is_found
-    line = await read_status_line(models.archive, models, held.stream, no_observations(), 1)
+    line = await read_status_line(
+        models.archive, models, held.stream, no_observations(), Budgets(SpendingLimits(), lambda: 0)
+    )
     assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
-    assert line.passed is not None
-    assert (line.passed.turn, line.passed.budget) == (1, 1)
     assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import attrs
 import trio
 
+from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -36,6 +37,7 @@ class OpenLog:
     contents: PostgresContentStore
     index: PostgresObjectIndex
     directory: PostgresDirectory
+    bills: PostgresBills
 
 
 def _forward(
@@ -52,7 +54,7 @@ def _forward(
 
 
 class ReconnectingLog:
-    """Forwards calls to the open log: an EventLog, ContentStore, ObjectIndex, Directory and batches.Committer."""
+    """Forwards calls to the open log: an EventLog, ContentStore, ObjectIndex, Directory, Bills and Committer."""
 
     def __init__(self) -> None:
         self._open: OpenLog | None = None
@@ -130,6 +132,7 @@ class ReconnectingLog:
     async def lag(self) -> Lag:
         return await lag(self.current().database)
 
+    bill_of = _forward(lambda log: log.bills.bill_of)
     commit = _forward(lambda log: log.events.commit)
     read = _forward(lambda log: log.events.read)
     pick = _forward(lambda log: log.events.pick)

@@ -218,14 +218,9 @@ class _Reading:
         self._extent = self._count_cached(before.usage)
         estimated = self._old[self._last].tokens if self._last >= 0 else 0
         self._scale = self._extent / estimated if self._extent else self._counted / max(1, self._new.tokens)
-        self._alive = {number for number in self._marked if self._is_long_enough(number) and self._lives(number)}
-        shared = filter(self._is_long_enough, range(min(self._shared, len(self._new))))
+        self._alive = {number for number in self._marked if self._lives(number)}
+        shared = range(min(self._shared, len(self._new)))
         self._entries = [number for number in shared if number in self._alive or self._is_entry(self._new, number)]
-
-    def _is_long_enough(self, number: int) -> bool:
-        """Whether the prefix up to a block was surely long enough to be cached; known of the last entry."""
-        size = self._old[number].tokens * self._scale
-        return self._rules.automatic or number == self._last or size * _SURE >= self._minimum * (_SURE + 1)
 
     def _count_cached(self, used: Tokens | None) -> int:
         """The size of the previous request's entries, by the provider's count, or else by an estimate."""

@@ -36,6 +36,10 @@ _ATTACHES = re.compile(
 """How clients introduce attachments."""
 
 
+_SUBMITTED = (None, InsertedText.COMMAND, InsertedText.SKILL)
+"""The kinds of texts that stand for something that the user submitted."""
+
+
 def find_authors(role: str | None, content: Sequence[Mapping[str, Any]]) -> tuple[Author, ...]:
     """Return the author of each block of a message, in order.
 
@@ -87,6 +91,25 @@ def list_prompt_blocks(read: Transcript) -> Iterator[tuple[int, int, str]]:
         for block, author in reversed([*enumerate(find_authors(role, content))]):
             if author is Author.USER:
                 yield number, block, unwrap_prompt(str(content[block]["text"]))
+
+
+def ends_with_prompt(read: Transcript) -> bool:
+    """Whether a request sends what the user has submitted: a text, an image or a command. A request with results of
+    tools does not, and neither does one that ends with a report, a summary or a note of the client's.
+    """
+    last: Mapping[str, Any] | None = None
+    for number in reversed(range(len(read.messages))):
+        role = read.messages[number].role
+        if role == "assistant":
+            break
+        content = read.blocks(number)
+        if any(map(blocks.is_any_result, content)):
+            return False
+        own = [each for each in content if role == "user" and not is_reminder("user", str(each.get("text", "")))]
+        last = last or next(reversed(own), None)
+    if last is None or blocks.type_of(last) != "text":
+        return last is not None
+    return find_inserted(str(last.get("text", "")).lstrip(_INVISIBLE)) in _SUBMITTED
 
 
 def find_answered(read: Transcript, message: int) -> str:

@@ -49,7 +49,7 @@ class Awaited(Enum):
     ACTOR = "actor"
     """The plan of the session's actor. Without it, the last sent history continues with the new messages."""
     LEAVING = "leaving"
-    """The dispatch of the request. The client disconnected before it."""
+    """The dispatch of the request. The client disconnected before it, or a limit on cost refused it."""
     SUMMARIES = "summaries"
     """The summaries that an epoch shows. Without them, it shows stubs."""
     RESTORES = "bringing"

@@ -46,6 +46,8 @@ _OPENINGS = (
     ("[request interrupted by user", InsertedText.NOTE),
     ("caveat: the messages below", InsertedText.NOTE),
     ("continue if you have next steps", InsertedText.NOTE),
+    ("your response above was cut off mid-stream.", InsertedText.NOTE),
+    ("the previous response failed to produce a valid tool call.", InsertedText.NOTE),
     ("x-anthropic-billing-header", InsertedText.NOTE),
     ("another claude session sent a message", InsertedText.NOTE),
     ("a peer session sent a message", InsertedText.NOTE),

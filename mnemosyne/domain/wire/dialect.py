@@ -77,7 +77,8 @@ class Dialect:
     content, ``marks_cache`` whether clients set cache markers. ``write_tool`` converts a tool definition from the
     Messages API's shape. ``write_result`` writes the JSON of a call's result from the call's id, the text, whether the
     call failed, and the images and documents after the text (only if ``attaches``). ``write_error`` writes an error
-    from its kind, in the Messages API's terms, and its message. ``read_too_long`` reads the context window from the
+    from its kind, in the Messages API's terms, and its message. ``over_budget`` is the status and the kind of an error
+    about the user's own limit, which no client retries. ``read_too_long`` reads the context window from the
     ``error`` of a reply that refuses a prompt as too long. ``find_tools`` gives the range in an element of the history
     that offers tools, or None. ``find_obstacle`` says why a request cannot be managed, looking up top-level members by
     name; ``""`` if it can. ``comparison`` asks the provider why its cache missed, None if the API has no such question.
@@ -106,6 +107,7 @@ class Dialect:
     attaches: bool = False
     write_error: Callable[[str, str], Mapping[str, Any]]
     read_too_long: Callable[[Mapping[str, Any]], TooLong | None]
+    over_budget: tuple[int, str] = (400, "invalid_request_error")
     find_tools: Callable[[bytes], Range | None] = lambda element: None
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
     comparison: CacheComparison | None = None

@@ -92,5 +92,6 @@ MESSAGES = Dialect(
     attaches=True,
     write_error=lambda kind, message: {"type": "error", "error": {"type": kind, "message": message}},
     read_too_long=read_in_messages,
+    over_budget=(402, "billing_error"),  # Claude Code 2.1.332 repeats a request after 400; Codex 0.171.0 after 402
     comparison=IN_MESSAGES,
 )

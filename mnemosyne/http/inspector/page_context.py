@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.conversation_view import KnownConversations
 from mnemosyne.services.knowledge import KnowledgeService
 from mnemosyne.services.observing import Observations
@@ -66,8 +67,7 @@ class PageContext(Protocol):
     shown: Mapping[str, Any]
     """The settings for display, with values and sources."""
 
-    session_budget: int | None
-    """The cost limit of a session, in nanodollars."""
+    budgets: Budgets
 
     observations: Observations
     openings: Openings

@@ -47,7 +47,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
             branch,
             page_context.observations,
             page_context.turns,
-            page_context.session_budget,
+            page_context.budgets,
         )
         if request.path.endswith(".json")
         else partial(
@@ -58,7 +58,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
             branch,
             seen=page_context.observations,
             known=page_context.turns,
-            budget=page_context.session_budget,
+            budgets=page_context.budgets,
             every_turn="all" in request.args,
             linked=True,
         ),
@@ -236,8 +236,8 @@ def _place_in(turn: str) -> TurnPlace:
 
 async def show_line(page_context: PageContext, stream: UUID) -> tuple[str, Mapping[str, Any]]:
     """Show a session's status for its client's status line."""
-    seen, budget = page_context.observations, page_context.session_budget
-    line = await read_status_line(page_context.archive, page_context.models, stream, seen, budget)
+    seen, budgets = page_context.observations, page_context.budgets
+    line = await read_status_line(page_context.archive, page_context.models, stream, seen, budgets)
     return "line.html", attrs.asdict(line, recurse=False)
 
 

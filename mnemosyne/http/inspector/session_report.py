@@ -16,6 +16,7 @@ from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.services import manifests
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.cache_misses import describe_misses, read_misses, reading_as_json
 from mnemosyne.services.context_map import Span
 from mnemosyne.services.map_chart import KEY, MapLinks, map_chart
@@ -48,7 +49,7 @@ async def read_shown(
     *,
     seen: Observations,
     known: KnownTurns | None = None,
-    budget: int | None = None,
+    budgets: Budgets | None = None,
     every_turn: bool = False,
     linked: bool = False,
 ) -> Mapping[str, Any]:
@@ -56,7 +57,7 @@ async def read_shown(
     pages if ``linked``. Raises NotFound, LogFailed.
     """
     stream = overview.stream
-    view = await read_session_view(models, stream, branch, budget)
+    view = await read_session_view(models, stream, branch, budgets)
     evicted = _list_evicted(view)
     known = known or KnownTurns()
     events, history = await known.read(archive, stream)
@@ -88,10 +89,10 @@ async def read_as_json(
     branch: str | None,
     seen: Observations,
     known: KnownTurns,
-    budget: int | None,
+    budgets: Budgets,
 ) -> Mapping[str, Any]:
     """Return the contents of a session's page for programs. Raises NotFound, LogFailed."""
-    view = await read_session_view(models, stream, branch, budget)
+    view = await read_session_view(models, stream, branch, budgets)
     contents = (await read_window(archive, stream, view.branch, TurnPlace(round=1), known))["contents"]
     observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     readings = await read_misses(archive, stream, *await known.read(archive, stream), known=known.readings)

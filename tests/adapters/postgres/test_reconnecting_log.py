@@ -9,6 +9,7 @@ import attrs
 import pytest
 import trio
 
+from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
@@ -53,6 +54,7 @@ CALLS: list[Callable[[ReconnectingLog], Awaitable[object]]] = [
     lambda log: log.fetch(S, ()),
     lambda log: log.forget(S, hushed),
     lambda log: log.lag(),
+    lambda log: log.bill_of("t", S, 0),
 ]
 
 
@@ -153,6 +155,7 @@ def _open_log(database: Database) -> OpenLog:
         PostgresContentStore(database),
         PostgresObjectIndex(database, always(None)),
         PostgresDirectory(database, PostgresEventLog(database, CODEC)),
+        PostgresBills(database, PostgresEventLog(database, CODEC)),
     )
 
 

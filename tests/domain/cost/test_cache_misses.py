@@ -39,7 +39,6 @@ class Session:
 
     rules: CacheRules = MARKED
     lane: str = "main"
-    minimum: int = 0
     cache: Cache = attrs.field(factory=Cache)
     last: SentPrompt | None = None
 
@@ -51,16 +50,10 @@ class Session:
         assert layout is not None
         entries = Cache() if lost or (self.last and self.last.route != (route or {})) else self.cache
         entries, bill = prompt_cache.bill(
-            entries,
-            layout.prompt,
-            layout.markers,
-            started_at=at,
-            minimum=self.minimum,
-            readable_at=at + SECOND,
-            rules=self.rules,
+            entries, layout.prompt, layout.markers, started_at=at, minimum=0, readable_at=at + SECOND, rules=self.rules
         )
         sent = SentPrompt(at=at, layout=layout, usage=bill.tokens, answered=at + SECOND, route=route or {})
-        found = explain_reading(sent, self.last, self.cache, rules=self.rules, minimum=self.minimum, **known)
+        found = explain_reading(sent, self.last, self.cache, rules=self.rules, **known)
         self.cache, self.last = entries, sent
         assert found is not None
         assert found.read + found.cold + found.new == found.prompt
@@ -234,13 +227,6 @@ def test_rewrites_and_replaced_histories_are_causes_of_their_own() -> None:
     assert next(each.cause for each in compacted.causes) is MissCause.COMPACTION
     back = session.send(body(3, first="Another. " + WORDS, tools=tools), 11 * MINUTE, origin=Origin.DIVERGED)
     assert only(back) == (MissCause.REWIND, Culprit.USER)
-
-
-def test_a_head_below_the_minimum_is_no_entry_that_the_provider_could_have_read() -> None:
-    session = Session(minimum=4096)
-    session.send(body(9), 0)
-    found = session.send(body(9, first="A stub."), MINUTE, proxy=Proxy(rewrote=True))
-    assert (found.read, only(found)) == (0, (MissCause.REWRITE, Culprit.PROXY))
 
 
 def test_a_reply_without_usage_explains_nothing() -> None:

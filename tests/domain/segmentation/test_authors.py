@@ -1,10 +1,12 @@
 """The author of each block of a message."""
 
+import json
 from typing import Any
 
 import pytest
 
-from mnemosyne.domain.segmentation.authors import Author, find_authors
+from mnemosyne.domain.segmentation.authors import Author, ends_with_prompt, find_authors
+from mnemosyne.domain.wire import transcript
 
 USER, ASSISTANT, CLIENT, OTHER = Author
 
@@ -19,6 +21,7 @@ CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md
 NAMED = text("<command-message>review</command-message>\n<command-name>/review</command-name>")
 SKILL = text("Base directory for this skill: /n\n\n# Review")
 INTERRUPTED = text("[Request interrupted by user]")
+CUT = "Your response above was cut off mid-stream. Resume directly from where it stops."
 LOCAL = text("<command-name>/model</command-name>\n<command-message>model</command-message>")
 
 
@@ -62,3 +65,29 @@ def test_the_author_does_not_follow_from_the_role_alone(
     role: str, content: list[dict[str, Any]], who: tuple[Author, ...]
 ) -> None:
     assert find_authors(role, content) == who
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_prompt"),
+    [
+        ([("user", [text("Look.")])], True),
+        ([("user", [text("Look.")]), ("system", [text("# Environment")])], True),
+        ([("user", [text("Look."), text("<system-reminder>x</system-reminder>")])], True),
+        ([("user", [text("Look."), {"type": "image"}])], True),
+        ([("user", [NAMED, text("# Review")])], True),
+        ([("user", [text("Look.")]), ("assistant", [text("I see.")]), ("user", [INTERRUPTED, text("Go.")])], True),
+        ([("user", [text("Look.")]), ("assistant", [text("I s")]), ("user", [text(CUT)])], False),
+        ([("user", [text("Look."), text("The previous response failed to produce a valid tool call. Retry.")])], False),
+        ([("user", [text("<task-notification>done</task-notification>")])], False),
+        ([("user", [text("This session is being continued from a previous conversation")])], False),
+        ([("user", [{"type": "tool_result", "tool_use_id": "t", "content": "x"}, text("And MD5?")])], False),
+        ([("user", [text("Look.")]), ("assistant", [text("I see.")])], False),
+        ([], False),
+    ],
+)
+def test_a_prompt_is_what_the_user_submitted_after_the_last_reply(
+    messages: list[tuple[str, list[dict[str, Any]]]], is_prompt: bool
+) -> None:
+    body = {"messages": [{"role": role, "content": content} for role, content in messages]}
+    read = transcript.read(json.dumps(body).encode(), None, conversation="main").transcript
+    assert ends_with_prompt(read) is is_prompt

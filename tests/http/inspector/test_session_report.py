@@ -10,9 +10,11 @@ import pytest
 from mnemosyne.domain.history.guards import Repetition
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
+from mnemosyne.domain.session.budget import SpendingLimits
 from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.http.inspector.session_report import read_shown, session_report
 from mnemosyne.services import read_models
+from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.observing import Observed, Seen, no_observations
 from mnemosyne.services.overviews import read_overview
 from tests.http.inspector.conftest import ShownLog
@@ -24,7 +26,9 @@ async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
     page_context = pages.page_context
     stream = await read_models.find(page_context.models, shown.session)
     overview = await read_overview(page_context.archive, page_context.models, stream, openings={})
-    return await read_shown(page_context.archive, page_context.models, overview, None, seen=no_observations(), budget=1)
+    budgets = Budgets(SpendingLimits(session=0), page_context.now)
+    models = page_context.models
+    return await read_shown(page_context.archive, models, overview, None, seen=no_observations(), budgets=budgets)
 
 
 async def report(pages: Pages, shown: ShownLog, *, redacted: bool) -> str:
@@ -58,7 +62,7 @@ async def test_plan_and_repeated_calls_are_shown_and_redacted(pages: Pages, show
     assert "It replaced a plan with 1 open item." in page
     assert "Look &lt;closely&gt; <small>done</small>" in page
     assert "<td>make &lt;all&gt;</td><td>no rule</td>" in page
-    assert "in turn 1 of main" in page
+    assert "is spent: no new prompt is sent until you raise it" in page
     assert not re.findall('id="plan"|make', session_report(planned, redacted=True))
     assert 'id="plan"' not in session_report(shown_values, redacted=False)
 

@@ -153,7 +153,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "what all commands have in common",
         "cli/completion cli/config cli/group cli/serve cli/settings errors",
     ),
-    "cli/test_off.py": ("switching is a command", "services/switching"),
+    "cli/test_off.py": ("switching is a command", "cli/manage services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
     "cli/test_transfer.py": (

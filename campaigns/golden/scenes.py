@@ -134,6 +134,22 @@ async def waited(log: DatabaseLog) -> None:
         assert [len(each.json()["tools"]) > len(client.tools) for each in standin.messages] == [False, True, True]
 
 
+async def joined(log: DatabaseLog) -> None:
+    """A conversation is observed until a compaction, with which the memory tools join behind the cached head."""
+    clock = Clock()
+    async with (
+        open_standin({"rules": []}, clock=lambda: clock.now / 1e6) as standin,
+        open_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log)) as stage,
+    ):
+        registry = stage.process.opener.registry
+        registry.settings = attrs.evolve(registry.settings, host="api.anthropic.com")
+        client = Client(stage.url, tools=TOOLS)
+        await filled(client, stage)
+        await ask(client, stage, RECALL, [think(), recall(RECALL)], [think(), text("Seven.")])
+        assert violations(stage) == []
+        assert {len(each.json()["tools"]) for each in standin.messages} == {len(TOOLS)}
+
+
 async def stated_window(log: DatabaseLog) -> None:
     """The provider refuses a prompt and states a window that is smaller than the table's."""
     clock = Clock()
@@ -148,6 +164,7 @@ async def stated_window(log: DatabaseLog) -> None:
 
 SCENES = {
     "stated-window": stated_window,
+    "joined": joined,
     "waited": waited,
     "measured": waited,  # by a ledger that measures the parts of a prompt separately
     "by-model": waited,  # by a server that leaves the window to the model

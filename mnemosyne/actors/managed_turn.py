@@ -42,8 +42,11 @@ class ManagedTurn:
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
     def body(self, attempt: int) -> bytes:
-        """The client's request with the messages of this round, plus the memory tools if the turn is managed."""
-        tools = memory_tools.tools_json(self.read.dialect) if self.mode is Mode.MANAGE else ()
+        """The client's request with the messages of this round. If the turn is managed and its history does not add
+        the memory tools, they follow the client's own.
+        """
+        at_head = self.mode is Mode.MANAGE and not upstream_history.offers(self.history)
+        tools = memory_tools.tools_json(self.read.dialect) if at_head else ()
         messages = self.history.next_round(attempt, memory_tools.NAMES)
         return upstream_history.body(
             self.read,
@@ -79,15 +82,20 @@ class ManagedTurn:
                 return self.round == 1
             case Refusal.THINKING:
                 return self.round == 1 and upstream_history.holds_thinking(self.history)
+            case Refusal.TOOLS_BEHIND:
+                return self.round == 1 and upstream_history.offers(self.history)
             case Refusal.VERDICT:
                 return self.round == 1 and self.compared_with is not None
             case Refusal.LENGTH:
                 return False
 
     def without(self, refused: Refusal) -> "ManagedTurn":
-        """The turn with another round: the same request without the question for a verdict, the same messages without
-        thinking, or the client's own request, as in a branch that is no longer managed.
+        """The turn with another round: the same request without the question for a verdict, with the memory tools at
+        its head, the same messages without thinking, or the client's own request, as in a branch that is no longer
+        managed.
         """
+        if refused is Refusal.TOOLS_BEHIND:
+            return attrs.evolve(self.next, history=upstream_history.without_tools(self.history), compared_with=None)
         if refused is Refusal.VERDICT:
             return attrs.evolve(self.next, compared_with=None)
         if refused is Refusal.THINKING:

@@ -50,8 +50,8 @@ def find_none(read: Transcript) -> SubmittedBlock | None:
     return None
 
 
-def ask_nothing(read: Transcript) -> bool:
-    """No provider is asked why its cache missed."""
+def deny(read: Transcript) -> bool:
+    """Nothing is known of the request's provider."""
     return False
 
 
@@ -73,8 +73,10 @@ class ArrivedRequest:
     client: MemoryClient = OWNER
     find_submitted: Callable[[Transcript], SubmittedBlock | None] = attrs.field(default=find_none, repr=False, eq=False)
     """Finds the block that the client's hook vouched for; the same on every call."""
-    asks_verdict: Callable[[Transcript], bool] = attrs.field(default=ask_nothing, repr=False, eq=False)
+    asks_verdict: Callable[[Transcript], bool] = attrs.field(default=deny, repr=False, eq=False)
     """Whether its provider is to be asked why its cache missed, if the proxy composes the request."""
+    takes_behind: Callable[[Transcript], bool] = attrs.field(default=deny, repr=False, eq=False)
+    """Whether its provider takes tools behind the cached head."""
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
 
     async def read(self) -> TranscriptReading:

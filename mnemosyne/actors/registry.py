@@ -27,6 +27,7 @@ from mnemosyne.domain.session.directory import modes_by_conversation
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window.policies import PlugIn
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ActorStopped, LogUnavailable
@@ -102,8 +103,8 @@ class SessionRegistry:
         """The orders of sessions for a helper model; None if there is no helper."""
         self.known_credentials = KnownCredentials()
         """The credentials used in each branch."""
-        self._refused_verdicts: Lru[tuple[bytes | None, str, str | None], bool] = Lru(REFUSALS_HELD)
-        """The credentials, hosts and models with which a provider refused the question why its cache missed."""
+        self._refused: Lru[tuple[Refusal, bytes | None, str, str | None], bool] = Lru(REFUSALS_HELD)
+        """What a provider refused, with which credential, host and model."""
         self.client_keys = client_keys
         """The API keys of sessions; None unless a helper model may use them."""
         self._awake: dict[UUID, _LoadedActor] = {}
@@ -172,6 +173,11 @@ class SessionRegistry:
             return modes_by_conversation(awake.actor.state).get(conversation)
         return Mode.OBSERVE if conversation in awake.passthrough_conversations else None
 
+    def is_switched_on(self, stream: UUID) -> bool | None:
+        """Whether managing was switched on for a session; None if no actor knows."""
+        awake = self._awake.get(stream)
+        return awake.actor.state.switched is True if awake is not None and awake.actor.loaded else None
+
     def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
         """The window that a provider stated for a model in a session; None if it is unknown, or no actor is loaded."""
         awake = self._awake.get(stream)
@@ -195,12 +201,22 @@ class SessionRegistry:
         if comparison is None or host not in comparison.hosts or not comparison.takes(model or ""):
             return False
         asks = comparison.find_named(read.member) is not None
-        return not asks and self._refused_verdicts.get((credential, host, model)) is None
+        return not asks and self._refused.get((Refusal.VERDICT, credential, host, model)) is None
 
-    def note_refused_verdict(self, credential: bytes | None, read: Transcript) -> None:
-        """Remember that a provider refused the question why its cache missed."""
+    def takes_behind(self, credential: bytes | None, read: Transcript) -> bool:
+        """Whether a request's provider takes tools behind its cached head: it is known to do so, the request has tools,
+        and no such tools were refused before.
+        """
+        form, model = read.dialect.behind, read.fields.model
+        host, _ = self.settings.provider_of(read.dialect.name, model)
+        if form is None or host not in form.hosts or not form.takes(model or "") or not read.fields.has_tools:
+            return False
+        return self._refused.get((Refusal.TOOLS_BEHIND, credential, host, model)) is None
+
+    def note_refused(self, refusal: Refusal, credential: bytes | None, read: Transcript) -> None:
+        """Remember what a provider refused."""
         host, _ = self.settings.provider_of(read.dialect.name, read.fields.model)
-        self._refused_verdicts.put((credential, host, read.fields.model), True)
+        self._refused.put((refusal, credential, host, read.fields.model), True)
 
     async def catch_up(self, stream: UUID) -> None:
         """Wait until a session's actor, or the log, has every report that an earlier actor received."""

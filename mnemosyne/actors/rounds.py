@@ -46,7 +46,7 @@ from mnemosyne.domain.session.decision_inputs import RecordInputs, RecordQuestio
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.input_events import Awaited, HelperAnswer, InputsSoFar
 from mnemosyne.domain.session.round_events import Answered, Mode, WindowStated
-from mnemosyne.domain.session.state import Branch, Session
+from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
@@ -132,7 +132,7 @@ class ManagedRounds:
         mode, command = rounds.choose_mode(opening, opening.settings)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
-            return await self._join(opening) or Planned(mode=mode, events=opening.events, more=switched)
+            return await self._begin_to_manage(opening, switched, client)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         history, hour, more, contents = await self._history(opening, prior, mode, switched=command is not None)
         if prior is None and mode is Mode.MANAGE:
@@ -140,8 +140,24 @@ class ManagedRounds:
             more += recorded
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
-        planned = await self._plan_turn(opening, mode, history, happened, prior, hour=hour, tool_budget=budget)
+        behind = command is None and opening.branch.behind
+        planned = await self._plan_turn(
+            opening, mode, history, happened, prior, hour=hour, tool_budget=budget, behind=behind
+        )
         return attrs.evolve(planned, contents=(*contents, *planned.contents) if opening.is_last else planned.contents)
+
+    async def _begin_to_manage(self, opening: Opening, switched: tuple[Event, ...], client: MemoryClient) -> Planned:
+        """The plan for a request of an observed branch. It is managed from now on if its memory tools join, or if it is
+        new and gets entries of the memory beyond sessions.
+        """
+        waits = attrs.evolve(opening, session=evolve_all(opening.session, switched))
+        if waits.branch.behind and opening.begins_branch:
+            history, recorded = await self._insert_knowledge(opening, _begin(opening), client)
+            if recorded:
+                command = rounds.set_mode(opening, opening.settings, Mode.MANAGE, rounds.ASKED_FOR, late=False)
+                more = (*decide(command, opening.session), *recorded)
+                return await self._plan_turn(opening, Mode.MANAGE, history, more, None, hour=False, tool_budget=None)
+        return await self._join(waits) or Planned(mode=Mode.OBSERVE, events=opening.events, more=switched)
 
     async def _join(self, opening: Opening) -> Planned | None:
         """The plan that adds the memory tools to a conversation that was waiting for them."""
@@ -165,6 +181,7 @@ class ManagedRounds:
             Prior(late.asked.before, sent, branch.body_version),
             hour=rewritten is not None and rewritten.hour,
             tool_budget=late.command.tool_budget,
+            behind=late.command.behind,
         )
         made = rewritten.contents if rewritten is not None else ()
         return attrs.evolve(planned, contents=(*made, *planned.contents))
@@ -179,8 +196,11 @@ class ManagedRounds:
         *,
         hour: bool,
         tool_budget: int | None,
+        behind: bool = False,
     ) -> Planned:
-        """The turn that this history begins, including the objects to show again."""
+        """The turn that this history begins, including the objects to show again. ``behind``: the memory tools are
+        behind the cached head.
+        """
         contents: Contents = ()
         if mode is Mode.MANAGE:
             history, restored = self._answer_rereads(opening, history, happened)
@@ -199,6 +219,7 @@ class ManagedRounds:
             happened += again.events
             if opening.settings.tell_repeats and opening.is_last and opening.began.attempt == 1:
                 history = guards.note_repetition(opening.read, history)
+            history = rounds.place_tools(opening, history, behind=behind)
         turn = ManagedTurn(
             read=opening.read,
             history=history,
@@ -266,7 +287,8 @@ class ManagedRounds:
             and not is_another(request.client_headers, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
-        asked_to_stop = request.wanted not in (None, Mode.MANAGE) or self._state.off
+        observes = request.wanted is Mode.OBSERVE and not self._state.switched
+        asked_to_stop = observes or request.wanted is Mode.BYPASS or self._state.off
         if branch is None or branch.mode is not Mode.MANAGE or branch.wire is None or asked_to_stop:
             return None
         before, prior = self._loaded.bodies.find_held(branch), self._loaded.histories.find_held(branch)
@@ -358,6 +380,7 @@ class ManagedRounds:
             mode=opening.settings.fidelity,
             inserts=opening.settings.restores != "model",
             kept=opening.began.kept,
+            behind=upstream_history.offers(prior),
         )
 
     def _continue(
@@ -441,7 +464,15 @@ class ManagedRounds:
         over = attrs.evolve(over, turn=turn.without(message.refusal), more=True)
         if message.refusal in (Refusal.THINKING, Refusal.VERDICT):
             return over
-        command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
+        stays = message.refusal is Refusal.TOOLS_BEHIND
+        command = SetMode(
+            at=message.at,
+            branch=address.branch,
+            mode=Mode.MANAGE if stays else Mode.BYPASS,
+            why=rounds.BEHIND_REFUSED if stays else rounds.TOOLS_REFUSED,
+            tool_budget=turn.tool_budget if stays else None,
+            late=stays,
+        )
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
 
     async def _refuse_length(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> RoundOver:
@@ -482,15 +513,17 @@ class ManagedRounds:
             tariff=rounds.find_tariff(branch.client_headers, turn.read, settings),
             policy=settings.policy,
             mode=settings.fidelity,
+            behind=upstream_history.offers(turn.history),
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)
         if fitted is None:
             return None
         rewritten, note = fitted
         happens = (*rewritten.events, *(decide(note, session) if note is not None else ()))
+        offers = upstream_history.offers(turn.history)
         return attrs.evolve(
             turn.next,
-            history=rewritten.history,
+            history=upstream_history.with_tools(rewritten.history) if offers else rewritten.history,
             hour=rewritten.hour,
             happens=happens,
             contents=rewritten.contents,

@@ -291,6 +291,7 @@ class SessionActor:
             after,
             settings,
             asks_verdict=request.asks_verdict(reading.transcript),
+            takes_behind=request.takes_behind(reading.transcript),
         )
         return reading, opening
 

@@ -257,6 +257,15 @@ class SessionFinder:
         may_fork = request.client_headers.agent_id is not None and (b'"assistant"' in request.raw or not request.raw)
         return modes.get(request.conversation, strongest(modes.values()) if may_fork else Mode.OBSERVE)
 
+    async def is_switched_on(self, identity: Identity, request: ArrivedRequest) -> bool:
+        """Whether managing was switched on for a request's session, as far as is known now. It has not begun before a
+        request without a reply of the model, unless an actor knows it.
+        """
+        known = self.registry.is_switched_on(identity.stream)
+        if known is not None or not identity.is_known or (request.raw and b'"assistant"' not in request.raw):
+            return known is True
+        return await self._try_directory(lambda: self.directory.is_switched_on(identity.stream)) is True
+
     async def _try_directory(self, ask: Callable[[], Awaitable[Found]]) -> Found | None:
         """The directory's answer; None if it fails or is late."""
         try:

@@ -157,7 +157,9 @@ class TurnOpener:
         ):
             return True  # an agent may be a fork of a managed conversation
         finder = self._finder_of_tenant(headers) or self.finder
-        return await finder.mode_of(await finder.identity_of(request), request) is not Mode.OBSERVE
+        identity = await finder.identity_of(request)
+        is_managed = await finder.mode_of(identity, request) is not Mode.OBSERVE
+        return is_managed or await finder.is_switched_on(identity, request)
 
     def _make_request(
         self,
@@ -180,6 +182,7 @@ class TurnOpener:
             credential=credential,
             client=client,
             asks_verdict=partial(self.registry.asks_verdict, credential),
+            takes_behind=partial(self.registry.takes_behind, credential),
         )
 
     def _find_client(self, headers: Headers) -> MemoryClient:
@@ -261,7 +264,7 @@ class Turn:
 
     async def _prepare(self) -> Prepared:
         mode = await self._find_mode()
-        if mode is Mode.OBSERVE and not self._may_become_managed:
+        if mode is Mode.OBSERVE and not await self._may_be_managed():
             return self._settle(PASSTHROUGH)
         if self._lacks_room:
             return self._settle(await self._prepare_fallback(mode, rounds.NO_ROOM))
@@ -278,7 +281,7 @@ class Turn:
 
     async def preview(self) -> bytes | None:
         """The first upstream request, if this were sent; None for the client's own bytes. Nothing is recorded."""
-        is_observed = await self._find_mode() is Mode.OBSERVE and not self._may_become_managed
+        is_observed = await self._find_mode() is Mode.OBSERVE and not await self._may_be_managed()
         if is_observed or self._lacks_room:
             return None
         await self._apply_operator_override()
@@ -294,8 +297,8 @@ class Turn:
         kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools, last.turn.read.dialect)
         if last is None or kind is None:
             return None
-        if kind is Refusal.VERDICT and last.turn.may_lack(kind):
-            self._registry.note_refused_verdict(self._request.credential, last.turn.read)
+        if kind in (Refusal.VERDICT, Refusal.TOOLS_BEHIND) and last.turn.may_lack(kind):
+            self._registry.note_refused(kind, self._request.credential, last.turn.read)
         refusal = await self._without_keys(refusal, 400)
         if self._address is not None:
             asking = self._make_refused(kind, refusal, self._address)
@@ -484,6 +487,10 @@ class Turn:
     @property
     def _may_become_managed(self) -> bool:
         return (self._request.wanted or self._request.default) is Mode.MANAGE
+
+    async def _may_be_managed(self) -> bool:
+        """Whether an observed conversation may become managed with this request."""
+        return self._may_become_managed or await self._finder.is_switched_on(await self.identity(), self._request)
 
     async def identity(self) -> Identity:
         if self._identified is None:

@@ -13,6 +13,7 @@ _PLACES = {
     "run": CommandPlace(USE, ".run:run", "Run a client, such as claude, through Mnemosyne."),
     "serve": CommandPlace(USE, ".serve:serve", "Run the proxy until it is stopped."),
     "open": CommandPlace(USE, ".open:open_pages", "Open the sessions in a browser."),
+    "manage": CommandPlace(USE, ".manage:manage", "Manage a session that was only observed so far."),
     "off": CommandPlace(USE, ".off:off", "Stop managing one session, or all."),
     "fork": CommandPlace(USE, ".fork:fork", "Start a new session from a turn of a recorded one."),
     "doctor": CommandPlace(USE, ".doctor:doctor", "Check the installation and suggest fixes."),

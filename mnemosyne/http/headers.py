@@ -8,6 +8,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.exchange import Headers, UpstreamRequest
+from mnemosyne.domain.wire.tools_behind import find_header
 
 TextHeaders = tuple[tuple[str, str], ...]
 
@@ -116,9 +117,19 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]], also: tuple[bytes, ...] 
 
 
 def request_with(request: UpstreamRequest, body: bytes) -> UpstreamRequest:
-    """Return the request with another body, asking for an unencoded reply."""
+    """Return the request with another body, asking for an unencoded reply, and with the header that the body needs."""
     headers: Headers = tuple(
         (name, value) for name, value in without_framing(request.headers) if name.lower() != b"accept-encoding"
     )
     own = ((b"accept-encoding", b"identity"), (b"content-length", b"%d" % len(body)))
+    headers = _with_name(headers, *needed) if (needed := find_header(body)) is not None else headers
     return attrs.evolve(request, headers=(*headers, *own), body=body)
+
+
+def _with_name(headers: Headers, header: bytes, name: bytes) -> Headers:
+    """Add a name to a header that is a list of names."""
+    listed = [value for key, value in headers if key.lower() == header]
+    if any(name in map(bytes.strip, value.split(b",")) for value in listed):
+        return headers
+    others = tuple((key, value) for key, value in headers if key.lower() != header)
+    return (*others, (header, b",".join((*listed, name))))

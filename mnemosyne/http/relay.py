@@ -3,6 +3,7 @@
 import logging
 from contextlib import aclosing
 
+import attrs
 import trio
 
 from mnemosyne.domain.wire.dialect import Dialect
@@ -58,18 +59,17 @@ class Relay:
 
     async def _fetch(self) -> None:
         prepared = await self._turn.prepare()
-        request = self._request if prepared.body is None else request_with(self._request, prepared.body)
-        if prepared.hidden:
+        if prepared.hidden and prepared.body is not None:
             await SplicedRounds(
                 self._upstream,
-                request,
+                attrs.evolve(self._request, body=prepared.body),
                 self.client,
                 prepared.hidden,
                 self._dialect,
                 hides_verdict=prepared.hides_verdict,
             ).fetch()
         else:
-            await self._pass_on(request)
+            await self._pass_on(self._request if prepared.body is None else request_with(self._request, prepared.body))
 
     async def _pass_on(self, request: UpstreamRequest) -> None:
         """Pass the provider's bytes through unchanged."""

@@ -322,7 +322,15 @@ class _Judge:
             dialect=self._history.dialect_of(began.branch),
             find_submitted=lambda _read: began.submitted,
             asks_verdict=lambda read: asked and not _asks_verdict(read),
+            takes_behind=lambda _read: self._find_behind(decision, began),
         )
+
+    def _find_behind(self, decision: ReplayedDecision, began: TurnBegan) -> bool:
+        """Whether the provider was known to take tools behind its cached head: by the mode that was set, else by that
+        of the branch.
+        """
+        decided, branch = _first(decision, BranchModeSet), self._memory.state.branches.get(began.branch)
+        return decided.behind if decided is not None else branch is not None and branch.behind
 
     def _speaker(self, version: int) -> ClientHeaders:
         headers = self._client_headers[version]

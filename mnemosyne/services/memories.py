@@ -22,7 +22,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import size_object
-from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, SwitchManaging
+from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, StartManaging, SwitchManaging
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, RecordWork
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
@@ -32,7 +32,18 @@ from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, Version
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
-Decided = Pin | Unpin | Release | Request | RecordQuestion | RecordWork | NameCheckpoint | SwitchManaging | NoteImport
+Decided = (
+    Pin
+    | Unpin
+    | Release
+    | Request
+    | RecordQuestion
+    | RecordWork
+    | NameCheckpoint
+    | SwitchManaging
+    | StartManaging
+    | NoteImport
+)
 """A person's decision, and a helper's work for a person."""
 
 ATTEMPTS = 32
@@ -140,7 +151,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion() | RecordWork():
             return decision_inputs.decide(asked, state.taken)
-        case NameCheckpoint() | SwitchManaging() | NoteImport():
+        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport():
             return turns.decide(asked, state)
         case _:
             return objects.decide(asked, state.memory)

@@ -2,15 +2,19 @@
 
 from uuid import UUID
 
-from mnemosyne.domain.session.decide import NoteImport, SwitchManaging
+from mnemosyne.domain.session.decide import NoteImport, StartManaging, SwitchManaging
 from mnemosyne.domain.session.directory import find_import_time, off_since, operator_stream
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.sessions import Archive
 
+Switch = SwitchManaging | StartManaging | NoteImport
 
-async def switch_session(archive: Archive, stream: UUID, command: SwitchManaging, correlation_id: str) -> Session:
+
+async def switch_session(
+    archive: Archive, stream: UUID, command: SwitchManaging | StartManaging, correlation_id: str
+) -> Session:
     """Record the switch for one session, unless it is already set; return the session's state before.
 
     Events of a concurrent writer are read first. Raises the log's errors, and NotFound for a session that did not
@@ -48,10 +52,10 @@ async def all_are_off_since(archive: Archive, tenant: str) -> int | None:
     return off_since(each.envelope.event for each in await archive.events.read(operator_stream(tenant)))
 
 
-async def _record(archive: Archive, stream: UUID, command: SwitchManaging | NoteImport, correlation_id: str) -> Session:
+async def _record(archive: Archive, stream: UUID, command: Switch, correlation_id: str) -> Session:
     before = Session()
 
-    def ask(state: Session) -> SwitchManaging | NoteImport:
+    def ask(state: Session) -> Switch:
         nonlocal before
         before = state
         return command

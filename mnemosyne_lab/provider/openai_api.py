@@ -15,7 +15,7 @@ from mnemosyne_lab.provider.composing import Composed, OpenAiContext, openai_err
 from mnemosyne_lab.provider.delivery import deliver
 from mnemosyne_lab.provider.diagnostics import ResponsesDiagnostics
 from mnemosyne_lab.provider.prefix_cache import PrefixCache
-from mnemosyne_lab.provider.reading import Body, Headers, as_dict, header
+from mnemosyne_lab.provider.reading import Body, Headers, as_dict, as_list, header
 from mnemosyne_lab.provider.received import Answer, Received, decode
 from mnemosyne_lab.provider.reply_chat import compose_chat
 from mnemosyne_lab.provider.reply_responses import compose_responses, name_response
@@ -100,7 +100,8 @@ class OpenAiApi:
         body = self._read(request, endpoint)
         view = endpoint.view(body, request.headers)
         number = self._chooser.count_request()
-        self._note(request, self._watch.look(view.tools, request.headers))
+        first = {"input": as_list(body.get("input"))[:1]} if endpoint.items == "input" else {}
+        self._note(request, self._watch.look(endpoint.view({**body, **first}, request.headers).tools, request.headers))
         rule, reply = self._chooser.choose(view, body)
         prefix = self._cache.look(endpoint.write_prompt(body), _key(body), request.at)
         failing = reply.failure is not None or reply.raw is not None

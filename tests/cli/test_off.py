@@ -102,6 +102,19 @@ def test_effect_on_one_session_depends_on_its_mode(sessions: str) -> None:
     assert off("observed", "--undo").startswith(f"{observed}stays unmanaged, because managing is off for all sessions")
 
 
+def test_observed_session_is_switched_on_once_and_again_after_it_was_switched_off(sessions: str) -> None:
+    switched, observed = partial(switches, sessions, stream(2)), f"session {stream(2)}: "
+    assert run("manage", "observed").output == f"{observed}managed from its next compaction on\n"
+    assert run("manage", "observed").output == f"{observed}was switched on already\n"
+    assert switched() == [True]
+    off("observed")
+    run("manage", "observed")
+    assert switched() == [True, False, True, True]
+    off()
+    assert run("manage", "observed").output.startswith(f"{observed}waits, because managing is off for all sessions")
+    assert "no session" in run("manage", "unknown", code=1).output
+
+
 def test_nothing_is_turned_off_in_a_place_without_a_log(tmp_path: Path) -> None:
     nowhere = tmp_path / "typo" / "deep"
     assert f"Nothing has been recorded in {nowhere} yet." in run("off", "--data-dir", str(nowhere), code=1).output

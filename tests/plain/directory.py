@@ -5,7 +5,14 @@ from operator import itemgetter
 from uuid import UUID
 
 from mnemosyne.domain.ports import EventLog
-from mnemosyne.domain.session.directory import UNNAMED, Alias, modes_by_branch, off_since, operator_stream
+from mnemosyne.domain.session.directory import (
+    UNNAMED,
+    Alias,
+    is_switched_on,
+    modes_by_branch,
+    off_since,
+    operator_stream,
+)
 from mnemosyne.domain.session.events import BranchOpened, Event, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import Mode, RoundBegan
 
@@ -18,6 +25,9 @@ class PlainDirectory:
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return modes_by_branch(await self._events(stream))
+
+    async def is_switched_on(self, stream: UUID) -> bool:
+        return is_switched_on(await self._events(stream))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         for external_id, events in await self._sessions(tenant):

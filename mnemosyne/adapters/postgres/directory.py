@@ -6,7 +6,7 @@ from uuid import UUID
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
-from mnemosyne.domain.session.directory import Alias, modes_by_branch, off_since, operator_stream
+from mnemosyne.domain.session.directory import Alias, is_switched_on, modes_by_branch, off_since, operator_stream
 from mnemosyne.domain.session.events import BranchOpened
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import LogFailed, LogUnavailable
@@ -27,6 +27,9 @@ class PostgresDirectory:
 
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return modes_by_branch(await self._select(stream, BranchOpened, BranchModeSet))
+
+    async def is_switched_on(self, stream: UUID) -> bool:
+        return is_switched_on(await self._select(stream, ManagingSwitched))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()

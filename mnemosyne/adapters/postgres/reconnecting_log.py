@@ -148,6 +148,7 @@ class ReconnectingLog:
     search = _forward(lambda log: log.index.search)
     modes_of = _forward(lambda log: log.directory.modes_of)
     root_of = _forward(lambda log: log.directory.root_of)
+    is_switched_on = _forward(lambda log: log.directory.is_switched_on)
     off_since = _forward(lambda log: log.directory.off_since)
     aliases = _forward(lambda log: log.directory.aliases)
     find_managed = _forward(lambda log: log.directory.find_managed)

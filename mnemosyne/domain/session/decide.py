@@ -104,7 +104,15 @@ class ForgetSession:
 
 @attrs.frozen(kw_only=True)
 class SwitchManaging(round_events.ManagingSwitched):
-    """Stop managing the session; or, with ``on``, allow branches that open from now on to be managed."""
+    """Stop managing the session; or, with ``on``, undo that: branches that open from now on may be managed."""
+
+
+@attrs.frozen(kw_only=True)
+class StartManaging:
+    """Manage the session from its next rewrite on that pays."""
+
+    at: int
+    why: str
 
 
 @attrs.frozen(kw_only=True)
@@ -194,7 +202,7 @@ _Recorded = (
 )
 """Commands that are recorded unchanged."""
 
-Command = _Recorded | BeginTurn | ForgetSession | BeginRound | FinishRound
+Command = _Recorded | BeginTurn | ForgetSession | BeginRound | FinishRound | StartManaging
 
 # Decisions
 
@@ -210,6 +218,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
             return _record(command) if session.off is command.on else ()
+        case StartManaging():
+            switch = round_events.ManagingSwitched(at=command.at, on=True, why=command.why)
+            return () if session.switched else (switch, switch) if session.off else (switch,)
         case NameCheckpoint():
             is_so = session.checkpoints.get(command.name) == (command.branch, command.turn)
             return () if is_so else _record(command)

@@ -62,6 +62,9 @@ class Directory(Protocol):
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         """The mode of each conversation of a session for which one was decided."""
 
+    async def is_switched_on(self, stream: UUID) -> bool:
+        """Whether managing was switched on for a session."""
+
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         """The client's name of the session that called this agent, or that the client continued under this name; None
         if there is none.
@@ -175,6 +178,17 @@ def find_import_time(events: Iterable[object], session: UUID) -> int | None:
     """When a session was imported from a file, according to an operator's stream; None if it was not."""
     times = (event.at for event in events if isinstance(event, SessionImported) and event.session == session)
     return next(times, None)
+
+
+def is_switched_on(events: Iterable[object]) -> bool:
+    """Whether managing was switched on for a session, according to its stream: switched on after off, it only is no
+    longer off.
+    """
+    switched: bool | None = None
+    for event in events:
+        if isinstance(event, ManagingSwitched):
+            switched = None if event.on and switched is False else event.on
+    return switched is True
 
 
 def off_since(events: Iterable[object]) -> int | None:

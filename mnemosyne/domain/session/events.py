@@ -290,9 +290,10 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),
     "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
     "session.branch_mode_set.v1": (
-        "session.branch_mode_set.v2",
-        lambda fields: {"tool_budget": None, **fields, "late": False},
+        "session.branch_mode_set.v3",
+        lambda fields: {"tool_budget": None, **fields, "late": False, "behind": False},
     ),
+    "session.branch_mode_set.v2": ("session.branch_mode_set.v3", lambda fields: {**fields, "behind": False}),
     "session.settings_taken.v1": (
         "session.settings_taken.v8",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),

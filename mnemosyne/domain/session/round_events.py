@@ -36,6 +36,7 @@ class BranchModeSet:
     why: str
     tool_budget: int | None = None
     late: bool = False
+    behind: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +150,7 @@ RoundEvent = (
 )
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
-    "session.branch_mode_set.v2": BranchModeSet,
+    "session.branch_mode_set.v3": BranchModeSet,
     "session.epoch_began.v1": EpochBegan,
     "session.window_filled.v1": WindowFilled,
     "session.window_stated.v1": WindowStated,

@@ -139,7 +139,7 @@ class Branch:
     of turn t + 1, and ``attempts[t]`` the number of attempts at it (for an inherited turn, the number when this branch
     was opened: its owner continues to count). ``body`` is the recipe of the client's last body, recorded by the event
     of version ``body_version``, 0 if there is none. ``client_headers`` holds the headers of its last client. ``mode``,
-    ``tool_budget`` and ``late`` are as in BranchModeSet; ``decided`` is true after such an event. ``began`` is the
+    ``tool_budget``, ``late`` and ``behind`` are as in BranchModeSet; ``decided``: there was one. ``began`` is the
     event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
     attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
     cross-session knowledge that was inserted into it, ``goal`` what its user wants, by a helper model. ``taken`` are
@@ -163,6 +163,7 @@ class Branch:
     decided: bool = False
     tool_budget: int | None = None
     late: bool = False
+    behind: bool = False
     wire: Wire | None = None
     rounds: Rounds = attrs.field(factory=Rounds)
     began: TurnBegan | None = None
@@ -190,17 +191,18 @@ class Branch:
 
 @attrs.frozen(kw_only=True)
 class Session:
-    """The state for later decisions. ``version`` counts the events so far; ``off`` is true once managing was switched
-    off. ``taken`` are the settings with which its last managed request was decided; None if the log does not say.
-    ``checkpoints`` are branch and turn by the name that a person gave them. ``stated_windows`` holds, by model, the
-    last event that states its window. ``summary`` is the last one by a helper model.
+    """The state for later decisions. ``version`` counts the events so far; ``switched`` is whether managing was
+    switched on or off, None if neither. ``taken`` are the settings with which its last managed request was decided;
+    None if the log does not say. ``checkpoints`` are branch and turn by the name that a person gave them.
+    ``stated_windows`` holds, by model, the last event that states its window. ``summary`` is the last one by a helper
+    model.
     """
 
     version: int = 0
     salt: bytes | None = None
     branches: Mapping[str, Branch] = attrs.field(factory=dict)
     running: frozenset[Address] = frozenset()
-    off: bool = False
+    switched: bool | None = None
     memory: Memory = attrs.field(factory=Memory)
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
@@ -209,6 +211,11 @@ class Session:
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
     stated_windows: Mapping[str | None, round_events.WindowStated] = attrs.field(factory=dict)
     summary: SessionSummary | None = None
+
+    @property
+    def off(self) -> bool:
+        """Whether managing was switched off."""
+        return self.switched is False
 
     @property
     def stated_scales(self) -> Scales:
@@ -304,7 +311,8 @@ def evolve(session: Session, event: Event) -> Session:
         case SettingsTaken() | GroundsNoted() | HelperAsked():
             return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
         case round_events.ManagingSwitched():
-            return attrs.evolve(session, off=not event.on)
+            # Switched on after off, it is as if neither had happened.
+            return attrs.evolve(session, switched=None if event.on and session.off else event.on)
         case round_events.WindowStated():
             return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
         case round_events.FallbackSent():
@@ -356,6 +364,7 @@ def _open_branch(session: Session, event: BranchOpened) -> Branch:
         mode=parent.mode,
         tool_budget=parent.tool_budget,
         late=parent.late,
+        behind=parent.behind,
         wire=attrs.evolve(parent.wire, ends=parent.wire.ends[: event.kept]) if parent.wire else None,
         rounds=parent.rounds if shows_reply else Rounds(),
         told=parent.told if parent.told is not None and parent.told.message < event.kept else None,
@@ -538,12 +547,13 @@ def _after_round(session: Session, branch: Branch, event: round_events.RoundBega
 
 def _set_mode(branch: Branch, event: round_events.BranchModeSet) -> Branch:
     """The branch in a new mode. A branch that waited for its memory tools continues from its client's own request."""
-    begins = event.late and event.mode is round_events.Mode.MANAGE
+    begins = event.late and event.mode is round_events.Mode.MANAGE is not branch.mode
     return attrs.evolve(
         branch,
         mode=event.mode,
         tool_budget=event.tool_budget,
         late=event.late,
+        behind=event.behind,
         decided=True,
         wire=Wire(epoch=0, ends=(), body=branch.body, body_version=branch.body_version) if begins else branch.wire,
     )

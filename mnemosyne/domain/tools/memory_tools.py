@@ -68,6 +68,12 @@ def tools_json(dialect: Dialect) -> tuple[bytes, ...]:
     return tuple(json.dumps(dialect.write_tool(tool), separators=(",", ":")).encode() for tool in TOOLS)
 
 
+@cache
+def find_offer(dialect: Dialect) -> bytes | None:
+    """Return the element that adds the tools behind the cached head; None if the dialect has none."""
+    return None if dialect.behind is None else dialect.behind.write(map(dialect.write_tool, TOOLS))
+
+
 TOOL_JSON = json.dumps(
     _tool(
         TOOL, "All of a tool's definition, where its description says it is cut short.", ("name",), {"name": _STRING}

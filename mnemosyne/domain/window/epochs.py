@@ -261,7 +261,8 @@ def rewrite(
     client = decision.client or parse_client(asked)
     rendered, ends = render(asked, client, _render_objects(shown_at, texts, long_gone))
     messages = _repeat_notices(rendered, ends, asked, session)
-    was, becomes = (sizes.of(each, asked.dialect) for each in (asked.history.messages, messages))
+    before = upstream_history.without_tools(asked.history).messages
+    was, becomes = (sizes.of(each, asked.dialect) for each in (before, messages))
     freed = estimator.tokens(was) - estimator.tokens(becomes)
     if not messages or (freed <= 0 and decision.situation is not None):
         return None

@@ -1,7 +1,8 @@
 """Late memory tools: whether they join a conversation that was only observed so far because they were too expensive.
 
-The tool definitions precede everything that the provider has cached of the conversation. So they are added when the
-cache is empty, as after a break or without cache markers, or together with an epoch that pays for them
+If the provider takes tools behind the cached head (``wire.tools_behind``), they are added with the first epoch, which
+writes everything behind the head anyway. Otherwise they precede everything that is cached of the conversation, and are
+added when the cache is empty, as after a break or without cache markers, or together with an epoch that pays for them
 (``planning.plan_epoch``). Earlier thinking is then dropped, because it was signed for a prompt without the tools.
 """
 
@@ -19,6 +20,7 @@ from mnemosyne.domain.window.rounds import Opening
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire.markers import asks_for_an_hour
 
+WITH_AN_EPOCH = "content is evicted, and the memory tools are added behind the cached head"
 LARGE_ENOUGH = "the memory tools cost next to nothing from here on"
 
 
@@ -35,7 +37,7 @@ class LateTools:
     @property
     def are_free(self) -> bool:
         """Whether they are added independently of the planner."""
-        return self.asked.forgotten
+        return self.asked.forgotten and not self.command.behind
 
 
 def find(opening: Opening, settings: ServerSettings) -> LateTools | None:
@@ -45,19 +47,19 @@ def find(opening: Opening, settings: ServerSettings) -> LateTools | None:
     if not (_waits(opening) and may_drop_thinking(opening.read)):
         return None
     prompt, tools = rounds.count_with_tools(opening)
-    if prompt + tools > RULE.margin * prompt:
+    behind = opening.branch.behind
+    if not behind and prompt + tools > RULE.margin * prompt:
         return None
     if rounds.obstacle_in(opening.read) or rounds.why_too_dear(opening, settings):
         return None
-    command = rounds.set_mode(opening, settings, Mode.MANAGE, LARGE_ENOUGH, late=True)
+    command = rounds.set_mode(opening, settings, Mode.MANAGE, WITH_AN_EPOCH if behind else LARGE_ENOUGH, late=True)
     return LateTools(command=command, session=_session(opening, command), asked=_ask(opening, settings))
 
 
 def _waits(opening: Opening) -> bool:
-    branch, wanted = opening.branch, opening.wanted or opening.default
+    branch, wanted = opening.branch, opening.asked or opening.default
     waits = branch.late and branch.mode is Mode.OBSERVE and branch.kind is not BranchKind.COMPACTION
-    asks = wanted is Mode.MANAGE and not opening.session.off
-    return waits and asks and opening.is_last and opening.began.attempt == 1
+    return waits and wanted is Mode.MANAGE and opening.is_last and opening.began.attempt == 1
 
 
 def _session(opening: Opening, command: SetMode) -> Session:
@@ -85,6 +87,7 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
         policy=settings.policy,
         mode=settings.fidelity,
         joins=True,
+        behind=opening.branch.behind,
         forgotten=_is_forgotten(opening, settings),
     )
 

@@ -57,7 +57,8 @@ class Situation:
     that it can. ``billed`` is the cost of the session so far and ``shadow`` its cost if it were unmanaged;
     ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which the user last typed. ``also`` are
     further units in which the session must not become more expensive. ``joining`` are the tokens of the memory tools if
-    they are added to a prompt that was sent without them: then everything before the history is written again too.
+    they are added to a prompt that was sent without them: then everything before the history is written again too,
+    unless they are added ``behind`` it.
     ``reuse`` is the session's own record of reuse. ``mode`` is how far a rewrite takes an object that is due.
     """
 
@@ -77,6 +78,7 @@ class Situation:
     exchange: int
     also: tuple[CostSoFar, ...] = ()
     joining: int = 0
+    behind: bool = False
     reuse: Reuse = attrs.field(factory=Reuse)
     mode: FidelityMode = FidelityMode.THRIFTY
 
@@ -483,7 +485,7 @@ def price_of_rewrite(
 
 def _count_held(situation: Situation) -> int:
     """The tokens of system prompt and tools that stay cached after a rewrite."""
-    return 0 if situation.joining else situation.fixed
+    return 0 if situation.joining and not situation.behind else situation.fixed
 
 
 def regret(

@@ -17,6 +17,8 @@ class Refusal(Enum):
     """Thinking that was signed for a different history."""
     TOOLS = auto()
     """The memory tools."""
+    TOOLS_BEHIND = auto()
+    """The memory tools in the history, behind the cached head."""
     VERDICT = auto()
     """The question why the provider's cache missed."""
     LENGTH = auto()
@@ -46,6 +48,8 @@ def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
     parameter = error_object.get("param") if isinstance(error_object, dict) else None
     if dialect.comparison is not None and dialect.comparison.is_refused(message, parameter):
         return Refusal.VERDICT
+    if dialect.behind is not None and dialect.behind.is_refused(message):
+        return Refusal.TOOLS_BEHIND
     # "tools.18.custom.name: …", "Invalid value: 'input[0].tools[3].type'."
     numbers = re.findall(r"\btools(?:\.|\[)(\d{1,6})\b", message)
     count = len(json_spans.elements(tools, 0) or ())

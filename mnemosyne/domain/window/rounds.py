@@ -36,8 +36,10 @@ MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR}
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
 TURNED_OFF = "managing was turned off"
+BEHIND_REFUSED = "the provider refuses the memory tools behind its cached head, so they go in front of it"
 TOOLS_REFUSED = "the provider refuses the memory tools"
 ITS_CLIENT_PAGES = "tools are not paged, since its client loads them itself when it needs them"
+UNTIL_EVICTED = "the memory tools join with the first content that is evicted"
 TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
 NO_ANSWER = "its session did not answer in time"
 NO_ROOM = "there was no memory to read it beside the other requests"
@@ -53,7 +55,8 @@ class Opening:
     """A request whose turn begins with these ``events``. ``session`` is the state after them; ``last`` is the first
     event of the previous turn, possibly of a parent branch, None without one. ``wanted`` is the mode that the client or
     its user requests, None if unspecified; ``default`` is the mode of a new branch. ``settings`` are the server's, with
-    what the request chooses. ``asks_verdict``: the provider is asked why its cache missed.
+    what the request chooses. ``asks_verdict``: the provider is asked why its cache missed. ``takes_behind``: it takes
+    the memory tools behind its cached head.
     """
 
     at: int
@@ -65,6 +68,16 @@ class Opening:
     settings: ServerSettings
     last: TurnBegan | None = None
     asks_verdict: bool = False
+    takes_behind: bool = False
+
+    @property
+    def asked(self) -> Mode | None:
+        """The mode that is asked for: by whoever wants less managing, else by who switched the session's managing on,
+        else by the client; None if nobody asks.
+        """
+        if self.session.off:
+            return Mode.BYPASS
+        return Mode.MANAGE if self.session.switched and self.wanted is not Mode.BYPASS else self.wanted
 
     @property
     def began(self) -> TurnBegan:
@@ -135,6 +148,7 @@ def opening_of(
     settings: ServerSettings,
     *,
     asks_verdict: bool = False,
+    takes_behind: bool = False,
 ) -> Opening:
     """The request that leads to these events, given the session ``before`` and ``after`` them."""
     opening = Opening(
@@ -146,6 +160,7 @@ def opening_of(
         session=after,
         settings=settings,
         asks_verdict=asks_verdict,
+        takes_behind=takes_behind,
     )
     known = before.branches.get(opening.goes_on_from)
     return attrs.evolve(opening, last=known.began if known is not None else None)
@@ -178,7 +193,7 @@ def stands_on_settings(opening: Opening) -> bool:
     """Whether the server's settings affect the request that is sent; otherwise only the client's own bytes go
     upstream.
     """
-    asked = opening.wanted or opening.default
+    asked = opening.asked or opening.default
     return asked is not Mode.OBSERVE or opening.branch.mode is not Mode.OBSERVE
 
 
@@ -189,9 +204,7 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
     A managed branch stays managed until its user requests another mode, whatever the server's ``default`` is. Its tool
     budget is permanent: the tools stay the same whatever the settings of a later server are.
     """
-    branch, wanted = opening.branch, opening.wanted
-    if opening.session.off:
-        wanted = Mode.BYPASS
+    branch, wanted = opening.branch, opening.asked
 
     def set_to(mode: Mode, why: str, *, late: bool = False) -> tuple[Mode, SetMode]:
         return mode, set_mode(opening, settings, mode, why, late=late)
@@ -203,11 +216,18 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
         why_not = _obstacle_at_first(opening) or off or why_too_dear(opening, settings)
         if why_not:
             return set_to(Mode.OBSERVE, why_not)
+        if opening.takes_behind and settings.tool_budget is None and not settings.tell_repeats:
+            return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
         return (
             set_to(Mode.OBSERVE, TOO_SMALL, late=True)
             if _is_small(opening, settings)
             else set_to(Mode.MANAGE, ASKED_FOR)
         )
+    if branch.mode is Mode.OBSERVE and wanted is Mode.MANAGE and opening.is_last and not branch.late:
+        why_not = obstacle(branch.kind, opening.read) or why_too_dear(opening, settings)
+        return (branch.mode, None) if why_not else set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
+    if branch.mode is Mode.OBSERVE and branch.behind and not opening.takes_behind:
+        return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
         why = _why_no_longer(opening, wanted) or why_too_dear(opening, settings)
         if why is not None:
@@ -217,10 +237,19 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
 
 def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *, late: bool) -> SetMode:
     """The command that sets the mode of a request's branch. A managed branch gets the tool budget of the settings."""
-    budget = settings.tool_budget if mode is Mode.MANAGE else None
+    behind = late and opening.takes_behind and (opening.branch.behind or not opening.branch.late)
+    budget = settings.tool_budget if mode is Mode.MANAGE and not behind else None
     if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
         budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
-    return SetMode(at=opening.at, branch=opening.branch.name, mode=mode, why=why, tool_budget=budget, late=late)
+    return SetMode(
+        at=opening.at,
+        branch=opening.branch.name,
+        mode=mode,
+        why=why,
+        tool_budget=budget,
+        late=late,
+        behind=behind,
+    )
 
 
 def _is_small(opening: Opening, settings: ServerSettings) -> bool:
@@ -272,12 +301,13 @@ def may_be_managed_elsewhere(opening: Opening) -> bool:
 
 
 def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | None:
-    """The command that sets the mode of a branch whose first request is passed through or sent as a fallback: it is
-    never managed. None if this request decides no mode, or the branch is not to be managed.
+    """The command that sets the mode of a branch whose request is passed through or sent as a fallback: a new branch is
+    never managed then, unless its memory tools may join later. None if this request decides no mode, or the branch is
+    not to be managed.
     """
-    if not opening.begins_branch:
-        return None
     mode, command = choose_mode(opening, settings)
+    if not opening.begins_branch:
+        return command if mode is Mode.OBSERVE else None
     if command is not None and mode is Mode.MANAGE:
         return attrs.evolve(command, mode=Mode.OBSERVE, why=TOO_LATE, tool_budget=None)
     return command
@@ -325,6 +355,15 @@ def _obstacle_at_first(opening: Opening) -> str:
 
 
 # Continuing a history
+
+
+def place_tools(opening: Opening, history: UpstreamHistory, *, behind: bool) -> UpstreamHistory:
+    """The history of a managed branch with the memory tools ``behind`` the cached head, if the model takes them there;
+    otherwise without them.
+    """
+    form = history.dialect.behind
+    takes = behind and form is not None and form.takes(opening.read.fields.model or "")
+    return upstream_history.with_tools(history) if takes else upstream_history.without_tools(history)
 
 
 def go_on(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHistory:

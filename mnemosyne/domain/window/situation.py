@@ -43,9 +43,9 @@ class PendingRequest:
     ``before``, the ``history`` without a rewrite, and the tariff of the payer.
 
     ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
-    them. ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the client's
-    messages that were sent before. ``mode`` as in ``planning.Situation``. ``inserts``: the proxy may
-    insert evicted content on its own.
+    them. ``behind``: they are, or will be, behind the cached head. ``forgotten``: the provider has cached nothing of
+    it, whenever it was sent. ``kept`` counts the client's messages that were sent before. ``mode`` as in
+    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own.
     """
 
     at: int
@@ -58,6 +58,7 @@ class PendingRequest:
     tariff: Tariff
     policy: str = ECONOMIC
     joins: bool = False
+    behind: bool = False
     forgotten: bool = False
     inserts: bool = True
     mode: FidelityMode = FidelityMode.THRIFTY
@@ -152,17 +153,17 @@ def estimator_of(asked: PendingRequest, session: Session) -> Estimator:
 def count_prompt(asked: PendingRequest, session: Session, sizes: Sizes) -> int:
     """The estimated tokens of a request."""
     of_head, estimator = _estimators(asked, session)
-    head = session.memory.view_of(asked.branch).measure.head + OWN_TOOLS
+    head = _head_of(asked, session)
     return of_head.tokens(head) + estimator.tokens(sizes.history(asked.history.messages, asked.dialect))
 
 
 def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Sizes) -> Situation:
     """The situation for a plan, without the objects."""
     branch, shown = session.branches[asked.branch], session.memory.view_of(asked.branch)
-    head = shown.measure.head + OWN_TOOLS
+    head = _head_of(asked, session)
     held = sizes.history(asked.history.messages, asked.dialect)
     of_head, estimator = _estimators(asked, session)
-    fixed = of_head.tokens(head)
+    fixed, joining = of_head.tokens(head), of_head.tokens(OWN_TOOLS) if asked.joins else 0
     sent = len(asked.before.messages) if _goes_on(asked) else 0
     hour = markers.asks_for_an_hour(asked.read)
     in_first, *also = costs_of(
@@ -170,7 +171,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     )
     return Situation(
         turn=asked.turn,
-        prompt=fixed + estimator.tokens(held),
+        prompt=fixed + estimator.tokens(held) + (joining if asked.behind else 0),
         fixed=fixed,
         new=estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect)),
         idle=asked.at - wire.at if wire.at else None,
@@ -184,7 +185,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         also=tuple(also),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),
-        joining=of_head.tokens(OWN_TOOLS) if asked.joins else 0,
+        joining=joining,
+        behind=asked.behind,
         reuse=count_reuse(session.eviction_turns.find_record(asked.branch)),
         mode=asked.mode,
     )
@@ -236,8 +238,14 @@ def _estimators(asked: PendingRequest, session: Session) -> tuple[Estimator, Est
         estimator = shown.estimator(asked.model)
         return estimator, estimator
     usual = Estimator.of(asked.model)
-    scales = known.find_scales(usual.tokens(shown.measure.head + OWN_TOOLS))
+    scales = known.find_scales(usual.tokens(_head_of(asked, session)))
     return usual.at(scales.head), usual.at(scales.messages)
+
+
+def _head_of(asked: PendingRequest, session: Session) -> Features:
+    """The features of system prompt and tools, with the memory tools unless they are behind them."""
+    head = session.memory.view_of(asked.branch).measure.head
+    return head if asked.behind else head + OWN_TOOLS
 
 
 def _goes_on(asked: PendingRequest) -> bool:

@@ -116,6 +116,39 @@ def rewrite(messages: Sequence[bytes], ends: Sequence[int], before: UpstreamHist
     return UpstreamHistory(messages=tuple(messages), ends=tuple(ends), epoch=before.epoch + 1, dialect=before.dialect)
 
 
+def offers(history: UpstreamHistory) -> bool:
+    """Whether an element of the history adds the memory tools."""
+    return memory_tools.find_offer(history.dialect) in history.messages
+
+
+def with_tools(history: UpstreamHistory) -> UpstreamHistory:
+    """The history with the element that adds the memory tools, in front of the model's first reply: there it is valid
+    in every dialect, and everything before it stays the same. A history with the element is returned unchanged.
+    """
+    offer, read = memory_tools.find_offer(history.dialect), history.dialect.history.message
+    if offer is None or offer in history.messages:
+        return history
+    roles = (read(each).get("role") for each in history.messages)
+    at = next((number for number, role in enumerate(roles) if role == "assistant"), len(history.messages))
+    ends = [end + (end > at) for end in history.ends]
+    if at == len(history.messages):  # the next request continues behind the element
+        ends[-1:] = [at + 1]
+    return attrs.evolve(history, messages=(*history.messages[:at], offer, *history.messages[at:]), ends=tuple(ends))
+
+
+def without_tools(history: UpstreamHistory) -> UpstreamHistory:
+    """The history without the element that adds the memory tools."""
+    offer = memory_tools.find_offer(history.dialect)
+    if offer is None or offer not in history.messages:
+        return history
+    at = history.messages.index(offer)
+    return attrs.evolve(
+        history,
+        messages=(*history.messages[:at], *history.messages[at + 1 :]),
+        ends=tuple(end - (end > at) for end in history.ends),
+    )
+
+
 def bare(sent: Transcript, number: int) -> bytes:
     """An element of a sent body as the history holds it: without markers and without memory tools."""
     element = sent.dialect.history.bare(sent.message_bytes(number))

@@ -15,6 +15,7 @@ from mnemosyne.domain.wire.history import HistoryForm
 from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.domain.wire.too_long import TooLong
+from mnemosyne.domain.wire.tools_behind import ToolsBehind
 
 ROLES = frozenset({"user", "assistant", "system"})
 """The roles in every dialect (``system`` also occurs in mid-conversation: seen with Claude Code 2.1.329)."""
@@ -82,6 +83,7 @@ class Dialect:
     ``error`` of a reply that refuses a prompt as too long. ``find_tools`` gives the range in an element of the history
     that offers tools, or None. ``find_obstacle`` says why a request cannot be managed, looking up top-level members by
     name; ``""`` if it can. ``comparison`` asks the provider why its cache missed, None if the API has no such question.
+    ``behind`` adds tools behind the cached head, None if the API does not take them there.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Dialect:
     find_tools: Callable[[bytes], Range | None] = lambda element: None
     find_obstacle: Callable[[Callable[[str], Any]], str] = lambda member: ""
     comparison: CacheComparison | None = None
+    behind: ToolsBehind | None = None
 
     def read_reply(self, body: bytes) -> Reply:
         reader = self.reader()

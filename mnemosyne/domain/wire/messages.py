@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mnemosyne.domain.wire import json_spans, normal_form
+from mnemosyne.domain.wire import json_spans, normal_form, tools_behind
 from mnemosyne.domain.wire.cache_verdict import IN_MESSAGES
 from mnemosyne.domain.wire.dialect import Dialect, Facts, Joining, read_common_facts, read_limit
 from mnemosyne.domain.wire.json_spans import Range
@@ -94,4 +94,5 @@ MESSAGES = Dialect(
     read_too_long=read_in_messages,
     over_budget=(402, "billing_error"),  # Claude Code 2.1.332 repeats a request after 400; Codex 0.171.0 after 402
     comparison=IN_MESSAGES,
+    behind=tools_behind.IN_MESSAGES,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mnemosyne.domain.wire import json_spans, normal_form, responses_items
+from mnemosyne.domain.wire import json_spans, normal_form, responses_items, tools_behind
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.cache_verdict import IN_RESPONSES
 from mnemosyne.domain.wire.chat_reply import write_error
@@ -176,4 +176,5 @@ RESPONSES = Dialect(
     find_tools=find_tools,
     find_obstacle=_find_obstacle,
     comparison=IN_RESPONSES,
+    behind=tools_behind.IN_RESPONSES,
 )

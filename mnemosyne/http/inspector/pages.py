@@ -117,7 +117,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
         app.add_url_rule(rule, rule, _with(page_context, give))
-    for rule, decide in {**object_pages.DECISIONS, **known_pages.DECISIONS}.items():
+    for rule, decide in {**session_pages.DECISIONS, **object_pages.DECISIONS, **known_pages.DECISIONS}.items():
         app.add_url_rule(rule, rule, _with(page_context, _deciding(decide)), methods=["POST"])
     add_api(app, page_context)
     app.add_url_rule("/-/events", "events", _with(page_context, live.follow))

@@ -12,11 +12,12 @@ from quart import Response, jsonify, request
 
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
+from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
 from mnemosyne.errors import LogFailed, NotFound
-from mnemosyne.http.inspector.page_context import LongPage, LongView, PageContext, View
+from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
-from mnemosyne.services import contexts, manifests, overviews, session_view, turn_view
+from mnemosyne.services import contexts, manifests, overviews, session_view, switching, turn_view
 from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
 from mnemosyne.services.map_chart import MapLinks, map_chart
 from mnemosyne.services.session_view import read_branch_bill, read_session_view
@@ -37,7 +38,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
     return LongPage(
         stream=stream,
         template="session.html",
-        values={"overview": overview},
+        values={"overview": overview, "switched_on": await page_context.archive.directory.is_switched_on(stream)},
         rest="session_body.html",
         read=partial(
             read_as_json,
@@ -368,6 +369,22 @@ LONG_VIEWS: Mapping[str, LongView] = {
     "/-/session/<session>/turn/<turn>/to/<other>": show_difference,
     "/-/session/<session>/conversation": show_conversation,
     "/-/session/<session>/what-if": show_what_if,
+}
+
+
+async def _switch(
+    command: type[StartManaging | SwitchManaging], page_context: PageContext, form: Mapping[str, str], stream: UUID
+) -> str:
+    """Switch managing of a session on or off."""
+    more = {} if command is StartManaging else {"on": False}
+    switched = command(at=page_context.now(), why="on the page", **more)
+    await switching.switch_session(page_context.archive, stream, switched, page_context.new_id())
+    return f"/-/session/{stream}"
+
+
+DECISIONS: Mapping[str, Decide] = {
+    "/-/session/<session>/manage": partial(_switch, StartManaging),
+    "/-/session/<session>/off": partial(_switch, SwitchManaging),
 }
 
 DOWNLOADS: Mapping[str, Callable[..., Awaitable[Response]]] = {

@@ -110,7 +110,7 @@ def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_sta
     for each in (
         attrs.evolve(ripe, wanted=Mode.OBSERVE),
         attrs.evolve(ripe, default=Mode.OBSERVE),
-        attrs.evolve(ripe, session=attrs.evolve(ripe.session, off=True)),
+        attrs.evolve(ripe, session=attrs.evolve(ripe.session, switched=False)),
     ):
         assert late_tools.find(each, SETTINGS) is None
     observed = Story()

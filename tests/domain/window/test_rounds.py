@@ -142,7 +142,7 @@ def test_first_request_records_that_managing_is_off() -> None:
     first = opening(Story(), body(PROMPT))
     for off in (
         attrs.evolve(first, wanted=Mode.BYPASS),
-        attrs.evolve(first, session=attrs.evolve(first.session, off=True)),
+        attrs.evolve(first, session=attrs.evolve(first.session, switched=False)),
     ):
         mode, command = choose_mode(off, PAGING)
         assert command is not None
@@ -159,7 +159,7 @@ def test_managed_branch_stays_managed_until_another_mode_is_requested() -> None:
     assert choose_mode(second, SETTINGS) == (Mode.MANAGE, None)
     mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE), SETTINGS)
     assert (mode, command is not None) == (Mode.BYPASS, True)
-    off = attrs.evolve(second, session=attrs.evolve(second.session, off=True))
+    off = attrs.evolve(second, session=attrs.evolve(second.session, switched=False))
     assert choose_mode(off, SETTINGS)[0] is Mode.BYPASS
 
 

@@ -1,0 +1,181 @@
+"""A conversation is observed until a rewrite pays; then the memory tools join behind the cached head."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.tools.memory_tools import NAMES, find_offer
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.tools_behind import IN_MESSAGES
+from mnemosyne.replay.deciding import review
+from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.server import open_standin
+from tests.actors.support import StoppableLog
+from tests.http import test_epochs
+from tests.http.evicting import DECIDED, RECALL, Index, exchange, read_and_evict
+from tests.http.managing import Client, Stage, assert_nothing_of_ours, bare, open_stage, recall, script, text, think
+from tests.http.test_epochs import SMALL, TOOLS, answer, epochs_of, read
+from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk
+from tests.plain.archive import MemoryArchive
+
+OFFER = find_offer(MESSAGES) or b""
+BETA = (IN_MESSAGES.header or (b"", b""))[1]
+
+
+@asynccontextmanager
+async def open_known(mode: Mode = Mode.MANAGE) -> AsyncIterator[tuple[Stage, Client]]:
+    """A managing proxy that takes the strict provider for one that takes tools behind the head."""
+    log = StoppableLog()
+    async with (
+        open_standin({"rules": []}) as standin,
+        open_stage(log=log, standin=standin, mode=mode, window=SMALL, index=Index(log)) as stage,
+    ):
+        registry = stage.process.opener.registry
+        registry.settings = attrs.evolve(registry.settings, host="api.anthropic.com")
+        yield stage, Client(stage.url, tools=TOOLS)
+        found = await review(MemoryArchive(log), str(await stage.stream()))
+        assert (found.differences, found.skipped) == ([], [])
+
+
+def offered(stage: Stage) -> list[bool]:
+    """Whether each request adds the memory tools in its messages."""
+    return [json.loads(OFFER) in bare(each["messages"]) for each in stage.upstream]
+
+
+def betas(stage: Stage) -> list[bool]:
+    return [(b"anthropic-beta", BETA) in each.headers for each in messages(stage)]
+
+
+def messages(stage: Stage) -> Sequence[Any]:
+    return stage.standin.messages
+
+
+def assert_head_unchanged(stage: Stage) -> None:
+    """Every request has the client's own tools and system prompt."""
+    assert {json.dumps(bare([each["tools"], each["system"]])) for each in stage.upstream} == {
+        json.dumps(bare([TOOLS, stage.upstream[0]["system"]]))
+    }
+
+
+async def assert_rebuilt(stage: Stage) -> None:
+    """The recorded rounds are rebuilt to the last bytes that the provider received."""
+    sent, own = stage.standin.messages, await stage.rounds_of_log()
+    stage.standin.exchanges[:] = [each for each in stage.standin.exchanges if each in sent[-len(own) :]]
+    await stage.rounds()
+
+
+async def test_requests_are_the_clients_own_until_the_tools_join_with_the_first_eviction() -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        before = offered(stage).index(True)
+        assert before > 2
+        assert [each.body for each in messages(stage)[:before]] == client.bodies[:before]
+        assert betas(stage) == offered(stage) == [number >= before for number in range(len(offered(stage)))]
+        assert_head_unchanged(stage)
+        assert [str(each) for each in stage.standin.violations] == []
+        assert_nothing_of_ours(client)
+        modes = [(each.mode, each.late, each.behind) for each in await stage.modes()]
+        assert modes == [(Mode.OBSERVE, True, True), (Mode.MANAGE, True, True)]
+
+
+async def test_tools_behind_the_head_stay_where_they_are_and_answer() -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        first = len(stage.upstream) - 1
+        reply = await exchange(client, stage, RECALL, [think(), recall(RECALL)], [think(), text("Seven.")])
+        assert reply["content"][-1] == text("Seven.")
+        assert DECIDED[:60] in json.dumps(stage.upstream[-1]["messages"])
+        done = [think(), text("Done.")]
+        for number in range(3):
+            reads = [think(), read(f"/src/more_{number}.py")]
+            await exchange(client, stage, "Read more.", reads, done, size=900)
+        assert len(await epochs_of(stage)) > 1
+        places = [bare(each["messages"]).index(json.loads(OFFER)) for each in stage.upstream[first:]]
+        assert places == [1] * len(places)
+        assert_head_unchanged(stage)
+        assert [str(each) for each in stage.standin.violations] == []
+        assert_nothing_of_ours(client)
+        await assert_rebuilt(stage)
+
+
+async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_and_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuses = {"refused_betas": [BETA.decode()]}
+    monkeypatch.setattr(test_epochs, "script", lambda *rules: from_data({"rules": list(rules), **refuses}))
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        assert [each.status for each in messages(stage)].count(400) == 1
+        assert [each["tools"] == TOOLS for each in bare(stage.upstream[-2:])] == [True, False]
+        assert offered(stage)[-2:] == betas(stage)[-2:] == [True, False]
+        assert [(each.mode, each.behind) for each in await stage.modes()][-1] == (Mode.MANAGE, False)
+        await exchange(client, stage, RECALL, [think(), recall(RECALL)], [think(), text("Seven.")])
+        other = Client(stage.url, tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
+        answer(stage, [think(), text("Hello.")])
+        await other.turn(text("Hello."))
+        assert NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}
+        assert [each.status for each in messages(stage)].count(400) == 1
+        assert_nothing_of_ours(client)
+
+
+async def test_observed_session_that_is_switched_on_joins_with_its_next_rewrite_and_after_a_restart() -> None:
+    async with open_known(Mode.OBSERVE) as (stage, client):
+        for number in range(3):
+            await exchange(client, stage, f"Read {number}.", [read("/docs/notes.md")], [text("Done.")], holds=DECIDED)
+        assert await stage.modes() == []
+        await stage.switch(on=True, stream=await stage.stream())
+        stage.process.registry.use(stage.process.registry.settings)
+        for number in range(6):
+            reads = [think(), read(f"/src/more_{number}.py")]
+            await exchange(client, stage, "Read more.", reads, [think(), text("Done.")], size=300)
+        assert [(each.mode, each.behind) for each in await stage.modes()] == [
+            (Mode.OBSERVE, True),
+            (Mode.MANAGE, True),
+        ]
+        joined = offered(stage).index(True)
+        assert [each.body for each in messages(stage)[:joined]] == client.bodies[:joined]
+        assert_head_unchanged(stage)
+        assert [str(each) for each in stage.standin.violations] == []
+        assert_nothing_of_ours(client)
+
+
+async def test_responses_take_the_tools_in_an_item_and_chat_completions_at_the_head() -> None:
+    log = StoppableLog()
+    async with (
+        open_standin({"rules": [OWN_LOOP]}) as standin,
+        open_stage(log=log, standin=standin, window=8_000) as stage,
+    ):
+        registry = stage.process.opener.registry
+        registry.settings = attrs.evolve(registry.settings, host="api.openai.com")
+        talk = ResponsesTalk(stage.url, size=200)
+        tools = ResponsesTalk.body["tools"]
+        while "additional_tools" not in json.dumps(stage.upstream[-1:]):
+            assert (await talk.work("Where is it?")).endswith("It is there.")
+        standin.script = script(LOOP)
+        assert (await talk.work("And the other?")).endswith("It is there.")
+        assert [each["tools"] for each in stage.upstream] == [tools] * len(stage.upstream)
+        added = [[each.get("type") for each in body["input"]].count("additional_tools") for body in stage.upstream]
+        assert sorted(added) == added
+        assert (added[0], added[-1]) == (0, 1)
+        assert standin.violations == []
+        assert {each.status for each in standin.messages} == {200}
+        assert all(name not in json.dumps(talk.history) for name in NAMES)
+        assert (await review(MemoryArchive(log), str(await stage.stream()))).differences == []
+        chat = ChatTalk(stage.url)
+        await chat.work("Where is it?")
+        assert NAMES & {*chat.tool_names(stage.upstream[-1])}
+
+
+async def test_model_that_does_not_take_tools_in_messages_gets_them_at_its_head() -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        client.model = "claude-sonnet-5"
+        await exchange(client, stage, "And now?", [think(), text("Yes.")])
+        assert (offered(stage)[-1], betas(stage)[-1]) == (False, False)
+        assert NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}
+        assert {each.status for each in messages(stage)} == {200}

@@ -75,6 +75,12 @@ METRICS = (
         ("model", "kind"),
     ),
     Metric(
+        "mnemosyne_missed_tokens_total",
+        "counter",
+        "Cached tokens that were not read because of rules (expiry, changes) or the provider, in turns of one request.",
+        ("model", "by"),
+    ),
+    Metric(
         "mnemosyne_cost_dollars_total",
         "counter",
         "Cost of turns at list prices, by model; models without a known price are left out.",
@@ -151,6 +157,7 @@ class ServerMetrics:
             "mnemosyne_policy_failures_total": tally.policy_failures,
             "mnemosyne_rounds_total": tally.rounds,
             "mnemosyne_tokens_total": tokens,
+            "mnemosyne_missed_tokens_total": dict(tally.missed),
             "mnemosyne_cost_dollars_total": {
                 labels: balance.nanodollars / NANODOLLARS for labels, balance in priced.items()
             },

@@ -160,6 +160,12 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         reasons = await rows(world, "select reason, faults, share, red_flag from fault_reasons where faults > 0")
         found = {"reason": "tool_prerequisite", "faults": counts["fault_history"], "share": 1, "red_flag": False}
         assert reasons == [found]
+        writes = "cache_write_5m_tokens = 500, cache_write_1h_tokens = 0, cache_read_tokens = 0"
+        await run(world, f"update mnemosyne.usage_turns set {writes} where input_tokens is not null")
+        requests = await rows(world, "select branch from mnemosyne.usage_turns where round > 0 or in_rounds is null")
+        missed = await rows(world, "select missed_tokens, rules_tokens, compacted from cache_misses")
+        assert len(missed) == len(requests) - len({each["branch"] for each in requests})
+        assert {each["missed_tokens"] for each in missed} == {500}
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]

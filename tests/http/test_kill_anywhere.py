@@ -26,7 +26,7 @@ from tests.http.managing import Client, Json, Stage, open_stage, recall, restore
 from tests.http.test_epochs import SMALL, Clock, answer, edit, read, results_of, run
 from tests.profiles import examples
 
-EVERY = 4
+EVERY = 3
 """Points from one loss of the actor to the next: so many tellings pass all of the story's 120 points."""
 
 Point = int

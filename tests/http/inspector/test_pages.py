@@ -246,32 +246,29 @@ async def test_a_turn_s_page_links_its_manifest(pages: Pages, shown: ShownLog) -
     assert len(view["blocks"]) == 1 + max(number for page in manifest["pages"] for number in page["blocks"])
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/-/session/nobody", 404),
-        ("/-/session/{session}?branch=nobody", 404),
-        ("/-/session/{session}/turn/999", 404),
-        ("/-/session/{session}/turn/x", 404),
-        ("/-/session/{session}/turn/1x", 400),
-        ("/-/session/{session}/turn/3/block/99999", 404),
-        ("/-/session/{session}/object/nobody", 404),
-        ("/-/session/{session}/object/nobody/L0", 404),
-        ("/-/session/{session}/what-if?policy=nothing", 404),
-        ("/-/nothing", 404),
-    ],
-)
-async def test_a_missing_page_is_reported_in_one_sentence(
-    pages: Pages, shown: ShownLog, path: str, status: int
-) -> None:
-    page = path.format(session=shown.session)
-    found, text = await pages.get(page)
-    assert found == status
-    assert "<h1>Cannot show this page</h1>" in text
-    where, _, asked = page.partition("?")
-    response = await pages.client.get(f"{where}.json?{asked}")
-    assert response.status_code in (status, 404)
-    assert "error" in await response.get_json()
+MISSING = {
+    "/-/session/nobody": 404,
+    "/-/session/{session}?branch=nobody": 404,
+    "/-/session/{session}/turn/999": 404,
+    "/-/session/{session}/turn/x": 404,
+    "/-/session/{session}/turn/1x": 400,
+    "/-/session/{session}/turn/3/block/99999": 404,
+    "/-/session/{session}/object/nobody": 404,
+    "/-/session/{session}/object/nobody/L0": 404,
+    "/-/session/{session}/what-if?policy=nothing": 404,
+    "/-/nothing": 404,
+}
+
+
+async def test_a_missing_page_is_reported_in_one_sentence(pages: Pages, shown: ShownLog) -> None:
+    for path, status in MISSING.items():
+        found, text = await pages.get(path.format(session=shown.session))
+        assert (path, found) == (path, status)
+        assert "<h1>Cannot show this page</h1>" in text, path
+        where, _, asked = path.format(session=shown.session).partition("?")
+        response = await pages.client.get(f"{where}.json?{asked}")
+        assert response.status_code in (status, 404), path
+        assert "error" in await response.get_json(), path
 
 
 async def test_a_visitor_without_credentials_sees_only_how_to_sign_in(pages: Pages, shown: ShownLog) -> None:

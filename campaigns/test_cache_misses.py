@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
+from mnemosyne.services.cache_verdicts import Agreement, read_agreement
 from tests.services.talking import talking
 from tests.services.test_cache_misses import WORDS, Client, explain, record, text, tool
 
@@ -54,6 +55,8 @@ async def test_each_of_ten_injected_misses_is_named_and_nothing_else_is() -> Non
     async with talking() as talk:
         bodies = await record(talk, Client(), 200, inject)
         found = await explain(talk)
+        judged = await read_agreement(talk.archive, [talk.stream])
+    assert judged == Agreement(agreed=198, differing=[], inconclusive={"no comparison": 1})  # the effort, turn 130
     assert len(found) == 200
     assert [turn for turn, each in enumerate(found, 1) if each.reading.cold] == [1, *INJECTED]
     for turn, each in enumerate(found, 1):

@@ -8,6 +8,7 @@ from uuid import UUID
 import click
 
 from mnemosyne.cli.cache_misses import misses_as_json, print_misses
+from mnemosyne.cli.cache_verdicts import agreement_as_json, print_agreement
 from mnemosyne.cli.log_access import log_of, prints, start_of, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
@@ -27,6 +28,7 @@ from mnemosyne.figures import (
     printable,
 )
 from mnemosyne.services.cache_misses import MissGroup, read_all_misses
+from mnemosyne.services.cache_verdicts import Agreement, read_agreement
 from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
 from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.read_models import EVERY_SESSION
@@ -56,7 +58,12 @@ def name_session(stream: Hashable, names: Mapping[Any, str]) -> str:
 _COUNTS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
 
-def _usage_as_json(found: Usage | Sequence[MissGroup]) -> list[dict[str, Any]]:
+_Shown = Usage | Agreement | Sequence[MissGroup]
+
+
+def _usage_as_json(found: _Shown) -> list[dict[str, Any]] | dict[str, Any]:
+    if isinstance(found, Agreement):
+        return agreement_as_json(found)
     if not isinstance(found, Usage):
         return misses_as_json(found)
     return [_group_as_json(found, group, use) for group, use in found.groups.items()]
@@ -78,7 +85,10 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
     }
 
 
-def _print_usage(found: Usage | Sequence[MissGroup]) -> None:
+def _print_usage(found: _Shown) -> None:
+    if isinstance(found, Agreement):
+        print_agreement(found)
+        return
     if not (found.groups if isinstance(found, Usage) else found):
         say("No reply has reported its usage yet.", err=True)
         return
@@ -129,31 +139,40 @@ def _use_cells(use: Consumption) -> tuple[str, ...]:
     help="Grouping.",
 )
 @click.option("--misses", is_flag=True, help="Show the tokens that were not read from the cache, by cause.")
-@click.option("--since", metavar="WHEN", help="With --misses, only requests since then: 2026-11-21, or 12h, 7d, 2w.")
+@click.option("--verdicts", is_flag=True, help="Show whether the provider's verdict on its cache agrees with ours.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="With --misses or --verdicts, only requests since then: 2026-11-21, or 12h, 7d, 2w.",
+)
 @log_options()
 @prints(_usage_as_json, _print_usage, empty=[])
-def usage(by: Grouping, misses: bool, since: str | None, **options: Any) -> Usage | Sequence[MissGroup]:
+def usage(by: Grouping, misses: bool, verdicts: bool, since: str | None, **options: Any) -> _Shown:
     """Show the tokens counted by the provider and their cost at list prices; with a subscription, also the used share
     of its limits, and the share of five hours (5H) and seven days (7D) that each group used.
 
     \b
       mnemosyne usage --by model
       mnemosyne usage --misses --since 7d
+      mnemosyne usage --verdicts
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
     zone, in JSON in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
     start = start_of(since)
-    if since is not None and not misses:
-        raise click.UsageError("--since needs --misses.")
+    if since is not None and not (misses or verdicts):
+        raise click.UsageError("--since needs --misses or --verdicts.")
 
-    async def read_missed(models: "OpenReadModels") -> Sequence[MissGroup]:
+    async def read_cache(models: "OpenReadModels") -> _Shown:
         (sessions,) = await models.answers(EVERY_SESSION)
-        return await read_all_misses(models.archive, (row["stream"] for row in sessions), start)
+        streams = [row["stream"] for row in sessions]
+        if verdicts:
+            return await read_agreement(models.archive, streams, start)
+        return await read_all_misses(models.archive, streams, start)
 
-    if misses:
-        return with_read_models(log_of(options), read_missed)
+    if misses or verdicts:
+        return with_read_models(log_of(options), read_cache)
 
     async def read(models: "OpenReadModels") -> Usage:
         return await read_usage(models, by, zone, projects=await _find_projects(models) if by == "project" else None)

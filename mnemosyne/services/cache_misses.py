@@ -87,7 +87,7 @@ class RequestReading:
 
 
 @attrs.frozen(kw_only=True)
-class _Request:
+class PromptRequest:
     """A request that went upstream, and the facts about it that need no body. ``cache`` is the session's simulated
     cache before it. ``rewrote``: the proxy sent it, and changed the history itself.
     """
@@ -146,8 +146,8 @@ async def read_misses(
     """
     found = []
     known = known if known is not None else no_readings()
-    reader = _Reader(archive, stream, history)
-    for request, before in _pairs(_requests(events, history)):
+    reader = PromptReader(archive, stream, history)
+    for request, before in pair_requests(list_requests(events, history)):
         if request.at < since or (only is not None and request.attempt.address != only):
             continue
         reading = known.get((stream, request.version)) if only is None else None
@@ -160,7 +160,7 @@ async def read_misses(
     return found
 
 
-def _requests(events: Sequence[Recorded[Event]], history: History) -> Iterator[_Request]:
+def list_requests(events: Sequence[Recorded[Event]], history: History) -> Iterator[PromptRequest]:
     """The requests that went upstream, in the order in which they were sent."""
     sent = {version: attempt for each in history.attempts for version, attempt in _list_sent(each)}
     epochs: set[tuple[str, int]] = set()
@@ -186,7 +186,7 @@ def _requests(events: Sequence[Recorded[Event]], history: History) -> Iterator[_
         usage = window_of(ended.usage) if ended is not None else None
         first_byte = None if ended is None or isinstance(ended, RoundFinished) else ended.first_byte
         continued = attempt.round is not None and began.relation is TurnRelation.CONTINUES
-        yield _Request(
+        yield PromptRequest(
             attempt=attempt,
             opened=history.line(began.branch).opened,
             usage=usage if usage is not None and usage.prompt else None,
@@ -210,12 +210,12 @@ def _list_sent(attempt: Attempt) -> Iterator[tuple[int, tuple[Attempt, _End | No
         yield each.version, (attrs.evolve(attempt, round=each), ended)
 
 
-def _pairs(requests: Iterator[_Request]) -> Iterator[tuple[_Request, _Request | None]]:
+def pair_requests(requests: Iterator[PromptRequest]) -> Iterator[tuple[PromptRequest, PromptRequest | None]]:
     """Each request with the last one before it that the provider counted: of its branch; for a branch that diverged, of
     its agent's conversation, or else of its parent.
     """
-    by_branch: dict[str, _Request] = {}
-    by_agent: dict[tuple[str, str | None], _Request] = {}
+    by_branch: dict[str, PromptRequest] = {}
+    by_agent: dict[tuple[str, str | None], PromptRequest] = {}
     for request in requests:
         opened = request.opened
         agent = opened.lane, opened.agent_id
@@ -226,14 +226,14 @@ def _pairs(requests: Iterator[_Request]) -> Iterator[tuple[_Request, _Request | 
             by_branch[opened.branch] = by_agent[agent] = request
 
 
-class _Reader:
+class PromptReader:
     """Reads the requests of one session in order; consecutive ones share most of their bytes."""
 
     def __init__(self, archive: Archive, stream: UUID, history: History) -> None:
         self._archive, self._stream, self._history = archive, stream, history
         self._held: Lru[int, SentPrompt] = Lru(2)
 
-    async def read(self, request: _Request, before: _Request | None, *, whole: bool) -> CacheReading | None:
+    async def read(self, request: PromptRequest, before: PromptRequest | None, *, whole: bool) -> CacheReading | None:
         """The reading of a request; None if it is unknown. ``whole`` also looks for a change that caused nothing."""
         used = request.usage
         if used is None:
@@ -245,8 +245,8 @@ class _Reader:
             expected = min(entries, used.prompt)
             return CacheReading(prompt=used.prompt, expected=expected, read=used.read, causes=(), change=None)
         try:
-            last = await self._rebuild(before)
-            sent = await self._rebuild(request)
+            last = await self.rebuild(before)
+            sent = await self.rebuild(request)
         except (ContentForgotten, LogFailed):
             return None
         if sent is None or last is None:
@@ -261,7 +261,7 @@ class _Reader:
             proxy=Proxy(rewrote=request.rewrote, tools=memory_tools.NAMES),
         )
 
-    async def _rebuild(self, request: _Request) -> SentPrompt | None:
+    async def rebuild(self, request: PromptRequest) -> SentPrompt | None:
         """The request as it was sent; None if it is not a conversation."""
         held = self._held.get(request.version)
         if held is not None:
@@ -287,13 +287,13 @@ class _Reader:
         )
 
 
-def _origin(request: _Request, before: _Request) -> Origin:
+def _origin(request: PromptRequest, before: PromptRequest) -> Origin:
     if before.opened.branch == request.opened.branch:
         return Origin.CONTINUES
     return Origin.COMPACTED if request.opened.kind is BranchKind.SUCCESSOR else Origin.DIVERGED
 
 
-def _price(request: _Request, before: _Request | None, reading: CacheReading) -> RequestReading:
+def _price(request: PromptRequest, before: PromptRequest | None, reading: CacheReading) -> RequestReading:
     assert request.usage is not None
     model = request.attempt.began.model
     return RequestReading(

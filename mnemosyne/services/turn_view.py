@@ -22,6 +22,7 @@ from mnemosyne.domain.wire.json_spans import Range
 from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.cache_misses import KnownReadings, no_readings, read_misses, reading_as_json
+from mnemosyne.services.cache_verdicts import read_verdicts
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
 from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
@@ -80,6 +81,8 @@ class TurnView:
     quota: Sequence[QuotaUse]
     pause: int | None
     cache: Sequence[Mapping[str, Any]] = ()
+    verdicts: Sequence[str] = ()
+    """Sentences about the provider's own verdicts on its cache."""
 
     @property
     def attempt(self) -> Attempt:
@@ -135,6 +138,7 @@ async def read_turn_view(
     (limits,) = await models.answers(ask_limits(stream))
     shown_round = None if attempt.round is None else attempt.round.began.round
     readings = await read_misses(archive, stream, events, history, only=attempt.address)
+    judged = await read_verdicts(archive, stream, events, history, only=attempt.address)
     return TurnView(
         stream=stream,
         context=found,
@@ -150,6 +154,7 @@ async def read_turn_view(
         quota=uses_of(limits, lambda key: key == (stream, *attrs.astuple(attempt.address))),
         pause=None if before is None else began.at - before.at,
         cache=[reading_as_json(each) for each in readings if shown_round in (None, each.round)],
+        verdicts=[each.sentence for each in judged if shown_round in (None, each.round)],
     )
 
 

@@ -115,6 +115,9 @@ def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cos
     assert {row["is_miss"] for row in rows} == {False}
     assert sum(row["requests"] for row in rows) > 1
     assert run_json("usage", "--misses", "--since", "1h") == []
+    assert run("usage", "--verdicts").stdout == "No request has a conclusive verdict of its provider yet.\n"
+    assert run_json("usage", "--verdicts") == {"agreed": 0, "inconclusive": {}, "differing": []}
+    assert "--since needs" in run("usage", "--since", "1h", code=2).stderr
 
 
 def test_the_cost_of_a_miss_is_shown_with_its_dearest_request(capsys: pytest.CaptureFixture[str]) -> None:

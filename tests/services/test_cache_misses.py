@@ -19,6 +19,7 @@ from mnemosyne.services.cache_misses import (
     reading_as_json,
 )
 from mnemosyne_lab.provider.cache import PromptCache
+from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics
 from tests.services.talking import CLAUDE, Talk, assistant, body, talking, user
 
 SECOND = 1_000_000
@@ -46,6 +47,7 @@ class Client:
     messages: list[Json] = attrs.field(factory=list)
     at: int = 1_000
     has_marker: bool = True
+    provider: MessagesDiagnostics = attrs.field(factory=MessagesDiagnostics)
 
     def body(self) -> bytes:
         *before, last = self.messages
@@ -58,6 +60,8 @@ class Client:
             "system": [{**text(self.system), "cache_control": {**MARKER, "ttl": "1h"}}],
             "messages": [*before, {**last, "content": [*blocks, marked]}],
         }
+        turn = len(self.messages) // 2 + 1
+        request["diagnostics"] = {"previous_message_id": f"msg_{turn - 1}" if turn > 1 else None}
         if self.effort is not None:
             request["output_config"] = {"effort": self.effort}
         return json.dumps(request, separators=(",", ":")).encode()
@@ -96,7 +100,8 @@ async def record(talk: Talk, client: Client, turns: int, inject: Misfortune) -> 
             },
         }
         said = text(f"Answer {turn}. {WORDS}")
-        message = {"id": f"msg_{turn}", "content": [said], "stop_reason": "end_turn", "usage": usage}
+        compared = {"diagnostics": client.provider.compare(json.loads(raw), [], f"msg_{turn}")}
+        message = {"id": f"msg_{turn}", "content": [said], "stop_reason": "end_turn", "usage": usage, **compared}
         reply.take_raw(json.dumps(message).encode())
         reply.end_raw()
         ended = Finish(

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 31_600, 29_000),
+    "domain": Budget("mnemosyne/domain", 31_615, 29_000),
     "actors": Budget("mnemosyne/actors", 7_400, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 8_810, 6_000),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_350, 5_600),
     "replay": Budget("mnemosyne/replay", 775, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_820, 2_300),
-    "mnemosyne": Budget("mnemosyne", 80_230, 65_800),
+    "mnemosyne": Budget("mnemosyne", 80_250, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 73_270, 50_000),
+    "tests": Budget("tests", 73_275, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_320, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

@@ -17,7 +17,7 @@ from mnemosyne.domain.cost.tokens import (
     features_of_tools,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import keeps_prompt
+from mnemosyne.domain.objects.kinds import is_its_own_detail, keeps_prompt
 from mnemosyne.domain.text.stubs import with_amount
 from mnemosyne.domain.window.assembly import Message, ObjectRendering
 from mnemosyne.domain.window.object_sizes import AROUND, alone, between, find_path
@@ -213,6 +213,7 @@ def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
         line=with_amount(item.texts[Fidelity.EVICTED], len(item.text)),
         path=find_path(item.kind, item.source_key),
         keeps_prompt=keeps_prompt(item.tags),
+        is_own_detail=is_its_own_detail(item.tags),
     )
 
 

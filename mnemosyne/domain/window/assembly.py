@@ -9,6 +9,7 @@ the previous user text (ADR 18): a run of evicted rounds is one note, and no mes
 answer with the proxy's lines. Assistant messages contain no text of the proxy and no text of the user.
 """
 
+import math
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
@@ -16,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.objects.aggregate import WORTH_EXTRACTING
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK, NOTE
@@ -32,14 +34,16 @@ Message = dict[str, Any]
 
 
 KEPT_INPUT = 160
-"""Maximum characters of a string in the input of a degraded call; a longer string is cut to its beginning."""
+"""Maximum characters of a string in the input of a degraded call; a longer string is cut to its beginning. At L1 it is
+cut from the length on from which a text has an extract, which then shows it.
+"""
 
 KEPT_WORDS = 80
 """Characters kept of an evicted answer when part of it has to stay."""
 
 REPLACED = ("old_string", "oldString", "old_str")
-"""Edit inputs that hold the replaced text. No file contains that text any more, so L1 drops it first; the rest of the
-call, which the agent wrote and may quote, stays complete at L1.
+"""Edit inputs that hold the replaced text. No file contains that text any more, so the L1 of an edit drops only this
+text; the rest of the call, which the agent wrote and may quote, stays complete.
 """
 
 
@@ -62,8 +66,8 @@ message.
 class ObjectRendering:
     """The rendering of one object in a window. ``text`` is its rendition or stub, ``facts`` what is said of the
     rendition (``losses.describe_form``), ``line`` its index line, and ``path`` the whole path of the file that it
-    shows, if any. ``keeps_prompt``: user text in the object stays verbatim. ``long_gone``: a note only counts the
-    object and does not name it.
+    shows, if any. ``keeps_prompt``: user text in the object stays verbatim. ``is_own_detail``: its L1 is its call
+    without replaced text. ``long_gone``: a note only counts the object and does not name it.
     """
 
     id: str
@@ -73,6 +77,7 @@ class ObjectRendering:
     line: str
     path: str = ""
     keeps_prompt: bool = False
+    is_own_detail: bool = False
     long_gone: bool = False
 
     @property
@@ -395,7 +400,7 @@ def shorten(value: Any, rendering: ObjectRendering, name: str = "") -> Any:
     requested.
     """
     match value:
-        case str() if len(value) > KEPT_INPUT and (rendering.fidelity is not Fidelity.DETAILED or name in REPLACED):
+        case str() if len(value) > _longest_input(rendering, name):
             return f"{value[: KEPT_INPUT // 2]} [{MARK}{rendering.id}: {len(value) - KEPT_INPUT // 2} more characters]"
         case dict():
             return {key: shorten(value_of, rendering, key) for key, value_of in value.items()}
@@ -403,6 +408,13 @@ def shorten(value: Any, rendering: ObjectRendering, name: str = "") -> Any:
             return [shorten(value_of, rendering, name) for value_of in value]
         case _:
             return value
+
+
+def _longest_input(rendering: ObjectRendering, name: str) -> float:
+    """The longest string of a member that stays whole."""
+    if rendering.fidelity is not Fidelity.DETAILED or name in REPLACED:
+        return KEPT_INPUT
+    return math.inf if rendering.is_own_detail else WORTH_EXTRACTING
 
 
 def _content(rendered: Sequence[_Rendered]) -> list[Block]:

@@ -370,6 +370,7 @@ def _render_object(obj: MemoryObject, fidelity: Fidelity, texts: Mapping[str, st
         line=line_of(obj),
         path=find_path(obj.kind, obj.source_key),
         keeps_prompt=keeps_prompt(obj.tags),
+        is_own_detail=is_its_own_detail(obj.tags),
         facts=facts,
     )
 

@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.pressure import Zone
 from mnemosyne.domain.window.ages import Candidate
 
-ROOM = Fraction(1, 5)
+ROOM = Fraction(1, 4)
 """Share of the freed tokens that short forms may take back."""
 
 SMALLER = Fraction(9, 10)

@@ -88,6 +88,7 @@ def size_of(
             line=line_of(obj),
             path=find_path(obj.kind, obj.source_key),
             keeps_prompt=keeps_prompt(obj.tags),
+            is_own_detail=is_its_own_detail(obj.tags),
         )
 
     def measure_rendered(fidelity: Fidelity) -> Features | None:

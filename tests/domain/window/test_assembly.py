@@ -290,11 +290,18 @@ def test_history_never_begins_with_the_assistant() -> None:
 
 def test_l1_of_an_edit_drops_the_replaced_text_and_keeps_the_new_text() -> None:
     asked = {"file_path": "/a.py", "edits": [{"old_string": "x" * 500, "new_string": "y" * 500}], "content": "z" * 500}
-    detailed, stub = (shorten(asked, _render_object("id", each)) for each in (Fidelity.DETAILED, Fidelity.STUB))
+    own = attrs.evolve(_render_object("id", Fidelity.DETAILED), is_own_detail=True)
+    detailed, stub = shorten(asked, own), shorten(asked, _render_object("id", Fidelity.STUB))
     assert detailed["edits"][0]["new_string"] == "y" * 500
     assert detailed["content"] == "z" * 500
     assert detailed["edits"][0]["old_string"].startswith("x" * 80 + " [#id: 420 more characters]")
     assert max(len(stub["content"]), len(stub["edits"][0]["new_string"])) < 200
+
+
+@pytest.mark.parametrize(("size", "kept"), [(160, 160), (600, 600), (601, 80)])
+def test_an_extract_replaces_the_long_inputs_of_its_call(size: int, kept: int) -> None:
+    cut = shorten({"content": "y" * size}, _render_object("id", Fidelity.DETAILED))["content"]
+    assert len(cut.partition(" [#id: ")[0]) == kept
 
 
 def test_system_message_stays_before_the_assistant_at_any_eviction() -> None:

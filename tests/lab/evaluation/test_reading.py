@@ -180,7 +180,7 @@ def test_last_part_of_a_path_is_complete_in_its_line(path: str) -> None:
 def test_rendition_is_smaller_than_its_original_and_names_its_lost_kinds() -> None:
     for item in traced(LONG).items:
         if Fidelity.DETAILED in item.texts:
-            assert len(item.texts[Fidelity.DETAILED]) <= 0.3 * len(item.text)
+            assert len(item.texts[Fidelity.DETAILED]) <= len(item.text) / 2
             assert "identifier" in item.lost[Fidelity.DETAILED]
 
 

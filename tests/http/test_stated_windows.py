@@ -247,7 +247,7 @@ async def test_switched_off_conversation_continues_the_sent_history_if_the_clien
         assert not any(name in json.dumps(each) for each in after for name in NAMES)
         assert_prefixes(after)
         gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
-        assert f"#{gone.object} Read /src/part_0.py" in json.dumps(after[0]["messages"])
+        assert f"#{gone.object} (14 KB) Read /src/part_0.py" in json.dumps(after[0]["messages"])
         assert_nothing_of_ours(client)
         await stage.rounds()
 

@@ -22,6 +22,7 @@ import attrs
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.pressure import zone
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window import ladder
 from mnemosyne.domain.window.ages import (
     AGES,
@@ -216,12 +217,9 @@ def _descend(
     """The way to the targets that a graded rewrite takes (``ladder``): short forms may not use up what the session may
     still spend.
     """
-    most = share = ladder.ROOM * sum_freed(objects, targets)
-    if situation.cold:
-        most = Fraction(situation.prompt)
-    else:
-        units = [each for each in situation.in_each_unit() if each.write]
-        most = min((_find_left(each, objects, targets, rule) / each.write for each in units), default=most)
+    share = ladder.ROOM * sum_freed(objects, targets)
+    units = [each for each in situation.in_each_unit() if each.write]
+    most = min((_find_left(each, objects, targets, rule) / each.write for each in units), default=share)
     used, usable = situation.prompt - situation.fixed, situation.window - situation.fixed
     return ladder.descend(objects, targets, share, most, zone(used, max(0, usable)), situation.last_epoch or 0)
 
@@ -378,20 +376,18 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
 
 
 def _find_largest_paid(situation: Situation, rule: Rule) -> Fraction:
-    """The largest prompt, in tokens, that an affordable warm rewrite may leave: its ``price_of_rewrite`` is the amount
-    that may still be spent, in each unit.
+    """The largest prompt, in tokens, that an affordable warm rewrite may leave, in each unit: the amount that may still
+    be spent covers its ``price_of_rewrite`` and, for as many requests as the window took to fill, the tokens that the
+    client's own compaction would not keep.
     """
-    sizes = [
-        (
-            rule.margin * each.shadow
-            - each.billed
-            + (_count_held(each) + each.new) * (each.write - each.read)
-            + (each.prompt - each.joining) * each.read
-        )
-        / each.write
-        for each in situation.in_each_unit()
-        if each.write
-    ]
+    requests = situation.turn - (situation.last_epoch or 0)
+    sizes = []
+    for each in situation.in_each_unit():
+        if each.write:
+            spent = (each.prompt - each.joining) * each.read + (_count_held(each) + each.new) * (each.write - each.read)
+            left = rule.margin * each.shadow - each.billed + spent
+            kept = (each.fixed + COMPACTED_TOKENS) * each.read * requests
+            sizes += [left / each.write, (left + kept) / (each.write + each.read * requests)]
     return min(sizes, default=Fraction(situation.prompt))
 
 

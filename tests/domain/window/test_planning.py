@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, FidelityMode, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.ages import AGES, Candidate, Later, Reuse, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
@@ -340,19 +341,23 @@ def test_overflowing_window_is_rewritten_at_any_price_only_if_that_saves_the_tur
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 
 
-def test_overflow_keeps_as_much_as_is_affordable() -> None:
-    """Nothing here is old. Keeping as much as the window holds would cost 140,000, and 2 % of the bill are 14,000."""
+def test_overflow_keeps_as_much_as_the_session_can_afford_to_write_and_to_send_while_a_window_fills() -> None:
+    """Nothing here is old. Keeping as much as the window holds would cost 140,000, and 2 % of the bill are 14,000. It
+    took 50 turns to fill the window, and the client's own compaction would leave 20,000 tokens of history.
+    """
     sizes = (2_500, None, None, 40, 20)
     objects = [candidate(number, last_use=48, tags=("edit",), tokens=sizes) for number in range(56)]
     now = holding(objects, billed=Fraction(700_000), shadow=Fraction(700_000))
-    rich = planned(attrs.evolve(now, shadow=Fraction(900_000)), *objects)
+    rich = planned(attrs.evolve(now, shadow=Fraction(2_000_000)), *objects)
     poor = planned(now, *objects)
     assert rich is not None
     assert poor is not None
     assert [*rich.fidelities] == [f"id{number}" for number in range(len(rich.fidelities))]
     assert [*poor.fidelities] == [f"id{number}" for number in range(len(poor.fidelities))]
     assert len(rich.fidelities) < 10
-    assert 14_000 - 2_500 * now.write < poor.price <= 14_000
+    excess = now.prompt - sum_freed(objects, poor.fidelities) - now.fixed - COMPACTED_TOKENS
+    left = 14_000 - poor.price
+    assert 0 <= left - excess * now.read * 50 < 2_500 * (now.write + now.read * 50)
 
 
 def test_rewrite_in_a_default_window_waits_for_budget_until_client_compaction() -> None:
@@ -391,10 +396,11 @@ def test_overflow_evicts_least_recently_used_first_until_the_limit_holds() -> No
         candidate(number, tags=("write",), last_use=48, born=48 - number, tokens=(5_000, None, None, 40, 20))
         for number in range(1, 9)
     ]
-    plan = planned(situation(prompt=165_000), said, candidate(9, kept=True), *written)
+    rich = situation(prompt=165_000, shadow=Fraction(1_500_000))
+    plan = planned(rich, said, candidate(9, kept=True), *written)
     assert plan is not None
     assert [*plan.fidelities] == [f"id{number}" for number in range(8, 3, -1)]
-    plan = planned(situation(prompt=200_000), said, candidate(9, kept=True), *written)
+    plan = planned(attrs.evolve(rich, prompt=200_000), said, candidate(9, kept=True), *written)
     assert plan is not None
     assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
 

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_820, 2_300),
     "mnemosyne": Budget("mnemosyne", 80_250, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 73_275, 50_000),
+    "tests": Budget("tests", 73_315, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_320, 12_000),
     "benchmarks": Budget("benchmarks", 8_190, 6_000),

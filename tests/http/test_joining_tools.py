@@ -179,3 +179,37 @@ async def test_model_that_does_not_take_tools_in_messages_gets_them_at_its_head(
         assert (offered(stage)[-1], betas(stage)[-1]) == (False, False)
         assert NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}
         assert {each.status for each in messages(stage)} == {200}
+
+
+async def test_tools_stay_through_rewinds_and_changes_by_the_client_and_go_when_their_names_are_taken() -> None:
+    async with open_known() as (stage, client):
+        done = [think(), text("Done.")]
+        await read_and_evict(client, stage)
+        for number in range(2):
+            client.tools = [*TOOLS, {**TOOLS[0], "name": f"More{number}"}]
+            await exchange(client, stage, "Go on.", [text("Done.")])
+        client.tools, whole = TOOLS, list(client.history)
+        typed = [number for number, each in enumerate(whole) if each["content"][0]["type"] == "text"]
+        for kept in (typed[-2], typed[2]):
+            client.history = whole[:kept]
+            await exchange(client, stage, "Read more.", [think(), read("/src/more.py")], done, size=600)
+            assert offered(stage)[-2:] == [True, True]
+        client.tools = [*TOOLS, {**TOOLS[0], "name": "memory_query"}]
+        await exchange(client, stage, "And now?", done)
+        assert offered(stage)[-1] is False
+        assert (await stage.modes())[-1].mode is Mode.BYPASS
+        assert {each.status for each in messages(stage)} == {200}
+
+
+async def test_managing_switched_off_before_the_tools_join_changes_nothing_and_can_begin_later() -> None:
+    async with open_known(Mode.OBSERVE) as (stage, client):
+        await exchange(client, stage, "Hello.", [think(), text("Hello.")])
+        for on in (True, True, False, True, True):
+            await stage.switch(on=on, stream=await stage.stream())
+            await exchange(client, stage, "Go on.", [think(), text("Done.")])
+        assert [each.body for each in messages(stage)] == client.bodies
+        assert [(each.mode, each.behind) for each in await stage.modes()] == [(Mode.OBSERVE, True)]
+        for number in range(4):
+            reads = [think(), read(f"/src/more_{number}.py")]
+            await exchange(client, stage, "Read more.", reads, [think(), text("Done.")], size=900)
+        assert offered(stage)[-1]

@@ -56,9 +56,9 @@ class CacheComparison:
     """How an API compares requests.
 
     ``hosts`` are those of the providers that do, for models that it ``takes``. A request names the earlier reply in
-    ``field`` of its ``member``; ``asks_first`` says whether a request without an earlier one has to ask, too, so that
-    later ones can name it. A reply states the verdict in its member ``stated``, which ``read`` reads; events of its
-    stream hold the reply in ``holder``.
+    ``field`` of its ``member``; ids that do not begin with ``prefix`` are another provider's. ``asks_first`` says
+    whether a request without an earlier one has to ask, too, so that later ones can name it. A reply states the verdict
+    in its member ``stated``, which ``read`` reads; events of its stream hold the reply in ``holder``.
     """
 
     hosts: frozenset[str]
@@ -66,6 +66,7 @@ class CacheComparison:
     member: str
     field: str
     asks_first: bool
+    prefix: str
     stated: str
     holder: str
     read: Callable[[Mapping[str, Any]], tuple[Compared, str, int | None]]
@@ -82,6 +83,7 @@ class CacheComparison:
         """The value of ``member`` in a request that asks, given the client's own ``value``; None if nothing is to be
         asked.
         """
+        named = named if named.startswith(self.prefix) else ""
         if not named and not self.asks_first:
             return None
         asked = b'"%s":%s' % (self.field.encode(), as_json(named or None))
@@ -191,6 +193,7 @@ IN_MESSAGES = CacheComparison(
     member="diagnostics",
     field="previous_message_id",
     asks_first=True,
+    prefix="msg_",
     stated="diagnostics",
     holder="message",
     read=_read_messages,
@@ -202,6 +205,7 @@ IN_RESPONSES = CacheComparison(
     member="prompt_cache_options",
     field="comparison_response_id",
     asks_first=False,
+    prefix="resp_",
     stated="prompt_cache_diagnostics",
     holder="response",
     read=_read_responses,

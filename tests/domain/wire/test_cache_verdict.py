@@ -51,12 +51,15 @@ def test_request_that_names_no_reply_gets_no_verdict(asked: dict[str, Any]) -> N
 def test_question_is_added_to_the_clients_own_options() -> None:
     assert IN_MESSAGES.write(None, "") == b'{"previous_message_id":null}'
     assert IN_RESPONSES.write(None, "") is None
-    assert json.loads(IN_RESPONSES.write(b'{ "ttl":"30m" }', "r") or b"") == {
-        "ttl": "30m",
-        "comparison_response_id": "r",
-    }
-    assert IN_RESPONSES.write(b"{ }", "r") == b'{"comparison_response_id":"r"}'
-    assert IN_RESPONSES.write(b"null", "r") is None
+    added = IN_RESPONSES.write(b'{ "ttl":"30m" }', "resp_1")
+    assert json.loads(added or b"") == {"ttl": "30m", "comparison_response_id": "resp_1"}
+    assert IN_RESPONSES.write(b"{ }", "resp_1") == b'{"comparison_response_id":"resp_1"}'
+    assert IN_RESPONSES.write(b"null", "resp_1") is None
+
+
+def test_reply_of_another_provider_is_not_named() -> None:
+    assert IN_MESSAGES.write(None, "gen-1") == IN_MESSAGES.write(None, "")
+    assert IN_RESPONSES.write(None, "msg_1") is None
 
 
 def test_only_the_verdict_is_hidden_and_not_a_text_that_looks_like_it() -> None:

@@ -23,6 +23,7 @@ from mnemosyne.domain.cost.cache_misses import (
     begin_reading,
     count_entries,
     explain_reading,
+    holds_last_message,
 )
 from mnemosyne.domain.cost.catalogue import cost, find_tariff_name, model_of, tariff_of
 from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, window_of
@@ -211,19 +212,22 @@ def _list_sent(attempt: Attempt) -> Iterator[tuple[int, tuple[Attempt, _End | No
 
 
 def pair_requests(requests: Iterator[PromptRequest]) -> Iterator[tuple[PromptRequest, PromptRequest | None]]:
-    """Each request with the last one before it that the provider counted: of its branch; for a branch that diverged, of
-    its agent's conversation, or else of its parent.
+    """Each request with the last one before it that the provider counted: of its branch; for a new branch, of its
+    agent's conversation, or else of the parent from which it diverged.
     """
     by_branch: dict[str, PromptRequest] = {}
     by_agent: dict[tuple[str, str | None], PromptRequest] = {}
     for request in requests:
         opened = request.opened
         agent = opened.lane, opened.agent_id
-        continues = opened.inherits or opened.kept > 0 or opened.kind is BranchKind.SUCCESSOR
-        before = by_agent.get(agent) or by_branch.get(opened.parent or "") if continues else None
+        before = by_agent.get(agent) or (by_branch.get(opened.parent or "") if _is_continuation(opened) else None)
         yield request, by_branch.get(opened.branch) or before
         if request.usage is not None:
             by_branch[opened.branch] = by_agent[agent] = request
+
+
+def _is_continuation(opened: BranchOpened) -> bool:
+    return opened.inherits or opened.kept > 0 or opened.kind is BranchKind.SUCCESSOR
 
 
 class PromptReader:
@@ -240,8 +244,9 @@ class PromptReader:
             return None
         if before is None or before.usage is None:
             return begin_reading(used, request.opened.kind.value)
+        is_new = before.opened.branch != request.opened.branch and not _is_continuation(request.opened)
         entries = count_entries(before.usage, request.rules)
-        if entries <= used.read and not whole:
+        if entries <= used.read and not whole and not is_new:
             expected = min(entries, used.prompt)
             return CacheReading(prompt=used.prompt, expected=expected, read=used.read, causes=(), change=None)
         try:
@@ -251,6 +256,8 @@ class PromptReader:
             return None
         if sent is None or last is None:
             return None
+        if is_new and not holds_last_message(last, sent):
+            return begin_reading(used, request.opened.kind.value)
         return explain_reading(
             sent,
             last,

@@ -9,6 +9,7 @@ import attrs
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish
 from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.services.cache_misses import (
@@ -165,6 +166,22 @@ async def test_one_turn_is_explained_without_the_others() -> None:
         third = Address("main", 3, 1)
         (alone,) = await read_misses(talk.archive, talk.stream, events, history, only=third)
         assert alone == (await explain(talk))[2]
+
+
+async def test_a_changed_system_message_of_a_chat_is_no_new_conversation() -> None:
+    def chat(system: str, turns: int) -> bytes:
+        said = [{"role": ("user", "assistant")[n % 2], "content": f"{n} {WORDS}"} for n in range(2 * turns - 1)]
+        return json.dumps({"model": "gpt-6.2-sol", "messages": [{"role": "system", "content": system}, *said]}).encode()
+
+    async with talking() as talk:
+        for raw, read in ((chat(WORDS, 9), 0), (chat(WORDS + "Today.", 10), 0), (chat("Another. " + WORDS, 1), 0)):
+            begun = await talk.ask(raw, reply=None, dialect=CHAT)
+            counts = {"prompt_tokens": len(raw) // 4, "completion_tokens": 9, "cached_tokens": read}
+            choice = {"message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}
+            reply = {"choices": [choice], "usage": counts}
+            await talk.finish_with(begun, CHAT.read_reply(json.dumps(reply).encode()))
+        found = await explain(talk)
+    assert [each.causes[0].cold.cause for each in found] == [MissCause.START, MissCause.SYSTEM, MissCause.START]
 
 
 async def test_requests_without_counts_are_omitted() -> None:

@@ -182,6 +182,12 @@ def begin_reading(usage: Tokens, name: str | None = None) -> CacheReading:
     return CacheReading(prompt=usage.prompt, expected=0, read=usage.read, causes=_positive([start]), change=None)
 
 
+def holds_last_message(before: SentPrompt, sent: SentPrompt) -> bool:
+    """Return whether a request holds the last message of an earlier one, wherever."""
+    last = before.layout.read.messages[-1].digest
+    return any(message.digest == last for message in sent.layout.read.messages)
+
+
 def count_entries(usage: Tokens, rules: CacheRules) -> int:
     """Return how much of a request the provider holds in its cache afterwards, by its usage."""
     if not rules.automatic:
@@ -259,8 +265,7 @@ class _Reading:
         """Whether the history was replaced. One that still holds the last message was only edited."""
         if self.change is None or self._origin is Origin.CONTINUES:
             return False
-        last = self._before.layout.read.messages[-1].digest
-        return all(message.digest != last for message in self._sent.layout.read.messages)
+        return not holds_last_message(self._before, self._sent)
 
     # Expiry
 
@@ -355,13 +360,20 @@ class _Reading:
     # Positions
 
     def _size(self, number: int) -> int:
-        """The size of the earlier prompt up to and including a block. If it equals the actual reads within the error of
-        the estimate, it is the actual reads.
+        """The size of the earlier prompt up to and including a block. Only entries can be read: if the actual reads are
+        nearer to this size than to that of any other entry, it is the actual reads.
         """
         if number >= self._last:
             return self._extent
-        size = round(self._old[number].tokens * self._scale) if number >= 0 else 0
-        return self._read if abs(size - self._read) * _SURE <= self._counted else size
+        size = self._estimate(number)
+        distance = abs(size - self._read)
+        is_near = distance * _SURE <= self._counted
+        others = (0, *map(self._estimate, self._entries))
+        is_nearest = self._read > 0 and all(distance <= abs(other - self._read) for other in others)
+        return self._read if is_near or is_nearest else size
+
+    def _estimate(self, number: int) -> int:
+        return round(self._old[number].tokens * self._scale) if number >= 0 else 0
 
 
 def _cold(cause: MissCause, culprit: Culprit, change: Change, server: str | None = None) -> ColdTokens:

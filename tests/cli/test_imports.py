@@ -76,11 +76,11 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
 @pytest.mark.parametrize(
     ("command", "excluded", "most"),
     [
-        ("branches SESSION", SERVING | DECIDING | {"rich"}, 113),
+        ("branches SESSION", SERVING | DECIDING | {"rich"}, 114),
         ("context SESSION", SERVING | DECIDING, 120),
         ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
-        ("usage", SERVING, 132),
-        ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 201),
+        ("usage", SERVING, 145),
+        ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 202),
     ],
 )
 def test_reading_command_imports_no_part_of_a_server(

@@ -14,7 +14,7 @@ import attrs
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.window.ages import AGES, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
@@ -353,6 +353,22 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+LEFT = (3_000, 10_000, 20_000, 60_000)
+"""Tokens of history that an overflow leaves if cached reads are free."""
+
+
+def _local(_: Sequence[Server], quick: bool) -> list[Row]:
+    """The frontier of a local server: its time against the faults, by how much of the history an overflow leaves."""
+    rows = []
+    for file in (TUNED_ON, OTHERS)[: 1 if quick else None]:
+        judged = [each.by(LOCAL) for each in _judged(file, quick)]
+        named = {f"{left:,} tokens left": _policy(attrs.evolve(RULE, reread=left)) for left in LEFT}
+        for variant, policy in ({**named, "no compaction": UNCOMPACTED} if judged else {}).items():
+            results = [each.under(attrs.evolve(policy, mode=FidelityMode.GRADED)) for each in judged]
+            rows += [*_rows(f"{file}, {variant}", results), *_ends(f"{file}, {variant}", results)]
+    return rows
+
+
 GROUP = Group(
     "planning",
     (),
@@ -361,5 +377,6 @@ GROUP = Group(
         Part("ablation", _ablation),
         Part("developers", _developers),
         Part("frontier", _frontier),
+        Part("local", _local),
     ),
 )

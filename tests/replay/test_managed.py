@@ -102,7 +102,7 @@ async def check(log: StoppableLog) -> None:
 @pytest.fixture(scope="module")
 def story() -> StoppableLog:
     """A story with memory calls and an index."""
-    return trio.run(partial(stories.play, 7, turns=20))
+    return trio.run(partial(stories.play, 7, turns=15))
 
 
 async def test_replay_of_a_managed_session_gives_the_same_decisions(story: StoppableLog) -> None:
@@ -166,7 +166,7 @@ async def test_replay_under_another_rule_names_exactly_the_changed_turns(
 ) -> None:
     with monkeypatch.context() as patch:
         changed = predict(patch, with_rule(monkeypatch, rule))
-        log = await stories.play(3, turns=24)
+        log = await stories.play(3, turns=14)
     monkeypatch.setattr(policies, "plan_epoch", partial(plan_epoch, rule=rule))
     found = await reviewed(log)
     assert found.turns == [turn for turn, differs in changed.items() if differs]

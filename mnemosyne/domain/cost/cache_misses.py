@@ -272,16 +272,10 @@ class _Reading:
     def _expiry(self) -> Iterator[tuple[int, ColdTokens]]:
         last = max([*self._alive, *self._entries], default=-1)
         if last < self._last:
-            slot = self._rules.one_slot
-            yield (
-                self._size(last),
-                ColdTokens(
-                    cause=MissCause.SLOT if slot else MissCause.EXPIRY,
-                    culprit=Culprit.CLIENT if slot else Culprit.TIME,
-                    tokens=0,
-                    name=None if self._rules.automatic else self._marked[self._last],
-                ),
-            )
+            by_slot = MissCause.SLOT, Culprit.CLIENT
+            cause, culprit = by_slot if self._rules.one_slot else (MissCause.EXPIRY, Culprit.TIME)
+            name = None if self._rules.automatic else self._marked[self._last]
+            yield self._size(last), ColdTokens(cause=cause, culprit=culprit, tokens=0, name=name)
 
     def _lives(self, number: int) -> bool:
         """Whether the entry that the previous request wrote or renewed at a block still exists."""
@@ -314,14 +308,13 @@ class _Reading:
                 return _cold(MissCause.SYSTEM, Culprit.CLIENT, change)
             case _ if self._proxy.rewrote:
                 return _cold(MissCause.REWRITE, Culprit.PROXY, change)
+            case _ if self._is_replaced() and self._origin is Origin.COMPACTED:
+                return _cold(MissCause.COMPACTION, Culprit.CLIENT, change)
             case _ if self._is_replaced():
-                if self._origin is Origin.COMPACTED:
-                    return _cold(MissCause.COMPACTION, Culprit.CLIENT, change)
                 return _cold(MissCause.REWIND, Culprit.USER, change)
-            case _ if change.inserted is not None:
-                return _cold(MissCause.MESSAGES, Culprit.HOOK, change)
             case _:
-                return _cold(MissCause.MESSAGES, Culprit.CLIENT, change)
+                culprit = Culprit.CLIENT if change.inserted is None else Culprit.HOOK
+                return _cold(MissCause.MESSAGES, culprit, change)
 
     # Lookups
 
@@ -335,7 +328,7 @@ class _Reading:
             yield 0, ColdTokens(cause=MissCause.PARALLEL, culprit=Culprit.CLIENT, tokens=0)
         if self._rules.automatic or not self._entries:
             return
-        markers = self._list_markers()
+        markers = self._sent.layout.markers if self._counted >= self._minimum else ()  # or too short to be cached
         reached = max(
             (entry for entry in self._entries if any(self._reaches(each, entry) for each in markers)), default=-1
         )
@@ -343,11 +336,6 @@ class _Reading:
             is_behind = any(each >= self._entries[-1] for each in markers)
             cause = MissCause.LOOKBACK if is_behind else MissCause.MARKER
             yield self._size(reached), ColdTokens(cause=cause, culprit=Culprit.CLIENT, tokens=0)
-
-    def _list_markers(self) -> list[int]:
-        """The request's markers, without those of a prompt that is too short to be cached."""
-        too_short = self._counted < self._minimum
-        return [] if too_short else list(self._sent.layout.markers)
 
     def _reaches(self, marker: int, entry: int) -> bool:
         """Whether a lookup that starts at a marker reaches an entry."""

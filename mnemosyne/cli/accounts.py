@@ -34,7 +34,7 @@ from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.read_models import EVERY_SESSION
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
 from mnemosyne.services.unstructuring import members
-from mnemosyne.services.usage import Consumption, Grouping, Usage, read_usage
+from mnemosyne.services.usage import AgentType, Consumption, Grouping, Usage, read_usage
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -73,6 +73,9 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
     named: dict[str, Any] = {found.by: group}
     if found.by == "session":
         named = {"session": str(group), "external_id": found.names.get(group)}
+    if found.by == "agent":
+        agent = group if isinstance(group, AgentType) else AgentType(str(group))
+        named = {"agent": agent.name, "depth": agent.depth}
     if found.by not in ("day", "model"):
         named["quota"] = {span: shares.get(group, 0.0) for span, shares in found.taken.items()}
     return {
@@ -121,7 +124,7 @@ def _quota_cells(found: Usage, groups: Iterable[Hashable]) -> list[str]:
 def _name(found: Usage, group: Hashable) -> str:
     if found.by == "session":
         return name_session(group, found.names)
-    return "(none named)" if group is None else printable(group)
+    return "(none named)" if group is None else printable(str(group))
 
 
 def _use_cells(use: Consumption) -> tuple[str, ...]:
@@ -156,8 +159,8 @@ def usage(by: Grouping, misses: bool, verdicts: bool, since: str | None, **optio
       mnemosyne usage --misses --since 7d
       mnemosyne usage --verdicts
 
-    IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Days are in your time
-    zone, in JSON in UTC.
+    --by agent adds up sub-agents by type and depth. IN counts uncached input tokens, READ tokens read from the cache,
+    WRITE tokens written to it. Days are in your time zone, in JSON in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
     start = start_of(since)
@@ -175,9 +178,17 @@ def usage(by: Grouping, misses: bool, verdicts: bool, since: str | None, **optio
         return with_read_models(log_of(options), read_cache)
 
     async def read(models: "OpenReadModels") -> Usage:
-        return await read_usage(models, by, zone, projects=await _find_projects(models) if by == "project" else None)
+        projects = await _find_projects(models) if by == "project" else None
+        agents = await _find_agents(models) if by == "agent" else None
+        return await read_usage(models, by, zone, projects=projects, agents=agents)
 
     return with_read_models(log_of(options), read)
+
+
+async def _find_agents(models: "OpenReadModels") -> Mapping[tuple[UUID, str], AgentType]:
+    from mnemosyne.services.agents import read_agents  # imported late: it reads requests
+
+    return await read_agents(models, models.archive)
 
 
 async def _find_projects(models: "OpenReadModels") -> dict[UUID, str | None]:

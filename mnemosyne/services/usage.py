@@ -1,7 +1,7 @@
 """Usage: the provider's token counts and their cost at list prices, by session, day, folder, model, client or agent."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -10,7 +10,6 @@ import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, price_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
-from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.quota import QuotaWindow, add_up_shares, ask_limits, shares_of, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
@@ -94,6 +93,17 @@ class Consumption:
 
 
 @attrs.frozen
+class AgentType:
+    """An agent's type, and its depth: 0 for the main agent, 1 for a sub-agent that it called."""
+
+    name: str
+    depth: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}, depth {self.depth}" if self.depth > 1 else self.name
+
+
+@attrs.frozen
 class Usage:
     """Usage by group: a session's id, a day (ISO 8601), a folder, a model, a client or an agent. ``names`` are the
     clients' for sessions, ``quota`` a subscription's windows. ``taken`` is the use of such windows by length and group,
@@ -119,16 +129,17 @@ async def read_usage(
     zone: tzinfo | None,
     *,
     projects: Mapping[UUID, str | None] | None = None,
+    agents: Mapping[tuple[UUID, str], Hashable] | None = None,
     only: Container[UUID] | None = None,
 ) -> Usage:
     """The usage, in the order in which groups first appear. Days are in ``zone``, None for this machine's. ``projects``
-    are the folders of sessions, to group by them; ``only`` these sessions count.
+    are the folders of sessions and ``agents`` those of branches (``services.agents``), to group by them; ``only`` these
+    sessions count.
     """
     rows, helpers, sessions, seen, *help_ = await models.answers(
         Question("usage", "used"), helpers_since(), EVERY_SESSION, ask_limits(), *ask_for_help()
     )
     counted = [row for row in (*rows, *helpers) if only is None or row["stream"] in only]
-    agents = await _read_agents(models, {row["stream"] for row in counted}) if by == "agent" else {}
     names: Mapping[Any, str] = names_in(sessions)
     clients = {row["stream"]: row.get("client") for row in sessions}
 
@@ -141,7 +152,7 @@ async def read_usage(
         "project": lambda row: (projects or {}).get(row["stream"]),
         "model": lambda row: row.get("model", HELPER),
         "client": lambda row: clients.get(row["stream"]),
-        "agent": lambda row: agents.get((row["stream"], row["branch"])) if "branch" in row else HELPER,
+        "agent": lambda row: (agents or {}).get((row["stream"], row["branch"])) if "branch" in row else HELPER,
     }
     if by == "day":
         counted.sort(key=day)
@@ -151,19 +162,6 @@ async def read_usage(
         for span, shares in ({} if by in ("day", "model") else shares_of(seen)).items()
     }
     return Usage(by, add_up(counted, group_of), names, windows_of(seen), taken, describe_help(*help_))
-
-
-async def _read_agents(models: ReadModels, streams: Collection[UUID]) -> Mapping[tuple[UUID, str], str]:
-    """The agent of each branch of some sessions: the main agent, a sub-agent, or the kind of another branch."""
-    (rows,) = await models.answers(Question("timeline", "listed_branches", {"streams": list(streams)}))
-    return {(row["stream"], row["branch"]): _name_agent(row) for row in rows}
-
-
-def _name_agent(row: Mapping[str, Any]) -> str:
-    kind = BranchKind(row["kind"])
-    if row["agent_id"] is not None or kind is BranchKind.AGENT:
-        return "sub-agent"
-    return "main agent" if kind.is_talked_to else kind.value
 
 
 def consumption_of(row: Mapping[str, Any]) -> Consumption:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from mnemosyne.services.agents import read_agents
 from mnemosyne.services.usage import Consumption, Grouping, describe_help, read_usage
 from tests.services.answers import Answers
 
@@ -33,7 +34,7 @@ MODELS = Answers(
         ],
         ("timeline", "listed_branches"): [
             {"stream": ONE, "branch": "main", "kind": "successor", "agent_id": None},
-            {"stream": OTHER, "branch": "main", "kind": "fork", "agent_id": "a1"},
+            {"stream": OTHER, "branch": "main", "kind": "agent", "agent_id": "a1", "parent": None, "inherits": False},
         ],
     }
 )
@@ -51,7 +52,8 @@ MODELS = Answers(
     ],
 )
 async def test_every_reply_is_in_one_group(by: Grouping, groups: dict[object, int]) -> None:
-    found = await read_usage(MODELS, by, UTC, projects={ONE: "/work"})
+    agents = {key: str(agent) for key, agent in (await read_agents(MODELS, None)).items()}
+    found = await read_usage(MODELS, by, UTC, projects={ONE: "/work"}, agents=agents)
     assert {group: use.tokens.input for group, use in found.groups.items()} == groups
     assert found.names == {ONE: "mine"}
     assert found.total == Consumption(

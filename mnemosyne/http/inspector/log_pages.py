@@ -10,6 +10,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.services import asking, overviews, read_models, search, usage
+from mnemosyne.services.agents import read_agents
 from mnemosyne.services.savings import Balance, list_caveats, read_savings
 from mnemosyne.times import utc
 
@@ -34,7 +35,8 @@ async def show_sessions(page_context: PageContext) -> tuple[str, Mapping[str, An
     projects = {each.stream: each.project for each in found}
     days = await usage.read_usage(models, "day", None, only=only)
     saved = await read_savings(models)
-    spent = await usage.read_usage(models, by, None, projects=projects, only=only) if by else None
+    agents = {key: str(agent) for key, agent in (await read_agents(models, archive)).items()} if by == "agent" else None
+    spent = await usage.read_usage(models, by, None, projects=projects, agents=agents, only=only) if by else None
     return "sessions.html", {
         "sessions": found[:limit],
         "wanted": wanted,

@@ -16,6 +16,7 @@ from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.services import manifests
+from mnemosyne.services.agents import read_agent_uses
 from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.cache_misses import describe_misses, read_misses, reading_as_json
 from mnemosyne.services.context_map import Span
@@ -67,6 +68,7 @@ async def read_shown(
     return {
         **await read_window(archive, stream, view.branch, TurnPlace(round=1), known),
         "view": view,
+        "agents": await read_agent_uses(archive, models, stream),
         "overview": overview,
         "observed": observed,
         "checkpoints": sorted(observed.checkpoints, key=lambda point: (point.branch, point.turn)),
@@ -100,6 +102,7 @@ async def read_as_json(
         "verdict": view.verdict,
         "window": None if contents is None else manifests.contents_as_json(contents),
         "view": view,
+        "agents": await read_agent_uses(archive, models, stream),
         "happenings": await read_happenings(archive, view),
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,

@@ -86,7 +86,8 @@ def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: i
             _fill(worker.project, rounds)
             standin.script = from_data({"rules": _loop(worker, BEGIN, range(rounds.first), "A part is done.", [])})
             assert worker.work(server, BEGIN, goes_on=False) == "A part is done."
-        gone = [each for body in standin.messages for each in re.findall(r"(?<=\\n)#(\w{7}) ", body.body.decode())]
+        first = re.compile(r"\\n(?:\d+ objects: )?#(\w{7}) ")
+        gone = [each for body in standin.messages for each in first.findall(body.body.decode())]
         assert gone
         with serving(standin, *settings, data_dir=data_dir) as server:
             back = {"type": "tool_use", "name": "memory_restore", "input": {"object_id": gone[0], "reason": "needed"}}

@@ -23,6 +23,9 @@ UNKNOWN = "I do not find what we decided."
 
 _DECIDES = re.compile(r"\b(?:decided|decision|settled|go with|changed our mind|let's use)\b", re.IGNORECASE)
 _MARKED = re.compile(r"\[?#(\w{7})(?: (?:left|in part)[^\]]*\])? ?(?:(?:Decision|Assistant|User): )?")
+_IN_SEGMENT = re.compile(r"^\d+ objects: |; (?=#\w{7} )", re.MULTILINE)
+"""What separates evicted objects in a line of a note."""
+
 _ANSWERED = re.compile(r"It stands in #(\w{7}): ")
 _SAID = frozenset({"design_decision", "conversation_phase", "plan", "decision"})
 """The kinds of records that hold what user and assistant said, as memory tools call them."""
@@ -162,7 +165,7 @@ def _resident(messages: Sequence[Json]) -> Iterator[Statement]:
 
 def _attributed(text: str, order: int, prompt: str = "", object_id: str | None = None) -> Iterator[Statement]:
     """The statements of a text, each with the object named by a mark before it or by an own answer."""
-    for line in text.splitlines():
+    for line in _IN_SEGMENT.sub("\n", text).splitlines():
         marked = _MARKED.match(line)
         object_id = marked[1] if marked else object_id
         rest = line[marked.end() :] if marked else line

@@ -25,6 +25,9 @@ NUMBERS = {"value": 350, "error": 60, "change": 120, "order": 260, "decision": 2
 
 FOREIGN = 100
 
+Results = dict[str, dict[str, bool]]
+"""Whether a question has its answer, by way of keeping context and id of the question."""
+
 
 @click.command()
 @click.option(
@@ -36,7 +39,7 @@ FOREIGN = 100
 @click.option("--only", help="Sessions whose names begin with this text.")
 @click.option("--without-index", is_flag=True, help="Look at contexts only: minutes instead of an hour.")
 @click.option("--regenerate", is_flag=True, help="Make the questions again before.")
-@click.option("--write", is_flag=True, help="Replace the recorded results.")
+@click.option("--write", is_flag=True, help="Add to the recorded results, after each session.")
 def main(sessions: Path, only: str | None, without_index: bool, regenerate: bool, write: bool) -> None:
     """Ask 1,000 questions about recorded sessions of coding agents under seven policies.
 
@@ -49,12 +52,29 @@ def main(sessions: Path, only: str | None, without_index: bool, regenerate: bool
         if regenerate:
             write_questions(files)
         asked = [each for each in load_questions() if each.session.startswith(only or "")]
-        results = run(files, asked, without_index=without_index)
-        if write:
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        results: Results = defaultdict(dict)
+        for found in run(files, asked, without_index=without_index):
+            add(results, found)
+            if write:
+                write_results(found)
         click.echo("\n".join(render(asked, results)))
         return
     click.echo("\n".join(render(load_questions(), json.loads(RESULTS.read_text(encoding="utf-8")))))
+
+
+def add(results: Results, found: Results) -> None:
+    """Add the results of a session to those of others."""
+    for way, held in found.items():
+        results.setdefault(way, {}).update(held)
+
+
+def write_results(found: Results) -> None:
+    """Record the results of a session; those of questions that no longer exist are dropped."""
+    results: Results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    known = {each.id for each in load_questions()}
+    add(results, found)
+    kept = {way: {key: held[key] for key in sorted(known & held.keys())} for way, held in results.items()}
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def write_questions(files: Iterable[Path]) -> None:
@@ -82,25 +102,23 @@ def load_questions() -> list[Question]:
     return questions + rewritten
 
 
-def run(files: Sequence[Path], asked: Sequence[Question], *, without_index: bool) -> dict[str, dict[str, bool]]:
-    """Whether each way holds the answer, by way and question."""
+def run(files: Sequence[Path], asked: Sequence[Question], *, without_index: bool) -> Iterator[Results]:
+    """Whether each way holds the answer, session by session."""
     by_session: dict[str, list[Question]] = defaultdict(list)
     for each in asked:
         by_session[each.session].append(each)
-    results: dict[str, dict[str, bool]] = defaultdict(dict)
     began = time.monotonic()
     embedder = searchers()[-1][1]
     for recorded in read(files, lambda _: iter(())):
         if isinstance(recorded, str) or recorded.name not in by_session:
             continue
         questions = by_session.pop(recorded.name)
-        for name, held in measure.look(recorded, questions).items():
-            results[name] |= held
+        results = measure.look(recorded, questions)
         if not without_index:
-            results[measure.ONE_QUESTION] |= trio.run(measure.ask, [recorded.name], questions, embedder)
+            results[measure.ONE_QUESTION] = trio.run(measure.ask, [recorded.name], questions, embedder)
+        yield results
         took = time.monotonic() - began
         click.echo(f"{recorded.name}: {len(questions)} questions, {took:.0f} s, {len(by_session)} to go", err=True)
-    return results
 
 
 def render(asked: Sequence[Question], results: Mapping[str, Mapping[str, bool]]) -> Iterator[str]:
@@ -111,7 +129,11 @@ def render(asked: Sequence[Question], results: Mapping[str, Mapping[str, bool]])
         groups["paraphrased" if each.generator == "reader" else each.of].append(each.id)
     yield f"| | {' | '.join(f'{name} ({len(groups[name])})' for name in classes)} |"
     yield f"|---|{'--:|' * len(classes)}"
-    for way, held in results.items():
+    ways = {**results}
+    if answers := results.get(measure.ONE_QUESTION):
+        sight = results["mnemosyne"]
+        ways["mnemosyne, in sight or one question"] = {key: held or sight[key] for key, held in answers.items()}
+    for way, held in ways.items():
         asks = way == measure.ONE_QUESTION
         shown = [groups[name] if asks or name != "foreign" else [] for name in classes]
         cells = (_render_share([held[key] for key in keys if key in held]) for keys in shown)

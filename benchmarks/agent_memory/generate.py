@@ -27,9 +27,6 @@ OF_SESSION = 9
 OF_DEVELOPER = 14
 """Maximum number of sessions of one developer, or of one source that names none."""
 
-MOST_REMARKS = 60
-"""Maximum number of sentences of one session in which a repeated word is looked for."""
-
 CLEAR = 16
 """Minimum length in characters of the beginning of a line that a question gives."""
 
@@ -39,7 +36,9 @@ SHORTEST, LONGEST = 8, 160
 
 @attrs.frozen(kw_only=True)
 class Block:
-    """A block of a session: its message, its index there, and its text (of a call: the strings of its input)."""
+    """A block of a session: its message, its index there, and its text (of a call: the strings of its input, the last
+    of which is ``written``).
+    """
 
     message: int
     index: int
@@ -48,6 +47,7 @@ class Block:
     failed: bool = False
     call: str = ""
     name: str = ""
+    written: str = attrs.field(default="", repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -132,6 +132,7 @@ def read_session(recorded: Mapping[str, Any]) -> Recorded:
                         failed=bool(part.get("is_error")),
                         call=str(part.get("id") or part.get("tool_use_id") or ""),
                         name=str(part.get("name") or ""),
+                        written=next(reversed([*strings_of(part.get("input"))]), ""),
                     )
                 )
     return Recorded(recorded["name"], blocks, [turn["msg"] for turn in recorded["turns"]])
@@ -153,24 +154,6 @@ def ask_for_values(session: Recorded, chance: random.Random) -> Iterator[Questio
                 yield from _make(session, "value", asked, result, gold)
 
 
-def ask_for_repeated(session: Recorded, chance: random.Random) -> Iterator[Question]:
-    """The word of a later remark of the agent that comes from one earlier result: asked right before the remark."""
-    results = [each for each in session.blocks if each.kind == "result"]
-    turns = {count: turn for turn, count in enumerate(session.requests, 1)}
-    remarks = [each for each in session.blocks if each.kind == "assistant" and each.message in turns]
-    sentences = [(each, line) for each in remarks for line in each.text.split("\n") if 40 <= len(line) <= 300]
-    for remark, sentence in chance.sample(sentences, min(MOST_REMARKS, len(sentences))):
-        turn = turns[remark.message]
-        for word in sentence.split(" "):
-            plain = word.strip("`*\"'()[]{},.:;!?")
-            if not SHORTEST <= len(plain) <= LONGEST:
-                continue
-            sources = [each for each in results if each.message < remark.message and plain in each.text]
-            if len(sources) == 1 and session.turn_of(sources[0].message) + AHEAD <= turn:
-                asked = f"Which word is missing in the agent's next remark: `{sentence.replace(plain, '____')}`?"
-                yield from _make(session, "value", asked, sources[0], plain, turn)
-
-
 def ask_for_errors(session: Recorded, chance: random.Random) -> Iterator[Question]:
     """A line of a failed result that is rare in the session, given the call."""
     counts = Counter(line.strip() for each in session.blocks for line in each.text.splitlines())
@@ -184,17 +167,17 @@ def ask_for_errors(session: Recorded, chance: random.Random) -> Iterator[Questio
 
 
 def ask_for_changes(session: Recorded, chance: random.Random) -> Iterator[Question]:
-    """A line that an edit brought, given the line that it replaced."""
-    for call in (each for each in session.blocks if each.kind == "call"):
-        strings = call.text.split("\n")
-        path, lines = strings[0], [line.strip() for line in strings[1:]]
+    """A line that an edit wrote, given the line before it. The last string of such a call is what it writes."""
+    for call in (each for each in session.blocks if each.name in {"Edit", "Write", "MultiEdit"}):
+        lines = [line.strip() for line in call.written.split("\n")]
         pairs = [
             (before, after)
             for before, after in pairwise(lines)
             if min(len(before), len(after)) >= 20 and max(len(before), len(after)) <= LONGEST and before != after
         ]
-        if call.name in {"Edit", "Write", "MultiEdit"} and pairs:
+        if pairs:
             before, after = chance.choice(pairs)
+            path = call.text.split("\n")[0]
             asked = f"In what {call.name} wrote for {path}, which line follows `{before}`?"
             yield from _make(session, "change", asked, call, after)
 
@@ -254,7 +237,6 @@ Generator = Callable[[Recorded, random.Random], Iterator[Question]]
 
 GENERATORS: Sequence[Generator] = (
     ask_for_values,
-    ask_for_repeated,
     ask_for_errors,
     ask_for_changes,
     ask_for_paths,
@@ -326,11 +308,9 @@ def _render(call: Block) -> str:
     return f"{call.name} `{call.text.strip().split(chr(10))[0][:LONGEST]}`"
 
 
-def _make(
-    session: Recorded, of: str, asked: str, block: Block, gold: str, turn: int | None = None
-) -> Iterator[Question]:
+def _make(session: Recorded, of: str, asked: str, block: Block, gold: str) -> Iterator[Question]:
     """The question, if its answer is only in one block or its result, not in the question, and can be asked later."""
-    when = session.turn_after(block.message) if turn is None else turn
+    when = session.turn_after(block.message)
     at = block.text.find(gold)
     if when is None or at < 0 or not SHORTEST <= len(gold) <= LONGEST or gold in asked:
         return

@@ -1,8 +1,8 @@
 """How much less likely a small language model finds the recorded next action when context is kept in other ways.
 
-``data/likelihood.jsonl`` has the scores of the sessions that were measured, without their texts. With the model
-(``make likelihood``) further sessions are scored and appended, so a run can be stopped and continued; without it, the
-tables are computed from the file.
+``data/likelihood.jsonl`` has the scores of the actions that were measured, without their texts. With the model
+(``make likelihood``) further actions, and ways that an action lacks, are scored and appended, so a run can be stopped
+and continued; without it, the tables are computed from the file.
 """
 
 import sys
@@ -14,8 +14,8 @@ from typing import Any
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.likelihood import announcements
-from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, INFORMED, MASKED, NATIVE, STUB, SUMMARY
-from benchmarks.likelihood.judging import judge, list_recordings, read_scores
+from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, STUB, SUMMARY
+from benchmarks.likelihood.judging import judge, list_recordings, read_announcements, read_cases
 from benchmarks.likelihood.model import Engine, NumpyEngine, Scored, Tokenizer, Weights, open_model, score
 from benchmarks.likelihood.statistics import (
     Result,
@@ -40,8 +40,7 @@ LABELS: Mapping[str, str] = {
     EVICTED: "ours, thrifty: evicted, a line in a note",
     GRADED: "ours, graded: L1",
     STUB: "ours, graded: one-line stub",
-    ANSWERED: "ours, thrifty, and one answer to a blind question",
-    INFORMED: "ours, thrifty, and one answer to an informed question",
+    ANSWERED: "ours, thrifty, and one answer",
     MASKED: "masking: the last 5 results stay",
     NATIVE: "native clearing: the last 3 results stay",
     CUT: "token-level cutting of the object to 30 %",
@@ -85,7 +84,7 @@ def _actions(_: Sequence[Server], quick: bool) -> list[Row]:
     if path is not None and not quick:
         weights, tokenizer = load(path)
         judge(list_recordings(), _fast(weights), tokenizer, SCORES, partial(print, file=sys.stderr), ACTIONS)
-    results = [_result(case) for session in read_scores(SCORES) for case in session["cases"]]
+    results = [_result(case) for case in read_cases(SCORES).values()]
     return [*_rows(results), *_targets(results)]
 
 
@@ -115,9 +114,8 @@ def _targets(results: Sequence[Result]) -> Iterator[Row]:
     yield from _row("graded ÷ thrifty", "needed", needing, ratio(GRADED, EVICTED, FULL), HALF, "")
     yield from _row("graded ÷ thrifty", "needed tokens", of_needed(needing), ratio(GRADED, EVICTED, FULL), HALF, "")
     yield from _row("graded", "not needed", others, mean_added(GRADED, FULL), UNNEEDED)
-    for way in (ANSWERED, INFORMED):
-        for variant, among in (("needed", needing), ("needed tokens", of_needed(needing))):
-            yield from _row(f"{LABELS[way]} ÷ thrifty", variant, among, ratio(way, EVICTED, FULL), LOST, "")
+    for variant, among in (("needed", needing), ("needed tokens", of_needed(needing))):
+        yield from _row("one answer ÷ thrifty", variant, among, ratio(ANSWERED, EVICTED, FULL), LOST, "")
 
 
 def _row(
@@ -137,10 +135,7 @@ def _row(
 
 def _announcements(_: Sequence[Server], quick: bool) -> list[Row]:
     """How likely a call is after an announcement, before a rewrite and after it."""
-    scores = [
-        (session["session"], each["odds"]) for session in read_scores(SCORES) for each in session["announcements"]
-    ]
-    results = [Result(session, 0, odds) for session, odds in scores]
+    results = [Result(session, 0, each["odds"]) for session, scored in read_announcements(SCORES) for each in scored]
     rows: list[Row] = []
     for rendering in announcements.RENDERINGS if results else ():
         rows += _row("log-odds of a call", rendering, results, _mean_of(rendering))

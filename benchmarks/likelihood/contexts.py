@@ -6,21 +6,20 @@ last rounds by their rules. Forms of an object, notes and memory answers are ren
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 import attrs
 
 from benchmarks.likelihood.model import Tokenizer
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.events import Admission, BlockPlace
+from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail
-from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.answering import quote_sources
 from mnemosyne.domain.recall.memory_results import answer_text
 from mnemosyne.domain.recall.sources import Source
@@ -31,20 +30,20 @@ from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne_lab.evaluation.policies import CLEARED
 from mnemosyne_lab.evaluation.sizing import rendering_of
 from mnemosyne_lab.evaluation.trace import Item, Trace
+from tests.domain.remembered import created, remembered
 
 Message = dict[str, Any]
 
-FULL, EVICTED, GRADED, STUB = "full", "thrifty", "graded", "stub"
-ANSWERED, INFORMED = "answer-blind", "answer-informed"
+FULL, EVICTED, GRADED, STUB, ANSWERED = "full", "thrifty", "graded", "stub", "answer"
 MASKED, NATIVE, CUT, SUMMARY = "masking", "clearing", "cutting", "summary"
-WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, INFORMED, MASKED, NATIVE, CUT, SUMMARY)
+WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, MASKED, NATIVE, CUT, SUMMARY)
 
 MASK = "Old environment output: ({} lines omitted)"
 """What SWE-agent writes instead of an old result."""
 
 KEPT_MASKED, KEPT_NATIVE = 5, 3
 
-SMALLEST, LARGEST = 1_500, 2_200
+SMALLEST, LARGEST = 1_500, 2_600
 """Characters of an object. Smaller ones have no L1."""
 
 ACTION, RECENT = 64, 180
@@ -169,8 +168,8 @@ def runs_of(tokens: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 # Choosing
 
-MOST_CASES = {(True, False): 3, (False, False): 2, (True, True): 1, (False, True): 1}
-"""The most cases of a session by whether they need their object, and whether its client compacted in between."""
+MOST_CASES = {True: 8, False: 2}
+"""The most cases of a session by whether they need their object. Few need it, so these are chosen first."""
 
 
 def cases_of(trace: Trace, developer: str, tokenizer: Tokenizer) -> list[Case]:
@@ -197,25 +196,36 @@ class _Chooser:
         return block
 
     def choose(self) -> Iterator[Case]:
-        left = dict(MOST_CASES)
+        """First the cases that need their object, then others; an object is in one case."""
         taken: set[str] = set()
         name = self._trace.name
-        actions = [number for number, each in enumerate(self._messages) if each["role"] == "assistant"]
-        for number in sorted(actions, key=lambda each: rank_of(name, each)):
-            tokens = self._tokenizer.encode(render_action(self._messages[number]))[:ACTION]
-            if not any(is_call(block) for block in content_blocks(self._messages[number]["content"])):
+        actions = [number for number, each in enumerate(self._messages) if self._calls(each)]
+        for needs, most in MOST_CASES.items():
+            cases = (
+                case
+                for number in sorted(actions, key=lambda each: rank_of(name, each))
+                for case in self._list_cases(number, needs, taken)
+            )
+            for case in islice(cases, most):
+                taken.add(case.object)
+                yield case
+
+    @staticmethod
+    def _calls(message: Mapping[str, Any]) -> bool:
+        return message["role"] == "assistant" and any(map(is_call, content_blocks(message["content"])))
+
+    def _list_cases(self, number: int, needs: bool, taken: Collection[str]) -> Iterator[Case]:
+        """The first case of an action with an object that is not taken and that it needs, or does not; if any."""
+        tokens = self._tokenizer.encode(render_action(self._messages[number]))[:ACTION]
+        rare = self._runs.list_rare(tokens, number)
+        places = [place for place in self._items if (place in rare) is needs]
+        for place in sorted(places, key=lambda each: rank_of(self._trace.name, number, each.message)):
+            item = self._items[place]
+            if item.id in taken or self._results_between(place, number) < KEPT_MASKED:
                 continue
-            rare = self._runs.list_rare(tokens, number)
-            for place in sorted(self._items, key=lambda each: (each not in rare, rank_of(name, number, each.message))):
-                item, begins = self._items[place], rare.get(place, set())
-                kind = bool(begins), self._reset_between(place.message, number) is not None
-                if not left[kind] or item.id in taken or self._results_between(place, number) < KEPT_MASKED:
-                    continue
-                if case := self._make(number, item, tokens, begins):
-                    yield case
-                    left[kind] -= 1
-                    taken.add(item.id)
-                    break
+            if case := self._make(number, item, tokens, rare.get(place, set())):
+                yield case
+                return
 
     def _results_between(self, place: BlockPlace, before: int) -> int:
         if place.message >= before:
@@ -246,15 +256,13 @@ class _Chooser:
         if begins and not own:
             return None
         last_words = self._last_words(item, number)
-        informed = self._tokenizer.decode([each for index, each in enumerate(tokens) if index not in own])
         ours = partial(_ours, between, len(head), item)
         built = {
             FULL: assemble(between, {}),
             EVICTED: ours(Fidelity.EVICTED),
             GRADED: ours(Fidelity.DETAILED),
             STUB: ours(Fidelity.STUB),
-            ANSWERED: [*ours(Fidelity.EVICTED), *_ask(item, last_words, last_words)],
-            INFORMED: [*ours(Fidelity.EVICTED), *_ask(item, last_words, informed)],
+            ANSWERED: [*ours(Fidelity.EVICTED), *_ask(item, last_words)],
             MASKED: _clear(between, len(head) + 1, KEPT_MASKED, lambda text: MASK.format(len(text.splitlines()))),
             NATIVE: _clear(between, len(head) + 1, KEPT_NATIVE, lambda _: CLEARED),
         }
@@ -353,15 +361,23 @@ def _clear(messages: Sequence[Message], old: int, kept: int, instead: Callable[[
     return assemble(shown, {})
 
 
-def _ask(item: Item, asked: str, question: str) -> list[Message]:
-    """The round of a memory question about the object. The history shows the question as ``asked``."""
+def _ask(item: Item, question: str) -> list[Message]:
+    """The round of a memory question about the object."""
     tokens_of = _count_tokens
     source = Source(id=item.id, text=item.text, spans=((0, len(item.text)),))
-    quotes = quote_sources(question, [source], ANSWER_TOKENS, tokens_of)
+    quotes = quote_sources(question, [source], ANSWER_TOKENS, tokens_of, fill=True)
     spent = sum(tokens for _, tokens in quotes)
-    memory = Memory(objects={item.id: _memory_object(item)})
+    named = created(
+        item.id,
+        kind=item.kind,
+        role=item.role,
+        source_key=item.source_key,
+        tags=item.tags,
+        last_turn=item.last_turn,
+    )
+    memory = remembered(named)
     text = answer_text([each for each, _ in quotes], memory, "", spent, Spent().after(spent))
-    call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": asked, "scope": f"#{item.id}"}}
+    call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": question, "scope": f"#{item.id}"}}
     return [
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "ask", "content": text}]},
@@ -370,33 +386,3 @@ def _ask(item: Item, asked: str, question: str) -> list[Message]:
 
 def _count_tokens(text: str) -> int:
     return Estimator.of(None).tokens(features_of_text(text))
-
-
-_UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, score=0.0, admitted=True)
-
-
-def _memory_object(item: Item) -> MemoryObject:
-    """The object as far as the text of an answer names it."""
-    return MemoryObject(
-        at=0,
-        object=item.id,
-        branch="",
-        turn=item.last_turn,
-        kind=item.kind,
-        role=item.role,
-        source_tool=item.source_tool,
-        source_key=item.source_key,
-        tags=item.tags,
-        first_turn=item.born,
-        last_turn=item.last_turn,
-        places=item.places,
-        content=b"",
-        size=len(item.text),
-        tokens=0,
-        stub=item.texts[Fidelity.STUB],
-        stub_tokens=0,
-        key_entities=(),
-        links=(),
-        admission=_UNSCORED,
-        last_use=item.last_turn,
-    )

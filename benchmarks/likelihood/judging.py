@@ -13,7 +13,6 @@ from benchmarks.likelihood.contexts import (
     EVICTED,
     FULL,
     GRADED,
-    INFORMED,
     MASKED,
     NATIVE,
     STUB,
@@ -33,7 +32,7 @@ KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
 
 
-SHARING = ((FULL, GRADED, STUB, MASKED, NATIVE), (EVICTED, ANSWERED, INFORMED), (SUMMARY,))
+SHARING = ((FULL, GRADED, STUB, MASKED, NATIVE), (EVICTED, ANSWERED), (SUMMARY,))
 """The ways whose contexts begin alike."""
 
 
@@ -46,23 +45,24 @@ def list_recordings() -> list[RecordedSession]:
 
 
 def score_case(case: Case, engine: Engine, tokenizer: Tokenizer, ways: Sequence[str] = WAYS) -> dict[str, Any]:
-    """The losses of a case, as it is stored: nats a token by way, of the action and of its needed tokens."""
+    """The losses of a case in these ways, as they are stored: nats a token, of the action and of its needed tokens."""
     action = tokenizer.encode(case.action)
     before, _, after = case.texts[FULL].partition(case.object_text)
     pieces = [tokenizer.encode(each) for each in (before, case.object_text, after)]
     contexts = {way: tokenizer.encode(text) for way, text in case.texts.items() if way in ways}
-    contexts[FULL] = [token for piece in pieces for token in piece]
-    first = len(pieces[0]) if CUT in ways else len(contexts[FULL])
+    if CUT in ways or FULL in ways:
+        contexts[FULL] = [token for piece in pieces for token in piece]
     by_way: dict[str, Floats] = {}
     for group in SHARING:
         there = [way for way in group if way in contexts]
-        asked = [Scored([*contexts[way], *action], first if way == FULL else len(contexts[way])) for way in there]
+        firsts = {way: len(contexts[way]) for way in there} | ({FULL: len(pieces[0])} if CUT in ways else {})
+        asked = [Scored([*contexts[way], *action], firsts[way]) for way in there]
         by_way.update(zip(there, score(engine, asked), strict=True))
     if CUT in ways:
         kept = least_predictable(by_way[FULL][: len(pieces[1])].tolist(), KEPT_TOKENS)
         contexts[CUT] = [*pieces[0], *(pieces[1][number] for number in kept), *pieces[2]]
         (by_way[CUT],) = score(engine, [Scored([*contexts[CUT], *action], len(contexts[CUT]))])
-    by_way[FULL] = by_way[FULL][-len(action) :]
+        by_way[FULL] = by_way[FULL][-len(action) :]
     needed = [number for number in case.needed if number < len(action)]
     return {
         "session": case.session,
@@ -86,27 +86,47 @@ def judge(
     say: Callable[[str], None],
     most: int,
 ) -> None:
-    """Score sessions until there are ``most`` cases. Sessions in the file are not scored again."""
+    """Score sessions until there are ``most`` cases. What the file has is not scored again: an action in some ways is
+    scored in the others.
+    """
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    done = {each["session"]: len(each["cases"]) for each in read_scores(checkpoint)}
-    count = sum(done.values())
+    scored = read_cases(checkpoint)
+    announced = {session for session, _ in read_announcements(checkpoint)}
+    count = 0
     for recorded in recordings:
         if count >= most:
             break
-        if recorded.name in done:
-            continue
         trace = trace_of(recorded)
-        developer = recorded.developer or "1"
-        cases = [score_case(case, engine, tokenizer) for case in cases_of(trace, developer, tokenizer)]
-        told = score_announcements(trace, engine, tokenizer)
         with checkpoint.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"session": recorded.name, "cases": cases, "announcements": told}) + "\n")
-        count += len(cases)
+            for case in cases_of(trace, recorded.developer or "1", tokenizer):
+                known = scored.get((case.session, case.message, case.object), {"losses": ()})["losses"]
+                lacking = [way for way in WAYS if way not in known and (way in case.texts or way == CUT)]
+                if lacking:
+                    file.write(json.dumps(score_case(case, engine, tokenizer, lacking)) + "\n")
+                count += 1
+            if recorded.name not in announced:
+                odds = score_announcements(trace, engine, tokenizer)
+                file.write(json.dumps({"session": recorded.name, "announcements": odds}) + "\n")
         say(f"{recorded.name}: {count} actions")
 
 
-def read_scores(checkpoint: Path) -> Iterator[Mapping[str, Any]]:
-    """The sessions in a file of results."""
+def read_cases(checkpoint: Path) -> Mapping[tuple[str, int, str], Mapping[str, Any]]:
+    """The scored cases in a file of results, by session, message and object. Lines of one case are put together."""
+    cases: dict[tuple[str, int, str], Any] = {}
+    for line in _read_lines(checkpoint):
+        if "losses" in line:
+            held = cases.setdefault((line["session"], line["message"], line["object"]), line)
+            for name in ("losses", "needed_losses", "context_tokens"):
+                held[name] |= line[name]
+    return cases
+
+
+def read_announcements(checkpoint: Path) -> Sequence[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Each session in a file of results with its scored announcements."""
+    return [(each["session"], each["announcements"]) for each in _read_lines(checkpoint) if "announcements" in each]
+
+
+def _read_lines(checkpoint: Path) -> Iterator[dict[str, Any]]:
     if checkpoint.exists():
         with checkpoint.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)

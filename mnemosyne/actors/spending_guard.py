@@ -1,4 +1,4 @@
-"""Refuses what the user's limits on cost do not allow, before anything of it is sent.
+"""Refuses requests beyond the user's limits on cost, before they are sent.
 
 A budget refuses a prompt, and never a request within an agent's work: between two calls of tools, of a sub-agent, or of
 the client itself. The hard limit refuses every request but those without tools, such as for a title. If the bill cannot
@@ -30,7 +30,7 @@ _AMOUNT = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 
 class SpendingGuard:
-    """``limits`` are the server's; ``reload`` reads them again. Raised limits apply to the prompt that they allow."""
+    """Enforces the server's ``limits``. Before a refusal it reads them again with ``reload``: they may be raised."""
 
     def __init__(self, bills: Bills, limits: SpendingLimits, reload: Callable[[], SpendingLimits]) -> None:
         self.limits = limits

@@ -1,8 +1,8 @@
 """Attribute the use of a subscription's windows to the turns of its account.
 
-Each reply states how much of a window is used. A rise since the account's reply before it belongs to its own turn and
-to the turns that ran at the same time, by their tokens. It includes use elsewhere in the meantime, which no header
-states apart. Only a rise above all earlier replies of a window counts, so the shares of its turns add up to its rise.
+Each reply reports how much of a window is used. Its turn gets the rise since the account's previous reply, and shares
+it by tokens with the turns that ran at the same time. The rise includes use by other machines, which no header reports
+separately. Only a rise above all earlier replies of a window counts, so the shares of its turns add up to its rise.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 31_630, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_400, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_405, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 8_990, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_630, 7_600),

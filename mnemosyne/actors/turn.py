@@ -42,6 +42,7 @@ from mnemosyne.actors.messages import (
     Refused,
     RoundEnd,
     UpstreamPlan,
+    deny,
 )
 from mnemosyne.actors.owners import OWNER, MemoryClient, MemoryOwners
 from mnemosyne.actors.pending_reports import TurnReport
@@ -108,6 +109,7 @@ class TurnOpener:
     ``of_tenant`` returns the finder of a tenant that a request names, ``of_keys`` has the finders of tenants by the
     SHA-256 of their credentials; ``finder`` serves all others. ``owners`` distinguishes the owner of the memory from
     strangers; without it all requests are the owner's. ``guard`` enforces the user's limits on cost.
+    ``sends``: the proxy itself sends the requests, so that it can add a header.
     """
 
     registry: SessionRegistry
@@ -119,6 +121,7 @@ class TurnOpener:
     of_tenant: Callable[[str], SessionFinder] | None = None
     owners: MemoryOwners | None = None
     guard: SpendingGuard | None = None
+    sends: bool = True
     _warned: set[str] = attrs.field(factory=set, init=False)
     """The default tenant, once the log has warned that requests are assigned to it."""
 
@@ -182,7 +185,7 @@ class TurnOpener:
             credential=credential,
             client=client,
             asks_verdict=partial(self.registry.asks_verdict, credential),
-            takes_behind=partial(self.registry.takes_behind, credential),
+            takes_behind=partial(self.registry.takes_behind, credential) if self.sends else deny,
         )
 
     def _find_client(self, headers: Headers) -> MemoryClient:

@@ -73,7 +73,7 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
             sessions.start_soon(help_sessions, config, models.database, LoadedSessions(registry), now, new_id)
             async with trio.open_nursery() as turns:
                 finder = SessionFinder(registry, archive.directory, config.tenant)
-                opener = TurnOpener(registry, finder, turns, now, new_id)
+                opener = TurnOpener(registry, finder, turns, now, new_id, sends=False)
                 yield Runtime(models, index, registry, opener, turns, RelayProgress())
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             if turns.cancel_scope.cancelled_caught:

@@ -9,7 +9,7 @@ PostgreSQL, with its index; the questions are asked as ``mnemosyne ask`` asks th
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,11 +98,11 @@ async def play(indexed: Indexed, recorded: Mapping[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def indexed_sessions(names: Sequence[str], embedder: Embedder | None) -> AsyncIterator[Indexed]:
-    """The sessions in a database, with their index."""
+async def indexed_sessions(sessions: Iterable[Mapping[str, Any]], embedder: Embedder | None) -> AsyncIterator[Indexed]:
+    """Recorded sessions in a database, with their index."""
     with TemporaryDirectory(prefix="mnemosyne-benchmark-") as folder:
         async with open_embedded(Path(folder)) as server, indexing(server.dsn, embedder) as indexed:
-            for each in recordings(names):
+            for each in sessions:
                 await play(indexed, each)
             await indexed.catch_up()
             if embedder is None:
@@ -118,7 +118,7 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
     """All rows with one embedder."""
     asked: dict[tuple[str, str], Asked] = defaultdict(Asked)
     taken: list[float] = []
-    async with indexed_sessions([each["name"] for each in sessions], embedder) as indexed:
+    async with indexed_sessions(recordings([each["name"] for each in sessions]), embedder) as indexed:
         archive = Archive(
             indexed.events, indexed.contents, indexed.journal, PostgresDirectory(indexed.database, indexed.events)
         )

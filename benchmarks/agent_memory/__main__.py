@@ -115,10 +115,13 @@ def run(files: Sequence[Path], asked: Sequence[Question], *, without_index: bool
         questions = by_session.pop(recorded.name)
         results = measure.look(recorded, questions)
         if not without_index:
-            results[measure.ONE_QUESTION] = trio.run(measure.ask, [recorded.name], questions, embedder)
+            whole = next(each for each in list_recorded(files) if each["name"] == recorded.name)
+            results[measure.ONE_QUESTION] = trio.run(measure.ask, whole, questions, embedder)
         yield results
-        took = time.monotonic() - began
-        click.echo(f"{recorded.name}: {len(questions)} questions, {took:.0f} s, {len(by_session)} to go", err=True)
+        click.echo(
+            f"{recorded.name}: {len(questions)} questions, {time.monotonic() - began:.0f} s, {len(by_session)} to go",
+            err=True,
+        )
 
 
 def render(asked: Sequence[Question], results: Mapping[str, Mapping[str, bool]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ the disk does not count for any policy.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -92,10 +93,10 @@ def look(recorded: RecordedSession, questions: Sequence[Question]) -> dict[str, 
     return found
 
 
-async def ask(names: Sequence[str], questions: Sequence[Question], embedder: Embedder | None) -> dict[str, bool]:
+async def ask(recorded: Mapping[str, Any], questions: Sequence[Question], embedder: Embedder | None) -> dict[str, bool]:
     """Whether one question to Mnemosyne quotes the answer from its block, by question."""
     found: dict[str, bool] = {}
-    async with indexed_sessions(names, embedder) as indexed:
+    async with indexed_sessions([recorded], embedder) as indexed:
         directory = PostgresDirectory(indexed.database, indexed.events)
         archive = Archive(indexed.events, indexed.contents, indexed.journal, directory)
         for each in questions:

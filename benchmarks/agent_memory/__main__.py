@@ -1,7 +1,6 @@
 """``python -m benchmarks.agent_memory``: the benchmark in one command; without the sessions, its recorded results."""
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -107,7 +106,6 @@ def run(files: Sequence[Path], asked: Sequence[Question], *, without_index: bool
     by_session: dict[str, list[Question]] = defaultdict(list)
     for each in asked:
         by_session[each.session].append(each)
-    began = time.monotonic()
     embedder = searchers()[-1][1]
     for recorded in read(files, lambda _: iter(())):
         if isinstance(recorded, str) or recorded.name not in by_session:
@@ -118,10 +116,7 @@ def run(files: Sequence[Path], asked: Sequence[Question], *, without_index: bool
             whole = next(each for each in list_recorded(files) if each["name"] == recorded.name)
             results[measure.ONE_QUESTION] = trio.run(measure.ask, whole, questions, embedder)
         yield results
-        click.echo(
-            f"{recorded.name}: {len(questions)} questions, {time.monotonic() - began:.0f} s, {len(by_session)} to go",
-            err=True,
-        )
+        click.echo(f"{recorded.name}: {len(questions)} questions, {len(by_session)} to go", err=True)
 
 
 def render(asked: Sequence[Question], results: Mapping[str, Mapping[str, bool]]) -> Iterator[str]:

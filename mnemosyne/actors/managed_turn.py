@@ -23,10 +23,11 @@ own.
 @attrs.frozen(kw_only=True)
 class ManagedTurn:
     """A turn whose rounds the proxy composes. ``read`` is the client's request, ``history`` the messages sent for it,
-    and ``round`` the number of the round that is sent next or was sent last. ``prior`` is the state sent before this
-    turn; None if there is none. ``by_prefix`` says that the provider caches by prefix and not by markers. ``happens``
-    are the events to record when the next round is sent, and ``contents`` are theirs. ``compared_with`` is the reply
-    whose request the provider compares with the first round, empty if there is none; None if it is not asked.
+    ``round`` the number of the round that is sent next or was sent last, and ``refused`` the number of earlier rounds
+    that the provider refused. ``prior`` is the state sent before this turn; None if there is none. ``by_prefix`` says
+    that the provider caches by prefix and not by markers. ``happens`` are the events to record when the next round is
+    sent, and ``contents`` are theirs. ``compared_with`` is the reply whose request the provider compares with the first
+    round, empty if there is none; None if it is not asked.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -38,6 +39,7 @@ class ManagedTurn:
     prior: Prior | None
     compared_with: str | None = None
     round: int = 1
+    refused: int = 0
     happens: tuple[Event, ...] = ()
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
@@ -74,18 +76,20 @@ class ManagedTurn:
         return self.history.replies[attempt][-1].results
 
     def may_lack(self, refused: Refusal) -> bool:
-        """Whether this is the first round of its attempt and the refused part can be removed from it. A prompt that is
+        """Whether all earlier rounds of its attempt were refused, and this one holds the refused part. A prompt that is
         too long needs a new plan instead.
         """
+        if not self.is_first:
+            return False
         match refused:
             case Refusal.TOOLS:
-                return self.round == 1
+                return self.refused == 0 or self.mode is Mode.MANAGE
             case Refusal.THINKING:
-                return self.round == 1 and upstream_history.holds_thinking(self.history)
+                return upstream_history.holds_thinking(self.history)
             case Refusal.TOOLS_BEHIND:
-                return self.round == 1 and upstream_history.offers(self.history)
+                return upstream_history.offers(self.history)
             case Refusal.VERDICT:
-                return self.round == 1 and self.compared_with is not None
+                return self.compared_with is not None
             case Refusal.LENGTH:
                 return False
 
@@ -94,20 +98,24 @@ class ManagedTurn:
         its head, the same messages without thinking, or the client's own request, as in a branch that is no longer
         managed.
         """
+        turn = attrs.evolve(self.next, refused=self.refused + 1)
         if refused is Refusal.TOOLS_BEHIND:
-            return attrs.evolve(self.next, history=upstream_history.without_tools(self.history), compared_with=None)
+            return attrs.evolve(turn, history=upstream_history.without_tools(self.history), compared_with=None)
         if refused is Refusal.VERDICT:
-            return attrs.evolve(self.next, compared_with=None)
+            return attrs.evolve(turn, compared_with=None)
         if refused is Refusal.THINKING:
-            return attrs.evolve(self.next, history=upstream_history.strip(self.history))
+            return attrs.evolve(turn, history=upstream_history.strip(self.history))
         client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
         keeps_thinking = not epochs.may_drop_thinking(self.read)
         history = upstream_history.first(
             client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking, dialect=self.read.dialect
         )
-        return attrs.evolve(
-            self.next, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, compared_with=None
-        )
+        return attrs.evolve(turn, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, compared_with=None)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the provider accepted no earlier round of its attempt."""
+        return self.round == 1 + self.refused
 
     @property
     def next(self) -> "ManagedTurn":

@@ -480,7 +480,7 @@ class ManagedRounds:
         table's; a smaller round may follow.
         """
         error, model = find_stated(end.reply.body, turn.read.dialect), turn.read.fields.model
-        if error is None or turn.round > 1 or turn.mode is not Mode.MANAGE or error.window >= model_of(model).window:
+        if error is None or not turn.is_first or turn.mode is not Mode.MANAGE or error.window >= model_of(model).window:
             return NOTHING
         name = sanitize.optional_text(model)
         command = NoteStated(at=at, **attrs.asdict(address), model=name, window=error.window, tokens=error.tokens)
@@ -553,13 +553,14 @@ class ManagedRounds:
         own = read.dialect.comparison is not None and read.dialect.comparison.find_named(read.member) is not None
         named = None if own else find_named(prior)
         turn = self._continue(branch, branch.wire.hour, read, prior.history, prior, named)
-        turn = attrs.evolve(turn, mode=branch.mode, round=began)
+        refused = branch.rounds.count_refused(address.attempt)
+        turn = attrs.evolve(turn, mode=branch.mode, round=began, refused=refused if is_open else max(0, refused - 1))
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
         if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)
         if not is_open and branch.rounds.was_refused(address.attempt):
-            refused = branch.rounds.finished[address.attempt][-1].reply
-            body = await self._loaded.bodies.read_stored(refused)
+            reply = branch.rounds.finished[address.attempt][-1].reply
+            body = await self._loaded.bodies.read_stored(reply)
             usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS
             turn = turn.without(refusal_of(body, read.tools, read.dialect) or usual)
         elif not is_open:

@@ -101,6 +101,17 @@ async def test_refused_question_costs_one_request_and_is_remembered_for_the_cred
         await stage.rounds()
 
 
+async def test_request_that_is_refused_for_two_reasons_is_replaced_twice() -> None:
+    tools = {"failure": {"status": 400, "message": "tools.1.name: memory_query is not allowed"}}
+    rules = [{"when": {"tool": "memory_query"}, "reply": tools}, {"reply": model_says(text("Yes."))}]
+    async with open_known(diagnostics=False, rules=rules) as stage:
+        client = Client(stage.url)
+        for prompt in ("Hello.", "Go on."):
+            assert (await client.turn(text(prompt)))["content"] == [text("Yes.")]
+        assert [each.status for each in stage.standin.messages] == [400, 400, 200, 200]
+        await stage.rounds()
+
+
 @pytest.mark.parametrize("host", ["", "gateway.example.com", "api.openai.com"])
 async def test_other_providers_are_not_asked(host: str) -> None:
     async with open_known(host) as stage:

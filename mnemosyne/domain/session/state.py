@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import reduce
+from itertools import takewhile
 from typing import assert_never, get_args
 
 import attrs
@@ -98,13 +99,20 @@ class Rounds:
 
     def was_refused(self, attempt: int) -> bool:
         """Whether the provider refused the last finished round of an attempt."""
-        last = self.finished.get(attempt, ())[-1:]
-        return any(not finished.usage and not finished.stop_reason for finished in last)
+        return any(_is_refused(each) for each in self.finished.get(attempt, ())[-1:])
+
+    def count_refused(self, attempt: int) -> int:
+        """The number of rounds of an attempt that the provider refused before it accepted one."""
+        return len(list(takewhile(_is_refused, self.finished.get(attempt, ()))))
 
     def sum_spent(self, turn: int, attempt: int) -> Spent:
         """The page faults in the rounds of an attempt so far."""
         last = self.finished.get(attempt, ())[-1:] if turn == self.turn else ()
         return Spent(last[0].faults, last[0].tokens) if last else Spent()
+
+
+def _is_refused(finished: round_events.RoundFinished) -> bool:
+    return not finished.usage and not finished.stop_reason
 
 
 @attrs.frozen(kw_only=True)

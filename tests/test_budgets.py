@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 31_630, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_415, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_425, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 8_990, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_630, 7_600),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_360, 5_600),
     "replay": Budget("mnemosyne/replay", 775, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_820, 2_300),
-    "mnemosyne": Budget("mnemosyne", 80_470, 65_800),
+    "mnemosyne": Budget("mnemosyne", 80_485, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 73_500, 50_000),
+    "tests": Budget("tests", 73_560, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_320, 12_000),
     "benchmarks": Budget("benchmarks", 8_195, 6_000),

@@ -18,7 +18,7 @@ from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.segmentation.authors import ends_with_prompt
 from mnemosyne.domain.session.budget import DAY, DAYS, SESSION, Bills, SpendingLimits, UsedLimit, list_used
 from mnemosyne.domain.wire.dialects import is_side
-from mnemosyne.errors import LogFailed, OverBudget
+from mnemosyne.errors import BadConfiguration, LogFailed, OverBudget
 from mnemosyne.figures import dollars_text
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,10 @@ class SpendingGuard:
                 return []
             used = list_used(bill, self._in_force(chosen))
             if any(each.is_reached for each in used):
-                self.limits = self._reload()
+                try:
+                    self.limits = self._reload()
+                except BadConfiguration as error:
+                    log.error("the limits on cost stay as they are: %s", error)
                 used = list_used(bill, self._in_force(chosen))
             self._warn(used, identity, day)
             return used

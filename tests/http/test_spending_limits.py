@@ -1,7 +1,7 @@
 """A limit on cost refuses prompts with an error that the client shows and does not repeat; an agent's work goes on."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.domain.session.budget import SpendingBill, SpendingLimits
 from mnemosyne.domain.session.events import TurnBegan, TurnInterrupted
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.errors import LogUnavailable
+from mnemosyne.errors import BadConfiguration, LogUnavailable
 from tests.actors.support import StoppableLog, events_of, open_process
 from tests.domain.wire.dialects import WRITTEN, Written, bodies, replies
 from tests.http.playback import open_playback
@@ -67,10 +67,11 @@ async def open_limited(
     written: Written = MESSAGES,
     *,
     raised: SpendingLimits | None = None,
+    reload: Callable[[], SpendingLimits] | None = None,
     bill: SpendingBill | None = SPENT,
 ) -> AsyncIterator[Talk]:
     log = StoppableLog()
-    guard = SpendingGuard(FixedBills(bill), limits, lambda: raised or limits)
+    guard = SpendingGuard(FixedBills(bill), limits, reload or (lambda: raised or limits))
     answers = [("application/json", json.dumps(written.whole(replies()[0])).encode())] * 9
     async with open_playback(answers) as provider, open_process(log) as process:
         sent: list[bytes] = []
@@ -124,6 +125,17 @@ async def test_a_hard_limit_stops_an_agent_between_two_calls_but_no_title() -> N
 async def test_a_raised_limit_applies_to_the_prompt_that_it_allows() -> None:
     async with open_limited(dollars(session=2), raised=dollars(session=4)) as talk:
         assert await statuses(talk, bodies(MESSAGES)[:1]) == [200]
+
+
+async def test_settings_that_cannot_be_read_again_refuse_no_more_than_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def load() -> SpendingLimits:
+        raise BadConfiguration("line 3 is no setting")
+
+    async with open_limited(dollars(session=2), reload=load) as talk:
+        assert await statuses(talk, bodies(MESSAGES)) == [402, 200, 200, 402]
+    assert "the limits on cost stay as they are: line 3" in caplog.text
 
 
 async def test_a_request_may_choose_its_session_s_budget_but_not_pass_a_hard_limit() -> None:

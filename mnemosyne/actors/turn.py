@@ -283,7 +283,10 @@ class Turn:
         return self._settle(await self._prepare_unplanned(mode))
 
     async def preview(self) -> bytes | None:
-        """The first upstream request, if this were sent; None for the client's own bytes. Nothing is recorded."""
+        """The first upstream request, if this were sent; None for the client's own bytes. Nothing is recorded. It asks
+        for no verdict, which an API refuses in a request for a token count.
+        """
+        self._request = attrs.evolve(self._request, asks_verdict=deny)
         is_observed = await self._find_mode() is Mode.OBSERVE and not await self._may_be_managed()
         if is_observed or self._lacks_room:
             return None

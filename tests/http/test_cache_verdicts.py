@@ -87,6 +87,16 @@ async def test_question_of_the_client_passes_with_its_answer(stream: bool) -> No
         assert asked(stage.standin) == [None, first["id"]]
 
 
+async def test_count_of_tokens_does_not_ask() -> None:
+    async with open_known() as stage:
+        client = Client(stage.url)
+        await client.turn(text("Hello."))
+        await client.count(text("Go on."))
+        (counted,) = stage.counted
+        assert b"memory_query" in counted
+        assert b"diagnostics" not in counted
+
+
 async def test_refused_question_costs_one_request_and_is_remembered_for_the_credential_and_model() -> None:
     async with open_known(diagnostics=False) as stage:
         client = Client(stage.url)

@@ -9,7 +9,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import epochs, upstream_history
-from mnemosyne.domain.window.refusals import Refusal
+from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.transcript import Transcript
@@ -74,6 +74,10 @@ class ManagedTurn:
     def results(self, attempt: int) -> Mapping[str, bytes]:
         """The results of the hidden calls in an attempt's last round: each as JSON, by the id of its call."""
         return self.history.replies[attempt][-1].results
+
+    def find_refusal(self, error: bytes) -> Refusal | None:
+        """The cause of an error 400 for this round; None if no other request can replace it."""
+        return refusal_of(error, self.read.tools, self.read.dialect, upstream_history.find_offer(self.history))
 
     def may_lack(self, refused: Refusal) -> bool:
         """Whether all earlier rounds of its attempt were refused, and this one holds the refused part. A prompt that is

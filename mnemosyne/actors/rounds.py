@@ -52,7 +52,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.refusals import Refusal, find_stated, refusal_of
+from mnemosyne.domain.window.refusals import Refusal, find_stated
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -562,7 +562,7 @@ class ManagedRounds:
             reply = branch.rounds.finished[address.attempt][-1].reply
             body = await self._loaded.bodies.read_stored(reply)
             usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS
-            turn = turn.without(refusal_of(body, read.tools, read.dialect) or usual)
+            turn = turn.without(turn.find_refusal(body) or usual)
         elif not is_open:
             turn = turn.next
         self._turns[address] = turn

@@ -62,7 +62,7 @@ from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.window.refusals import Refusal, refusal_of
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
@@ -300,7 +300,7 @@ class Turn:
         reason.
         """
         last = self._last
-        kind = None if last is None else refusal_of(refusal.body, last.turn.read.tools, last.turn.read.dialect)
+        kind = None if last is None else last.turn.find_refusal(refusal.body)
         if last is None or kind is None:
             return None
         if kind in (Refusal.VERDICT, Refusal.TOOLS_BEHIND) and last.turn.may_lack(kind):

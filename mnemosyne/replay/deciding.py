@@ -82,7 +82,6 @@ from mnemosyne.domain.session.state import evolve_all
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.policies import PlugIn, label_of
-from mnemosyne.domain.window.refusals import refusal_of
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -403,7 +402,8 @@ class _Judge:
         end = await self._end_of_round(finished, under_way)
         message: Message
         if decision.events[0].envelope.causation_id == Refused.__name__:
-            kind = refusal_of(end.reply.body, under_way.read.tools, under_way.read.dialect)
+            turn = await actor.rounds.turn_of(address, under_way.request)
+            kind = None if turn is None else turn.find_refusal(end.reply.body)
             if kind is None:
                 return ()
             message = Refused(

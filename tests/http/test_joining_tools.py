@@ -18,7 +18,18 @@ from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http import test_epochs
 from tests.http.evicting import DECIDED, RECALL, Index, exchange, read_and_evict
-from tests.http.managing import Client, Stage, assert_nothing_of_ours, bare, open_stage, recall, script, text, think
+from tests.http.managing import (
+    Client,
+    Stage,
+    assert_nothing_of_ours,
+    bare,
+    model_says,
+    open_stage,
+    recall,
+    script,
+    text,
+    think,
+)
 from tests.http.test_epochs import SMALL, TOOLS, answer, epochs_of, read
 from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk
 from tests.plain.archive import MemoryArchive
@@ -121,6 +132,18 @@ async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_an
         assert NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}
         assert [each.status for each in messages(stage)].count(400) == 1
         assert_nothing_of_ours(client)
+
+
+async def test_error_about_the_added_message_is_followed_by_a_request_with_the_tools_at_its_head() -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        error = {"failure": {"status": 400, "message": "messages.1.role: Input should be 'user' or 'assistant'"}}
+        refused = {"when": {"request": len(stage.upstream) + 1}, "reply": error}
+        stage.standin.script = script(refused, {"reply": model_says(text("Yes."))})
+        for prompt in ("And now?", "And so?"):
+            assert (await client.turn(text(prompt)))["content"] == [text("Yes.")]
+        assert [each.status for each in messages(stage)][-3:] == [400, 200, 200]
+        assert offered(stage)[-3:] == [True, False, False]
 
 
 async def test_observed_session_that_is_switched_on_joins_with_its_next_rewrite_and_after_a_restart() -> None:

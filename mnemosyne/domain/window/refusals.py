@@ -35,9 +35,9 @@ _OF_THINKING = (
 )
 
 
-def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
+def refusal_of(error: bytes, tools: bytes, dialect: Dialect, offer: int | None = None) -> Refusal | None:
     """The cause of an error with HTTP status 400, if a different request can be sent. ``tools`` is the JSON array of
-    the client's own tools.
+    the client's own tools, ``offer`` the number of the message that adds the memory tools, if there is one.
     """
     if find_stated(error, dialect) is not None:
         return Refusal.LENGTH
@@ -48,7 +48,10 @@ def refusal_of(error: bytes, tools: bytes, dialect: Dialect) -> Refusal | None:
     parameter = error_object.get("param") if isinstance(error_object, dict) else None
     if dialect.comparison is not None and dialect.comparison.is_refused(message, parameter):
         return Refusal.VERDICT
-    if dialect.behind is not None and dialect.behind.is_refused(message):
+    # "messages.1: A system message must …", "Invalid value: 'input[1]'."
+    places = re.findall(r"\b(?:messages\.|input\[)(\d{1,6})\b", message)
+    is_placed = offer is not None and any(int(number) == offer for number in places)
+    if is_placed or (dialect.behind is not None and dialect.behind.is_refused(message)):
         return Refusal.TOOLS_BEHIND
     # "tools.18.custom.name: …", "Invalid value: 'input[0].tools[3].type'."
     numbers = re.findall(r"\btools(?:\.|\[)(\d{1,6})\b", message)

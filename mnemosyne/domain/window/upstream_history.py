@@ -118,7 +118,13 @@ def rewrite(messages: Sequence[bytes], ends: Sequence[int], before: UpstreamHist
 
 def offers(history: UpstreamHistory) -> bool:
     """Whether an element of the history adds the memory tools."""
-    return memory_tools.find_offer(history.dialect) in history.messages
+    return find_offer(history) is not None
+
+
+def find_offer(history: UpstreamHistory) -> int | None:
+    """The number of the element that adds the memory tools; None if there is none."""
+    offer = memory_tools.find_offer(history.dialect)
+    return history.messages.index(offer) if offer is not None and offer in history.messages else None
 
 
 def with_tools(history: UpstreamHistory) -> UpstreamHistory:
@@ -138,10 +144,9 @@ def with_tools(history: UpstreamHistory) -> UpstreamHistory:
 
 def without_tools(history: UpstreamHistory) -> UpstreamHistory:
     """The history without the element that adds the memory tools."""
-    offer = memory_tools.find_offer(history.dialect)
-    if offer is None or offer not in history.messages:
+    at = find_offer(history)
+    if at is None:
         return history
-    at = history.messages.index(offer)
     return attrs.evolve(
         history,
         messages=(*history.messages[:at], *history.messages[at + 1 :]),

@@ -60,7 +60,7 @@ IN_MESSAGES = ToolsBehind(
     takes=_takes_system_messages,
     write=_write_system_message,
     header=(b"anthropic-beta", _BETA),
-    words=("tool_addition", "tool_definition", _BETA.decode(), "role system", "role 'system'"),
+    words=("tool_addition", "tool_definition", _BETA.decode(), "role system", "role 'system'", 'role "system"'),
 )
 
 

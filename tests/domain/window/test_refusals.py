@@ -46,3 +46,22 @@ def test_error_with_a_tool_index_behind_the_clients_tools_is_a_refusal_of_tools(
 
     assert refused("input[0].tools[1].type") is Refusal.TOOLS
     assert refused("input[0].tools[0].type") is None
+
+
+@pytest.mark.parametrize(
+    ("message", "is_about_it"),
+    [
+        ('messages: Unexpected role "system".', True),
+        ("messages.1.role: Input should be 'user' or 'assistant'", True),
+        ("messages.1: A system message must follow a user message", True),
+        ("Invalid value: 'input[1]'.", True),
+        ("messages.11: no", False),
+        ("messages.2.content.1: no", False),
+        ("input[0].tools[0]: no", False),
+    ],
+)
+def test_error_about_the_message_that_adds_the_tools_is_a_refusal_of_tools_behind_the_head(
+    message: str, is_about_it: bool
+) -> None:
+    error = json.dumps({"error": {"message": message}}).encode()
+    assert (refusal_of(error, b"[{}]", MESSAGES, offer=1) is Refusal.TOOLS_BEHIND) is is_about_it

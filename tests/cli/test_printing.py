@@ -124,6 +124,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "du": (["du"],),
     "timeline": (["timeline", SESSION],),
     "accounts": (["savings"], *(["usage", "--by", each] for each in ("session", "day", "model"))),
+    "cache_misses": (["usage", "--misses"],),
     "projections": (["projections"], ["nodes"]),
     "objects": (["objects", SESSION], ["object", "OBJECT"], ["objects", SESSION, "--topics"]),
     "memory": (["memory", "admit", "--list"], ["memory", "list"]),

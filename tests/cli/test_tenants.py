@@ -39,6 +39,7 @@ OF_SESSION = {
     "search": ["SESSION", "parser"],
     "replay": ["--from-log", "SESSION"],
     "off": ["SESSION"],
+    "manage": ["SESSION"],
     "archive": ["SESSION", "--to", "a-folder"],
     "unarchive": ["SESSION"],
 }

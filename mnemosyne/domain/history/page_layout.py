@@ -21,7 +21,7 @@ from mnemosyne.domain.recall.memory_results import SHOWN_AGAIN, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
 from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
-from mnemosyne.domain.wire import normal_form
+from mnemosyne.domain.wire import normal_form, tools_behind
 from mnemosyne.domain.wire.blocks import is_any_call
 
 
@@ -190,6 +190,8 @@ class _Reading:
 
     def _read_changed(self, block: ContextBlock, text: str) -> Sequence[str] | BlockUse:
         """Classify a block that the client's request does not contain."""
+        if block.kind in tools_behind.KINDS:
+            return BlockUse.MEMORY_TOOL
         if text.startswith(SHOWN_AGAIN):
             return _list_whole(text, self._pages) or BlockUse.SHOWN_AGAIN
         if text.startswith(NOTE):

@@ -74,6 +74,12 @@ def find_offer(dialect: Dialect) -> bytes | None:
     return None if dialect.behind is None else dialect.behind.write(map(dialect.write_tool, TOOLS))
 
 
+def is_offer(element: bytes, dialect: Dialect) -> bool:
+    """Return whether an element of a history adds the tools, as this or an earlier version defines them."""
+    is_addition = dialect.behind is not None and element.startswith(dialect.behind.beginning)
+    return is_addition and any(b'"name":"%s"' % name.encode() in element for name in NAMES)
+
+
 TOOL_JSON = json.dumps(
     _tool(
         TOOL, "All of a tool's definition, where its description says it is cut short.", ("name",), {"name": _STRING}

@@ -123,8 +123,8 @@ def offers(history: UpstreamHistory) -> bool:
 
 def find_offer(history: UpstreamHistory) -> int | None:
     """The number of the element that adds the memory tools; None if there is none."""
-    offer = memory_tools.find_offer(history.dialect)
-    return history.messages.index(offer) if offer is not None and offer in history.messages else None
+    found = (number for number, each in enumerate(history.messages) if memory_tools.is_offer(each, history.dialect))
+    return next(found, None)
 
 
 def with_tools(history: UpstreamHistory) -> UpstreamHistory:
@@ -132,7 +132,7 @@ def with_tools(history: UpstreamHistory) -> UpstreamHistory:
     in every dialect, and everything before it stays the same. A history with the element is returned unchanged.
     """
     offer, read = memory_tools.find_offer(history.dialect), history.dialect.history.message
-    if offer is None or offer in history.messages:
+    if offer is None or offers(history):
         return history
     roles = (read(each).get("role") for each in history.messages)
     at = next((number for number, role in enumerate(roles) if role == "assistant"), len(history.messages))

@@ -23,13 +23,14 @@ _BETA = b"inline-tools-2026-09-15"
 @attrs.frozen(kw_only=True)
 class ToolsBehind:
     """How an API takes them. ``hosts`` are those of the providers that do, for models that it ``takes``. ``write``
-    writes the element for tools in the dialect's form. A request with the element needs the ``header``, a list of
-    names, if there is one. A refusal mentions one of the ``words``.
+    writes the element for tools in the dialect's form; ``beginning`` are its first bytes. A request with the element
+    needs the ``header``, a list of names, if there is one. A refusal mentions one of the ``words``.
     """
 
     hosts: frozenset[str]
     takes: Callable[[str], bool]
     write: Callable[[Iterable[Mapping[str, Any]]], bytes]
+    beginning: bytes
     header: Header | None = None
     words: tuple[str, ...]
 
@@ -46,7 +47,6 @@ def _write_system_message(tools: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 _BEGINNING = b'{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{'
-"""The first bytes of the element."""
 
 _SINCE = {"fable": (5, 0), "mythos": (5, 0), "opus": (4, 8), "sonnet": (5, 5), "haiku": (5, 5)}
 
@@ -62,6 +62,7 @@ IN_MESSAGES = ToolsBehind(
     hosts=frozenset({"api.anthropic.com"}),
     takes=_takes_system_messages,
     write=_write_system_message,
+    beginning=_BEGINNING,
     header=(b"anthropic-beta", _BETA),
     words=("tool_addition", "tool_definition", _BETA.decode(), "role system", "role 'system'", 'role "system"'),
 )
@@ -85,5 +86,6 @@ IN_RESPONSES = ToolsBehind(
     hosts=frozenset({"api.openai.com"}),
     takes=_searches_tools,
     write=_write_item,
+    beginning=b'{"type":"additional_tools","role":"developer","tools":[',
     words=("additional_tools",),
 )

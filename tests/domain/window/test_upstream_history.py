@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import history as wire_history
 from mnemosyne.domain.wire import message_bytes, transcript
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.messages_history import sendable, write_result
@@ -27,6 +29,7 @@ Json = dict[str, Any]
 
 HEADERS = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")]
 SECRET = b"secret"
+SAID = b'{"role":"user","content":[{"type":"text","text":"Hello."}]}'
 TAG = f"{OPENING}\ndrop: #abc2345\n{CLOSING}\n"
 
 blocks = st.sampled_from(["thinking", "text", "tagged", "tag", "blank", "hidden", "own", "bad hidden"])
@@ -285,3 +288,14 @@ def test_memory_tools_join_the_clients_tools_item() -> None:
         ]
         assert upstream_history.body(read, history, ()) == raw
         assert "tools" not in json.loads(body)
+
+
+@pytest.mark.parametrize("dialect", [MESSAGES, RESPONSES], ids=lambda each: each.name)
+def test_tools_that_an_earlier_version_added_behind_the_head_stay_until_they_are_removed(dialect: Dialect) -> None:
+    assert dialect.behind is not None
+    earlier = [dialect.write_tool({**tool, "description": "As before."}) for tool in TOOLS[:2]]
+    added, other = dialect.behind.write(earlier), dialect.behind.write([{**LOOK, "description": "Its own."}])
+    said = UpstreamHistory(messages=(SAID, other, added, SAID), ends=(1, 3, 4), dialect=dialect)
+    assert upstream_history.find_offer(said) == 2
+    assert upstream_history.with_tools(said) == said
+    assert upstream_history.without_tools(said) == attrs.evolve(said, messages=(SAID, other, SAID), ends=(1, 2, 3))

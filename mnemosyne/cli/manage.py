@@ -8,6 +8,7 @@ from mnemosyne.cli.log_access import log_of, with_log
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.session.decide import StartManaging
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import sessions, switching
 
 
@@ -35,6 +36,8 @@ async def _start(storage: Storage, session: str, tenant: str, command: StartMana
     before = await switching.switch_session(storage, stream, command, id_)
     if await switching.all_are_off(storage, tenant):
         return f"session {stream}: waits, because managing is off for all sessions; `mnemosyne off --undo` changes that"
+    if any(branch.mode is Mode.BYPASS for branch in before.branches.values()):
+        return f"session {stream}: only its new conversations are managed; one that was managed and stopped stays so"
     return (
         f"session {stream}: {'was switched on already' if before.switched else 'managed from its next compaction on'}"
     )

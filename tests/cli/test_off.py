@@ -51,12 +51,15 @@ async def test_session_that_does_not_exist_cannot_be_switched() -> None:
 
 @pytest.fixture
 def sessions(dsn: str, use_log: UseLog) -> str:
-    """A database with a managed and an unmanaged session; its DSN."""
+    """A database with a managed, an unmanaged and a stopped session; its DSN."""
     managed = BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="it was asked for")
+    stopped = BranchModeSet(at=3, branch="main", mode=Mode.BYPASS, why="managing was turned off")
 
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
-            for number, events in enumerate(([*opened("managed"), managed], opened("observed")), 1):
+            for number, events in enumerate(
+                ([*opened("managed"), managed], opened("observed"), [*opened("stopped"), managed, stopped]), 1
+            ):
                 await world.journal.append(Append(stream(number), 0, tuple(Envelope(event, "c") for event in events)))
 
     trio.run(fill)
@@ -110,6 +113,7 @@ def test_observed_session_is_switched_on_once_and_again_after_it_was_switched_of
     off("observed")
     run("manage", "observed")
     assert switched() == [True, False, True, True]
+    assert run("manage", "stopped").output.endswith("one that was managed and stopped stays so\n")
     off()
     assert run("manage", "observed").output.startswith(f"{observed}waits, because managing is off for all sessions")
     assert "no session" in run("manage", "unknown", code=1).output

@@ -13,11 +13,11 @@ from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.threads import LARGE, run_in_thread
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.catalogue import tariff_of
+from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
-from mnemosyne.domain.cost.tariffs import API, Tariff
+from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.segmentation.ingest import Remember, head_of, is_pending, remember, remember_of
 from mnemosyne.domain.session.address import Address
@@ -170,7 +170,8 @@ class DeferredWork:
             return False
         deviated = self._state.ledger.deviates
         await append(events, AccountTurn.__name__, ())
-        if not deviated and self._tariff_of(address.branch).is_billed and (why := why_to_stop(self._state.ledger)):
+        tariff = self._tariff_of(self._state.branches[address.branch], exchange.model)
+        if not deviated and tariff.is_billed and (why := why_to_stop(self._state.ledger)):
             log.warning("session %s should no longer be managed: %s", self._loaded.identity.stream, why)
         return True
 
@@ -218,14 +219,16 @@ class DeferredWork:
             model=exchange.model,
             client=client,
             rounds=sent,
-            cache=rules_of(self._tariff_of(address.branch)),
+            cache=rules_of(self._tariff_of(branch, exchange.model)),
             scaled=taken is not None and taken.settings.scaled,
             parts=taken is not None and taken.settings.parts,
         )
 
-    def _tariff_of(self, branch: str) -> Tariff:
-        """The tariff that bills a branch."""
-        return tariff_of(in_force(self._state.find_taken(branch), self._settings).tariff or API)
+    def _tariff_of(self, branch: Branch, model: str | None) -> Tariff:
+        """The tariff that bills a branch. The log of one that was only observed does not name it."""
+        known = in_force(self._state.find_taken(branch.name), self._settings).tariff
+        credential = branch.client_headers.credential if branch.client_headers is not None else None
+        return tariff_of(known or find_tariff_name(credential, hour=False, host="", model=model))
 
     async def _lay_out(self, branch: Branch, request: SentRequest, *, upstream: bool) -> PromptLayout | None:
         """The layout of a request, based on the branch's last layout, or on its parent's if it has none yet."""

@@ -1,5 +1,6 @@
 """The real actor enters every billed turn into the ledger, without delaying any turn."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors.messages import CompleteDeferred, Finish
+from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
@@ -18,6 +19,7 @@ from mnemosyne.domain.session.events import Event, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
@@ -25,6 +27,7 @@ from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interru
 from tests.domain import recorded
 from tests.http.managing import Client, Json, look, model_says, open_stage, recall, text
 from tests.plain.log import PlainLog
+from tests.services.talking import talking
 from tests.waiting import until
 
 USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
@@ -53,6 +56,25 @@ async def test_finished_turn_is_accounted_with_the_provider_s_usage(log: Stoppab
     assert (event.began, event.at) == (1, 9)
     assert (event.actual.input, event.actual.write_5m, event.actual.output, event.assumed) == (3, 300, 7, False)
     assert event.shadow.prompt == 303
+
+
+@pytest.mark.parametrize(("model", "is_read"), [("gpt-6.2-sol", True), ("gpt-5.1", True), ("own-model", False)])
+async def test_the_model_of_an_observed_conversation_decides_the_rules_of_its_cache(model: str, is_read: bool) -> None:
+    messages: list[Json] = [{"role": "user", "content": "word " * 2_000}]
+    answer = {"role": "assistant", "content": "Done."}
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    async with talking() as talk:
+        for count in (2_002, 2_005, 2_008):
+            raw = json.dumps({"model": model, "tools": tools, "messages": messages}).encode()
+            request = ArrivedRequest(at=count, headers=(), raw=raw, correlation_id="c", dialect=CHAT)
+            begun = await talk.actor.mailbox.post(Begin(request=request)).wait()
+            assert isinstance(begun, Begun)
+            body = {"choices": [{"message": answer, "finish_reason": "stop"}], "usage": {"prompt_tokens": count}}
+            await talk.finish_with(begun.address, CHAT.read_reply(json.dumps(body).encode()))
+            messages += [answer, {"role": "user", "content": "More."}]
+        await talk.actor.mailbox.post(CompleteDeferred()).wait()
+        events = [each.envelope.event for each in await talk.archive.events.read(talk.stream)]
+    assert [each.expected.read > 1_900 for each in accounted(events)] == [False, is_read, is_read]
 
 
 async def test_only_the_last_request_of_a_growing_conversation_is_cached() -> None:

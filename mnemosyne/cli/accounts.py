@@ -350,7 +350,7 @@ def account_of(event: TurnAccounted) -> Sequence[str]:
 def _tokens(tokens: Tokens) -> str:
     parts = {
         "read from the cache": tokens.read,
-        "written to it": tokens.write_5m + tokens.write_1h,
+        "written to the cache": tokens.write_5m + tokens.write_1h,
         "of uncached input": tokens.input,
         "of output": tokens.output,
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mnemosyne.cli.printing import print_table, say
-from mnemosyne.figures import count_text, dollars, dollars_text, plural
+from mnemosyne.figures import count_text, dollars, dollars_text
 from mnemosyne.services.cache_misses import MissGroup
 from mnemosyne.services.unstructuring import members
 
@@ -30,9 +30,14 @@ def print_misses(groups: Sequence[MissGroup]) -> None:
         right=("REQUESTS", "TOKENS", "EXTRA COST"),
         whole="MOST",
     )
-    total = sum(group.nanodollars for group in groups if group.is_miss)
-    misses = sum(group.requests for group in groups if group.is_miss)
-    say(f"{plural(misses, 'request')} missed the cache and cost {dollars_text(total)} more than with it.")
+    missed = [group for group in groups if group.is_miss]
+    if not missed:
+        say("No request missed the cache.")
+        return
+    has_unpriced = any(group.unpriced for group in missed)
+    is_priced = any(group.unpriced < group.requests for group in missed)
+    total = sum(group.nanodollars for group in missed) if is_priced else None
+    say(f"The cache misses cost {dollars_text(total, partial=has_unpriced)} more than reads from the cache.")
 
 
 def _miss_cells(group: MissGroup) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from tests.domain.session_events import accounted
     [
         (
             accounted(1, 100, 300),
-            "Without the proxy it would have used 300 written to it, 1 of output: it cost 250 tokens less",
+            "Without the proxy it would have used 300 written to the cache, 1 of output: it cost 250 tokens less",
         ),
         (accounted(1, 300, 100), "it cost 250 tokens more, at the price of uncached input."),
         (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved or lost."),
@@ -110,7 +110,7 @@ def test_usage_by_session_names_the_client_s_session() -> None:
 def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cost_nothing_more() -> None:
     shown = run("usage", "--misses").stdout
     assert "a conversation began (main)" in shown
-    assert "0 requests missed the cache" in shown
+    assert shown.endswith("No request missed the cache.\n")
     rows = run_json("usage", "--misses")
     assert {row["is_miss"] for row in rows} == {False}
     assert sum(row["requests"] for row in rows) > 1
@@ -132,7 +132,11 @@ def test_the_cost_of_a_miss_is_shown_with_its_dearest_request(capsys: pytest.Cap
         worst=worst,
     )
     print_misses([group])
-    assert words(capsys.readouterr().out)[1][-6:] == ["2", "50.0k", "$0.31", SESSION[:8], "main", "14"]
+    shown = capsys.readouterr().out
+    assert words(shown)[1][-6:] == ["2", "50.0k", "$0.31", SESSION[:8], "main", "14"]
+    assert shown.endswith("The cache misses cost $0.31 more than reads from the cache.\n")
+    print_misses([group, attrs.evolve(group, unpriced=1)])
+    assert " cost $0.62+ more " in capsys.readouterr().out
     (row,) = misses_as_json([group, attrs.evolve(group, unpriced=2)])[1:]
     assert row["dollars"] is None
 

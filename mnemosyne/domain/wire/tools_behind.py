@@ -46,6 +46,9 @@ def _write_system_message(tools: Iterable[Mapping[str, Any]]) -> bytes:
     return as_json({"role": "system", "content": added})
 
 
+KINDS = frozenset({"tool_addition", "additional_tools"})
+"""The kinds of the blocks that add tools."""
+
 _BEGINNING = b'{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{'
 
 _SINCE = {"fable": (5, 0), "mythos": (5, 0), "opus": (4, 8), "sonnet": (5, 5), "haiku": (5, 5)}

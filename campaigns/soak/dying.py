@@ -36,7 +36,7 @@ PLACES: Mapping[str, str] = {
     "a turn ends": "mnemosyne.actors.session:SessionActor._finish",
     "a turn is accounted": "mnemosyne.actors.deferred_work:DeferredWork._account",
     "a turn is remembered": "mnemosyne.actors.deferred_work:DeferredWork._remember",
-    "a summary is recorded": "mnemosyne.actors.session:SessionActor._summarize",
+    "helper work is recorded": "mnemosyne.actors.session:SessionActor._record_help",
 }
 """What happens in a server, and where."""
 

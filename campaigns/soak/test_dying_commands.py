@@ -219,12 +219,14 @@ CASES = {
 
 
 @pytest.fixture
-def log(use_log: UseLog, dsn: str, template: str, postgres_server: PostgresServer, tmp_path: Path) -> Log:
-    put_golden(dsn, SMALL_LOG)
-    use_log(dsn, stored(SMALL_LOG)[0].state["data"]["tenant"])
-    backup = tmp_path / "backup"
-    run("backup", str(backup))
-    return Log(postgres_server, dsn, str(stored(SMALL_LOG)[0].stream), backup, tmp_path, template)
+def log(use_log: UseLog, template: str, postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Log]:
+    # Not a lent database: it is copied, so it must have no connection.
+    with postgres_server.fresh_database(template) as dsn:
+        put_golden(dsn, SMALL_LOG)
+        use_log(dsn, stored(SMALL_LOG)[0].state["data"]["tenant"])
+        backup = tmp_path / "backup"
+        run("backup", str(backup))
+        yield Log(postgres_server, dsn, str(stored(SMALL_LOG)[0].stream), backup, tmp_path, template)
 
 
 def try_steps(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]]) -> None:

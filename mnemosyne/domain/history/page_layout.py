@@ -208,8 +208,6 @@ class _Reading:
             return BlockUse.OBSERVED
         if text in (BEFORE, HERE):
             return BlockUse.FILLER
-        if block.kind in tools_behind.KINDS:
-            return BlockUse.MEMORY_TOOL
         if block.role == "assistant":
             return self._read_reply(block, text)
         return BlockUse.UNKNOWN

@@ -14,9 +14,6 @@ from mnemosyne.domain.wire.reply import as_json
 
 Header = tuple[bytes, bytes]
 
-KINDS = frozenset({"tool_addition", "additional_tools"})
-"""The types of blocks that add tools."""
-
 _BETA = b"inline-tools-2026-09-15"
 
 

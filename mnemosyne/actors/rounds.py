@@ -96,8 +96,6 @@ class RoundOver:
 
 NOTHING = RoundOver()
 
-_CONTINUABLE = MANAGEABLE | {BranchKind.FORK}
-
 RECEIVING_KNOWLEDGE = frozenset({BranchKind.MAIN, BranchKind.SUCCESSOR})
 """Branches that get entries of the memory beyond sessions; an agent gets its context from its caller."""
 
@@ -283,7 +281,7 @@ class ManagedRounds:
             each
             for each in self._state.branches.values()
             if each.header_conversation == request.conversation
-            and each.kind in _CONTINUABLE
+            and each.kind in MANAGEABLE
             and not is_another(request.client_headers, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)

@@ -148,9 +148,7 @@ async def read_misses(
     found = []
     known = known if known is not None else no_readings()
     reader = PromptReader(archive, stream, history)
-    for request, before in pair_requests(list_requests(events, history)):
-        if request.at < since or (only is not None and request.attempt.address != only):
-            continue
+    for request, before in select_requests(events, history, only=only, since=since):
         reading = known.get((stream, request.version)) if only is None else None
         if reading is None:
             explained = await reader.read(request, before, whole=only is not None)
@@ -209,6 +207,15 @@ def _list_sent(attempt: Attempt) -> Iterator[tuple[int, tuple[Attempt, _End | No
     for each in attempt.rounds:
         ended = each.ended or (attempt.ended if each is attempt.rounds[-1] else None)
         yield each.version, (attrs.evolve(attempt, round=each), ended)
+
+
+def select_requests(
+    events: Sequence[Recorded[Event]], history: History, *, only: Address | None, since: int
+) -> Iterator[tuple[PromptRequest, PromptRequest | None]]:
+    """The requests since a time, or those of ``only`` one attempt, each with the one before it (``pair_requests``)."""
+    for request, before in pair_requests(list_requests(events, history)):
+        if request.at >= since and only in (None, request.attempt.address):
+            yield request, before
 
 
 def pair_requests(requests: Iterator[PromptRequest]) -> Iterator[tuple[PromptRequest, PromptRequest | None]]:

@@ -18,7 +18,7 @@ from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, UnknownEvent
 from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.services import contexts
-from mnemosyne.services.cache_misses import PromptReader, PromptRequest, list_requests, pair_requests
+from mnemosyne.services.cache_misses import PromptReader, PromptRequest, select_requests
 from mnemosyne.services.sessions import Archive
 
 
@@ -58,9 +58,7 @@ async def read_verdicts(
     """
     found = []
     reader = PromptReader(archive, stream, history)
-    for request, before in pair_requests(list_requests(events, history)):
-        if request.at < since or (only is not None and request.attempt.address != only):
-            continue
+    for request, before in select_requests(events, history, only=only, since=since):
         try:
             judged = await _judge(archive, stream, reader, request, before)
         except (ContentForgotten, LogFailed):

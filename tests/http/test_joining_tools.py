@@ -146,20 +146,20 @@ async def test_error_about_the_added_message_is_followed_by_a_request_with_the_t
         assert offered(stage)[-3:] == [True, False, False]
 
 
-async def test_observed_session_that_is_switched_on_joins_with_its_next_rewrite_and_after_a_restart() -> None:
+@pytest.mark.parametrize("kept", [None, 4], ids=["as it is", "rewound"])
+async def test_switched_on_session_joins_with_its_next_rewrite_and_after_a_restart(kept: int | None) -> None:
     async with open_known(Mode.OBSERVE) as (stage, client):
         for number in range(3):
             await exchange(client, stage, f"Read {number}.", [read("/docs/notes.md")], [text("Done.")], holds=DECIDED)
         assert await stage.modes() == []
+        client.history = client.history[:kept]
         await stage.switch(on=True, stream=await stage.stream())
         stage.process.registry.use(stage.process.registry.settings)
         for number in range(6):
             reads = [think(), read(f"/src/more_{number}.py")]
             await exchange(client, stage, "Read more.", reads, [think(), text("Done.")], size=300)
-        assert [(each.mode, each.behind) for each in await stage.modes()] == [
-            (Mode.OBSERVE, True),
-            (Mode.MANAGE, True),
-        ]
+        modes = [(each.mode, each.behind) for each in await stage.modes()]
+        assert modes == [(Mode.OBSERVE, True), (Mode.MANAGE, True)]
         joined = offered(stage).index(True)
         assert [each.body for each in messages(stage)[:joined]] == client.bodies[:joined]
         assert_head_unchanged(stage)

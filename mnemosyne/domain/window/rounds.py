@@ -31,7 +31,7 @@ from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
 from mnemosyne.domain.wire.transcript import Transcript
 
-MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR})
+MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR, BranchKind.FORK})
 
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"

@@ -96,14 +96,14 @@ async def placed_in(stage: Stage) -> list[ObjectRestored]:
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *, uses: bool) -> None:
-    """An exchange of two tool calls; the first result arrives once the helper has answered."""
+    """An exchange of two tool calls; the first result arrives once the helper has answered about this prompt."""
     call = edit("/docs/notes.md") if uses else read("/src/other.py")
-    before, committed = len(await goals_of(stage)), stage.process.journal.committed
+    before, committed = len(client.bodies), stage.process.journal.committed
     answer(stage, [think(), read("/src/new.py")], [think(), call], [think(), text("Done.")])
     message = await client.turn(text(prompt))
     with trio.fail_after(DEADLINE):
         position = committed.position
-        while len(await goals_of(stage)) == before:
+        while not any(each.turn is not None and each.turn > before for each in await goals_of(stage)):
             await committed.beyond(position)
             position = committed.position
     while message["stop_reason"] == "tool_use":

@@ -91,6 +91,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "tools are tested with the official client, on a real log",
         "adapters/mcp_sdk app/agent_tools",
     ),
+    "app/test_replaying.py": (
+        "what is answered shows at a client, in the report and in its exit code",
+        "http/recorded services/recorded_replies",
+    ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (
         "servers restart with a directory, and with new ids and salts",

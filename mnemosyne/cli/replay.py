@@ -1,22 +1,233 @@
-"""``mnemosyne replay``: re-run the decisions of a stored session with the current code."""
+"""``mnemosyne replay``: run a client again on a recorded session, or the session's decisions with the current code."""
 
 import logging
-from typing import Any
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mnemosyne.app.policies import load_policy
-from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import log_of, prints, with_log
-from mnemosyne.cli.printing import print_table, progress_bar, say
+from mnemosyne.cli.log_access import json_option, log_of, with_log
+from mnemosyne.cli.printing import print_json, print_table, progress_bar, say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.domain.window.policies import PlugIn
-from mnemosyne.figures import plural
-from mnemosyne.replay.deciding import Review, review
+from mnemosyne.config import Config
+from mnemosyne.figures import plural, printable
 from mnemosyne.services.unstructuring import members
 
+if TYPE_CHECKING:
+    from mnemosyne.app.replaying import RunningReplay
+    from mnemosyne.domain.history.time_travel import Attempt
+    from mnemosyne.replay.deciding import Review
+    from mnemosyne.services.recorded_replies import RepeatedRequest
 
-def _as_json(review: Review) -> dict[str, Any]:
+
+@click.command()
+@click.argument("session", required=False, metavar="SESSION")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CLIENT [ARGS]...]")
+@click.option(
+    "--until", type=click.IntRange(min=1), metavar="TURN", help="Answer from the record up to this turn, then go live."
+)
+@click.option("--at-speed", is_flag=True, help="Take as long for each reply as the provider did.")
+@click.option(
+    "--from-log", metavar="SESSION", help="Re-run the decisions of this session instead, and show differences."
+)
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="With --from-log: use this window, and show which managed turns would be decided differently.",
+)
+@log_options()
+@json_option
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    /,
+    session: str | None,
+    command: tuple[str, ...],
+    until: int | None,
+    at_speed: bool,
+    from_log: str | None,
+    window: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a client again on a recorded session: each request that repeats a recorded one gets the recorded reply.
+
+    \b
+      mnemosyne replay 319a -- claude -p "Fix the test"
+      mnemosyne replay 319a --until 12 -- claude --model claude-haiku-4-5
+      mnemosyne replay --from-log 319a
+
+    Nothing is sent to a provider, and no key is needed. Tools really run, in this folder: begin with the files that the
+    session began with, and type the same prompts. At the end, the command reports how many requests were repeated, and
+    the first difference.
+
+    With --until, requests after that turn go to the provider through Mnemosyne and are recorded as a new session.
+
+    With --from-log, no client runs: the commands of the session are run with the current code.
+
+    The exit code is 1 if anything differs, otherwise the client's.
+    """
+    if (from_log is None) == (session is None):
+        raise click.UsageError("Name a SESSION and a client after --, or use --from-log SESSION.")
+    config = log_of(options)
+    if from_log is not None:
+        review = _review(config, from_log, window)
+        if as_json:
+            print_json(_review_as_json(review))
+        else:
+            _print_review(review)
+        ctx.exit(int(bool(review.differences)))
+    assert session is not None
+    if not command:
+        raise click.UsageError("Name the client after --, such as: mnemosyne replay SESSION -- claude")
+    ctx.exit(_run(config, session, command, until=until, at_speed=at_speed, as_json=as_json))
+
+
+# A client
+
+
+def _run(
+    config: Config, session: str, command: tuple[str, ...], *, until: int | None, at_speed: bool, as_json: bool
+) -> int:
+    """Run the client; return the exit code."""
+    from mnemosyne.app.clients import Route, command_line, environment
+    from mnemosyne.app.launch import end_like, run_client
+    from mnemosyne.app.replaying import ReplayOptions, serve_replay
+    from mnemosyne.cli.run import client_error, refuse_unfindable
+    from mnemosyne.config import upstreams_of
+
+    refuse_unfindable(command[0])
+    with _live(config, until) as live_url, progress_bar("reading the recorded requests") as progress:
+        options = ReplayOptions(session=session, until=until, live_url=live_url, at_speed=at_speed)
+        with serve_replay(config, options, progress) as running:
+            way = Route(running.url, config.upstream, others=upstreams_of(config))
+            environ = environment(command, way, os.environ)
+            if live_url is None:
+                environ |= _offline(running.url, environ)
+            try:
+                code = run_client(command_line(command, way), environ, None, _say)
+            except OSError as error:
+                raise client_error(command[0], error) from None
+    if as_json:
+        print_json(_as_json(running))
+    else:
+        _print(running, live=live_url is not None)
+    return end_like(code) or int(differs(running, live=live_url is not None))
+
+
+@contextmanager
+def _live(config: Config, until: int | None) -> Iterator[str | None]:
+    """The URL of a server that records what goes on after the replay; None without one."""
+    from mnemosyne.app.launch import start_server
+
+    if until is None:
+        yield None
+        return
+    with start_server(config, os.environ) as server:
+        yield server.url
+
+
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY")
+
+
+def _offline(url: str, environ: dict[str, str]) -> dict[str, str]:
+    """The variables without which a client refuses to start, and that keep it from the network."""
+    given = {name: environ.get(name) or "replay" for name in KEYS}
+    if environ.get("ANTHROPIC_AUTH_TOKEN"):
+        given.pop("ANTHROPIC_API_KEY")
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    return given | {spelled: url for name in proxies for spelled in (name, name.lower())}
+
+
+def differs(running: "RunningReplay", *, live: bool) -> bool:
+    """Whether the client did not repeat the recorded requests exactly, apart from what clients vary."""
+    replay = running.replay
+    return bool(
+        any(match.comparison.differences for match in replay.matches) or replay.unsent or (replay.unknown and not live)
+    )
+
+
+def _print(running: "RunningReplay", *, live: bool) -> None:
+    replay = running.replay
+    total = len(replay.matches) + (0 if live else replay.unknown)
+    different = [match for match in replay.matches if match.comparison.differences]
+    same = len(replay.matches) - len(different)
+    exact = sum(match.exact for match in replay.matches)
+    _say(f"{same} of {plural(total, 'request')} repeated the record, {exact} of them to the byte")
+    ignored = Counter(kind for match in replay.matches for kind in match.comparison.ignored)
+    if ignored:
+        _say(f"ignored: {', '.join(f'{kind} ({count})' for kind, count in ignored.items())}")
+    if different:
+        _print_difference(different[0])
+    if replay.unknown:
+        where = "went to the provider" if live else "are not in the record and got an error"
+        _say(f"{plural(replay.unknown, 'other request')} {where}")
+    if replay.unsent:
+        _say(f"not sent again: {_name_turns(replay.unsent)}")
+    for host, count in running.server.refused.items():
+        _say(f"refused: {plural(count, 'connection')} to {printable(host)}")
+
+
+def _print_difference(match: "RepeatedRequest") -> None:
+    first = match.comparison.differences[0]
+    say(f"The first difference is in turn {match.attempt.began.turn} of {match.attempt.began.branch}, {first.path}:")
+    say(f"  recorded: {printable(first.recorded)}")
+    say(f"  now:      {printable(first.now)}")
+
+
+SHOWN = 10
+"""How many turns are named."""
+
+
+def _name_turns(attempts: "Sequence[Attempt]") -> str:
+    names = [f"{each.began.branch} {each.began.turn}" for each in attempts]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def _as_json(running: "RunningReplay") -> dict[str, Any]:
+    replay = running.replay
+    return {
+        "session": str(replay.session),
+        "requests": [
+            {
+                "branch": each.attempt.began.branch,
+                "turn": each.attempt.began.turn,
+                "attempt": each.attempt.began.attempt,
+                "exact": each.exact,
+                "ignored": list(each.comparison.ignored),
+                "differences": [members(one, "path recorded now") for one in each.comparison.differences],
+            }
+            for each in replay.matches
+        ],
+        "unknown": replay.unknown,
+        "unsent": [members(each.began, "branch turn attempt") for each in replay.unsent],
+        "refused": dict(running.server.refused),
+    }
+
+
+def _say(sentence: str) -> None:
+    say(f"mnemosyne: {sentence}", err=True)
+
+
+# The session's decisions
+
+
+def _review(config: Config, session: str, window: int | None) -> "Review":
+    from mnemosyne.app.policies import load_policy
+    from mnemosyne.replay.deciding import review
+
+    plug_in = load_policy(config)
+    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
+    with progress_bar("deciding again") as progress:
+        return with_log(config, lambda storage: review(storage, session, progress, window=window, plug_in=plug_in))
+
+
+def _review_as_json(review: "Review") -> dict[str, Any]:
     names = "turn event field recorded today"
     return {
         **members(review, "decisions turns other_tables by_earlier_version", id="session"),
@@ -25,7 +236,7 @@ def _as_json(review: Review) -> dict[str, Any]:
     }
 
 
-def _print(review: Review) -> None:
+def _print_review(review: "Review") -> None:
     if review.differences:
         rows = [
             (str(each.version), each.turn or "-", each.event, each.field or "-", each.recorded, each.today)
@@ -42,34 +253,3 @@ def _print(review: Review) -> None:
         say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"
     say(f"{plural(review.decisions, 'decision')}, {len(review.skipped)} skipped: {verdict}")
-
-
-@click.command()
-@click.option(
-    "--from-log", metavar="SESSION", required=True, help="Re-run the decisions of this session, and show differences."
-)
-@click.option(
-    "--window",
-    type=click.IntRange(min=1),
-    metavar="TOKENS",
-    help="Use this window, and show which managed turns would be decided differently.",
-)
-@log_options()
-@prints(_as_json, _print, fails=lambda review: bool(review.differences))
-def replay(from_log: str, window: int | None, **options: Any) -> Review:
-    """Run the commands of a stored session with the current code, and show each decision that differs from the log.
-
-    \b
-      mnemosyne replay --from-log 319a
-
-    The exit code is 1 if anything differs.
-    """
-    config = log_of(options)
-    plug_in = load_policy(config)
-    return with_log(config, lambda storage: _review(storage, from_log, window, plug_in))
-
-
-async def _review(storage: Storage, session: str, window: int | None, plug_in: PlugIn | None) -> Review:
-    logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # warnings about the recorded past are not news
-    with progress_bar("deciding again") as progress:
-        return await review(storage, session, progress, window=window, plug_in=plug_in)

@@ -107,7 +107,7 @@ def run(
     """
     short = {"manage_window": window, "session_budget_dollars": budget}
     config = configuration({**options, **{name: value for name, value in short.items() if value}}, manage=manage)
-    _refuse_unfindable(command[0])
+    refuse_unfindable(command[0])
     if with_files and fork is None:
         raise click.UsageError("--with-files needs --fork: it restores the files of the forked turn.")
     if manage and off:
@@ -133,8 +133,7 @@ def run(
         try:
             code = run_client(command_line(command, Route(url, config.upstream)), environ, started, _say)
         except OSError as error:
-            kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
-            raise kind(f"{command[0]} cannot be run: {error.strerror or error}.") from None
+            raise client_error(command[0], error) from None
         found = _wait_for_record(url, config)
         earlier = before.untold if before is not None else {}
         after = found.untold if found is not None else {}
@@ -201,7 +200,13 @@ class _NotRunnable(click.ClickException):
     exit_code = 126
 
 
-def _refuse_unfindable(program: str) -> None:
+def client_error(program: str, error: OSError) -> click.ClickException:
+    """The error for a client that cannot be started."""
+    kind = _NotFound if isinstance(error, FileNotFoundError) else _NotRunnable
+    return kind(f"{program} cannot be run: {error.strerror or error}.")
+
+
+def refuse_unfindable(program: str) -> None:
     """Raise _NotFound if the program is not on PATH, before a server is started."""
     if "/" not in program and shutil.which(program, os.F_OK) is None:
         raise _NotFound(f"There is no command {program!r} on your PATH. Install it, or give its full path.")

@@ -1,5 +1,11 @@
-"""The replay command compares a session's decisions with those of the current code."""
+"""The replay command runs a client again, or compares a session's decisions with those of the current code."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+from mnemosyne.config import load
+from tests.app.test_replaying import read_log
 from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
 from tests.cli.running import SESSION, run, run_json
 
@@ -13,3 +19,28 @@ def test_the_exit_code_says_whether_a_decision_differs(dsn: str) -> None:
         assert found["decisions"] > 0
         assert bool(found["differences"]) is differs
         assert ("the same today" in run(*command, code=int(differs)).output) is not differs
+
+
+CLIENT = """
+import os, sys, urllib.request
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+for path in sys.argv[1:]:
+    urllib.request.urlopen(urllib.request.Request(url, data=open(path, "rb").read())).read()
+"""
+"""A client that sends bodies from files, and fails at an error."""
+
+
+def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: str, tmp_path: Path) -> None:
+    session, exchanges = read_log(load({"dsn": observed_dsn, "tenant": "t"}, {}))[0]
+    client, body = tmp_path / "client.py", tmp_path / "body"
+    client.write_text(CLIENT)
+    body.write_bytes(exchanges[0][2].replace(b'"model"', b'"other":1,"model"', 1))
+    command = (sys.executable, "-P", "-m", "mnemosyne", "replay", session, "--dsn", observed_dsn, "--tenant", "t")
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(client), str(body)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "0 of 1 request repeated the record" in said
+    assert "The first difference is in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
+    assert "not sent again: " in said

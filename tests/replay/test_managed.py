@@ -17,7 +17,7 @@ from mnemosyne import credentials
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
-from mnemosyne.cli.replay import _print as print_review
+from mnemosyne.cli.replay import _print_review as print_review
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.history.replay import DecisionDifference
 from mnemosyne.domain.ports import Append, Content

@@ -9,7 +9,7 @@ from mnemosyne.domain.wire.chat_calls import Calls
 from mnemosyne.domain.wire.places import index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
 
-_JOINED = ("content", "refusal", "reasoning_content", "reasoning")
+JOINED = ("content", "refusal", "reasoning_content", "reasoning")
 """Members of a delta that continue the previous chunk's text."""
 
 
@@ -151,7 +151,7 @@ class _Choice:
                 self._rest[key] = value
 
     def _add_delta(self, key: str, value: object) -> None:
-        if key in _JOINED and isinstance(value, str):
+        if key in JOINED and isinstance(value, str):
             self._pieces.setdefault(key, []).append(value)
         elif key == "tool_calls" and isinstance(value, list):
             self._calls.take(value)

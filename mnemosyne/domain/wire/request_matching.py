@@ -1,0 +1,143 @@
+"""Compare a client's request with a recorded one, apart from what clients vary between two runs of the same work."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from mnemosyne.domain.wire.billing import BILLING
+from mnemosyne.domain.wire.blocks import MARKER, is_call, is_prompt
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.normal_form import content_blocks
+
+Place = tuple[tuple[str, ...], ...]
+"""How far a conversation is: for each of the model's messages, the ids of its calls. A client copies them."""
+
+EVERYWHERE: Mapping[str, str] = {MARKER: "cache markers", "internal_chat_message_metadata_passthrough": "metadata"}
+AT_TOP: Mapping[str, str] = {
+    **dict.fromkeys(("metadata", "client_metadata", "user", "safety_identifier"), "metadata"),
+    **dict.fromkeys(("prompt_cache_key", "prompt_cache_options", "diagnostics"), "cache settings"),
+}
+"""Members that differ between two runs of the same work, with what they are."""
+
+_TEXTS = re.compile(
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"  # a UUID
+    r"|\b[0-9a-f]{12,}\b"
+    r"|\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"  # ISO 8601
+    r"|\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4}\b"  # as JavaScript's toDateString writes it
+    r"|\b\d\d?:\d\d:\d\d(?:\.\d+)?"
+    r"|\AChunk ID: \w+\nWall time: [\d.]+ seconds"  # the head of a command's output in Codex 0.171.0
+)
+"""Ids, dates and times in a text."""
+
+AROUND = 40
+"""Characters shown before and after the first different one."""
+
+
+@attrs.frozen
+class RequestDifference:
+    """A different value: its ``path`` in the request, and an excerpt of both."""
+
+    path: str
+    recorded: str
+    now: str
+
+
+@attrs.frozen
+class RequestComparison:
+    """``ignored`` are the kinds of differences that do not count, in order."""
+
+    differences: tuple[RequestDifference, ...]
+    ignored: tuple[str, ...]
+
+    def differs_in(self, path: str) -> bool:
+        """Whether any difference is at or below a path."""
+        return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self.differences)
+
+
+def find_place(request: Mapping[str, Any], dialect: Dialect) -> Place:
+    """How far the conversation of a parsed request is."""
+    elements = request.get(dialect.array)
+    messages = map(dialect.read_message, (each for each in _list(elements) if isinstance(each, dict)))
+    return tuple(
+        tuple(str(block.get("id")) for block in content_blocks(message.get("content")) if is_call(block))
+        for message in messages
+        if message.get("role") == "assistant"
+    )
+
+
+def find_prompt(request: Mapping[str, Any], dialect: Dialect) -> str | None:
+    """The path of the prompt at the end of a parsed request; None if it does not end with one."""
+    elements = _list(request.get(dialect.array))
+    last = dialect.read_message(elements[-1]) if elements and isinstance(elements[-1], dict) else {}
+    ends = is_prompt(last.get("role"), content_blocks(last.get("content")))
+    return f"{dialect.array}[{len(elements) - 1}]" if ends else None
+
+
+def compare(recorded: Any, now: Any) -> RequestComparison:
+    """Compare two parsed requests."""
+    ignored: dict[str, None] = {}
+    differences = tuple(_differences(recorded, now, "", ignored))
+    return RequestComparison(differences, tuple(ignored))
+
+
+def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, None]) -> Iterator[RequestDifference]:
+    if recorded == now:
+        return
+    match recorded, now:
+        case dict(), dict():
+            for key in {**recorded, **now}:
+                varied = EVERYWHERE.get(key) or (None if path else AT_TOP.get(key))
+                if varied is None:
+                    place = f"{path}.{key}" if path else key
+                    yield from _differences(recorded.get(key), now.get(key), place, ignored)
+                elif recorded.get(key) != now.get(key):
+                    ignored[varied] = None
+        case list(), list():
+            recorded, now = _without_billing(recorded, ignored), _without_billing(now, ignored)
+            for number, pair in enumerate(zip(recorded, now, strict=False)):
+                yield from _differences(*pair, f"{path}[{number}]", ignored)
+            if len(recorded) != len(now):
+                sizes = (f"{len(each)} elements" for each in (recorded, now))
+                yield RequestDifference(path, *sizes)
+        case str(), [{"type": "text", "text": str(text)}]:
+            yield from _differences(recorded, text, path, ignored)
+        case [{"type": "text", "text": str(text)}], str():
+            yield from _differences(text, now, path, ignored)
+        case str(), str() if _TEXTS.sub("", recorded) == _TEXTS.sub("", now):
+            ignored["ids, dates and times in texts"] = None
+        case str(), str():
+            yield RequestDifference(path, *_excerpts(recorded, now))
+        case _:
+            yield RequestDifference(path, *_excerpts(_write(recorded), _write(now)))
+
+
+def _without_billing(elements: list[Any], ignored: dict[str, None]) -> list[Any]:
+    """The blocks without the client's billing line, which changes with each prompt."""
+    first = elements[0] if elements else None
+    if isinstance(first, dict) and str(first.get("text", "")).startswith(BILLING):
+        ignored["the billing line"] = None
+        return elements[1:]
+    return elements
+
+
+def _excerpts(recorded: str, now: str) -> tuple[str, str]:
+    pairs = enumerate(zip(recorded, now, strict=False))
+    first = next((number for number, pair in pairs if pair[0] != pair[1]), min(len(recorded), len(now)))
+    start = max(0, first - AROUND)
+    return _excerpt(recorded, start, first), _excerpt(now, start, first)
+
+
+def _excerpt(text: str, start: int, first: int) -> str:
+    end = first + AROUND
+    return f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
+
+
+def _write(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

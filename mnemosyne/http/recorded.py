@@ -1,0 +1,122 @@
+"""A provider that answers from the record: the same client can repeat a session without a network."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.exchange import ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.reply import json_object
+from mnemosyne.domain.wire.reply_stream import stream_reply
+from mnemosyne.errors import ReplyCut, UpstreamFailed
+from mnemosyne.http.app import answer_lifespan, refusal_of
+from mnemosyne.http.errors import error_body
+from mnemosyne.http.gateway import Gateway, Receive, Scope, Send, refuse, target_of
+from mnemosyne.http.headers import TextHeaders
+from mnemosyne.http.messages_route import error_dialect, readable_body, turn_dialect
+from mnemosyne.http.turn_log import TurnLog, Unrecorded
+from mnemosyne.services.recorded_replies import RecordedReply, Replay
+
+_JSON = ((b"content-type", b"application/json"),)
+_STREAM = ((b"content-type", b"text/event-stream; charset=utf-8"),)
+
+NOT_RECORDED = (
+    "Mnemosyne: the recorded session has no such request, so it cannot be answered. `mnemosyne replay` shows the "
+    "first difference at its end."
+)
+
+
+@attrs.frozen
+class _Reply:
+    """A reply whose pieces come at their times in µs, and that breaks off unless it is complete."""
+
+    head: ReplyHead
+    pieces: tuple[bytes, ...]
+    complete: bool = True
+    waited: int = 0
+    took: int = 0
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        pause = max(0, self.took - self.waited) / 1e6 / max(1, len(self.pieces))
+        for piece in self.pieces:
+            yield piece
+            await trio.sleep(pause)
+        if not self.complete:
+            raise ReplyCut("the recorded reply broke off here.")
+
+
+@attrs.frozen
+class RecordedUpstream:
+    """An ``exchange.Upstream``. What is not recorded goes to the ``live`` provider, or gets an error without one.
+    ``at_speed`` replies take as long as the recorded ones.
+    """
+
+    replay: Replay
+    live: Upstream | None = None
+    at_speed: bool = False
+
+    @asynccontextmanager
+    async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator[UpstreamReply]:
+        dialect = turn_dialect(request)
+        if dialect is not None:
+            body = readable_body(request.headers, request.body) or request.body
+            recorded = await self.replay.find(body, dialect)
+            if recorded is not None:
+                reply = self._reply(recorded, dialect)
+                await trio.sleep(reply.waited / 1e6)
+                yield reply
+                return
+        if self.live is not None:
+            async with self.live.exchange(request, sent) as live:
+                yield live
+            return
+        status, kind = (404, "not_found_error") if dialect is None else dialect.over_budget  # which no client retries
+        error = error_body(status, kind, NOT_RECORDED, error_dialect(request.target))
+        yield _Reply(ReplyHead(error.status, _JSON), (error.body,))
+
+    def _reply(self, recorded: RecordedReply, dialect: Dialect) -> _Reply:
+        if recorded.status is None or recorded.body is None:
+            raise UpstreamFailed("the recorded provider gave no answer.")
+        message = json_object(recorded.body)
+        streams = recorded.streamed and recorded.status == 200 and bool(message)
+        pieces = tuple(stream_reply(message, dialect, complete=recorded.complete)) if streams else (recorded.body,)
+        times = (recorded.waited, recorded.took) if self.at_speed else (0, 0)
+        return _Reply(ReplyHead(recorded.status, _STREAM if streams else _JSON), pieces, recorded.complete, *times)
+
+
+class NoTurns:
+    """A ``TurnLogs`` that records nothing."""
+
+    def open_turn(self, *_args: object, **_named: object) -> TurnLog:
+        return Unrecorded()
+
+    async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
+        return False
+
+
+@attrs.frozen
+class ReplayServer:
+    """The ASGI callable that answers the client of a replay. As the client's HTTP proxy, it refuses every connection;
+    ``refused`` counts them by host.
+    """
+
+    gateway: Gateway
+    refused: Counter[str] = attrs.field(factory=Counter)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await answer_lifespan(receive, send)
+            return
+        target = target_of(scope)
+        error = refusal_of(scope["method"], target, tuple(scope["headers"]))
+        if error is None:
+            await self.gateway.answer(scope, receive, send)
+            return
+        if scope["method"] == "CONNECT" or b"://" in target:
+            host = target.partition(b"://")[2] or target
+            self.refused[host.partition(b"/")[0].decode(errors="replace")] += 1
+        await refuse(send, error)

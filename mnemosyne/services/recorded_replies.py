@@ -1,0 +1,169 @@
+"""Answers the requests of a client that repeats a recorded session: finds the recorded request that each one repeats,
+and its reply.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from uuid import UUID
+
+import attrs
+
+from mnemosyne import credentials
+from mnemosyne.domain.history.time_travel import Attempt, History
+from mnemosyne.domain.session.events import BranchKind, TurnInterrupted
+from mnemosyne.domain.wire import json_values
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.request_matching import Place, RequestComparison, compare, find_place, find_prompt
+from mnemosyne.errors import MnemosyneError, NotFound
+from mnemosyne.services import sessions
+from mnemosyne.services.contexts import read_reply, rebuild
+from mnemosyne.services.sessions import Archive
+
+CANDIDATES = 16
+"""How many recorded requests at the same place of a conversation are compared with one that repeats none exactly."""
+
+
+@attrs.frozen
+class RecordedReply:
+    """The reply to a recorded attempt, as its client saw it. ``body`` is None if nothing arrived; ``complete`` whether
+    its end did. ``waited`` and ``took`` are the µs until its first byte and its end.
+    """
+
+    status: int | None
+    body: bytes | None
+    complete: bool
+    streamed: bool
+    waited: int
+    took: int
+
+
+@attrs.frozen
+class RepeatedRequest:
+    """What a request repeats. ``exact``: each byte of it."""
+
+    attempt: Attempt
+    exact: bool
+    comparison: RequestComparison
+
+
+@attrs.define
+class _Recorded:
+    """A recorded request that is answered when a client repeats it."""
+
+    attempt: Attempt
+    dialect: Dialect
+    place: Place
+    is_used: bool = False
+
+
+@attrs.define
+class Replay:
+    """One run of a client against the record. ``matches`` are its requests in order, ``unknown`` the places in the
+    conversation of those that repeat none.
+    """
+
+    session: UUID
+    _archive: Archive
+    _history: History
+    _recorded: Sequence[_Recorded]
+    _is_strict: bool
+    """Whether another prompt than the recorded one has no recorded reply."""
+    matches: list[RepeatedRequest] = attrs.field(factory=list)
+    unknown: int = 0
+
+    async def find(self, body: bytes, dialect: Dialect) -> RecordedReply | None:
+        """The reply to the recorded request that this one repeats; None if there is none. Raises what ``rebuild``
+        raises.
+        """
+        try:
+            match = await self._match(body, dialect)
+        except (ValueError, RecursionError):
+            match = None
+        if match is None:
+            self.unknown += 1
+            return None
+        self.matches.append(match)
+        return await self._read(match.attempt)
+
+    @property
+    def unsent(self) -> list[Attempt]:
+        """The recorded requests that no client has repeated."""
+        return [each.attempt for each in self._recorded if not each.is_used]
+
+    async def _match(self, body: bytes, dialect: Dialect) -> RepeatedRequest | None:
+        digest = sha256(body).digest()
+        same = [each for each in self._recorded if each.attempt.sent.sha256 == digest]
+        if same:
+            found = next((each for each in same if not each.is_used), same[-1])
+            found.is_used = True
+            return RepeatedRequest(found.attempt, True, RequestComparison((), ()))
+        request = json_values.read(body)
+        place = find_place(request, dialect)
+        there = [each for each in self._recorded if each.dialect is dialect and each.place == place]
+        open_ = [each for each in there if not each.is_used] or ([] if self._is_strict else there[-1:])
+        compared = [(each, await self._compare(each, body)) for each in open_[:CANDIDATES]]
+        if self._is_strict:
+            prompt = find_prompt(request, dialect)
+            compared = [pair for pair in compared if prompt is None or not pair[1].differs_in(prompt)]
+        if not compared:
+            return None
+        found, comparison = min(compared, key=lambda pair: len(pair[1].differences))
+        found.is_used = True
+        return RepeatedRequest(found.attempt, False, comparison)
+
+    async def _compare(self, recorded: _Recorded, body: bytes) -> RequestComparison:
+        rebuilt = await rebuild(self._archive, self.session, self._history, recorded.attempt)
+        sent = credentials.mask_bytes(body) if rebuilt.withheld else body  # as they are in the record
+        return compare(json_values.read(rebuilt.body), json_values.read(sent))
+
+    async def _read(self, attempt: Attempt) -> RecordedReply:
+        ended = attempt.ended
+        body = await read_reply(self._archive, self.session, attempt)
+        if ended is None:
+            return RecordedReply(None, body, False, attempt.began.stream, 0, 0)
+        return RecordedReply(
+            status=ended.status,
+            body=body,
+            complete=not isinstance(ended, TurnInterrupted),
+            streamed=attempt.began.stream,
+            waited=ended.first_byte or 0,
+            took=ended.at - attempt.began.at,
+        )
+
+
+async def open_replay(archive: Archive, wanted: str, until: int | None, progress: Callable[[int, int], None]) -> Replay:
+    """Read the requests of a session, or those before the main conversation's turn after ``until``; ``progress`` gets
+    the number that is done and their total. Raises NotFound if there is none, and what ``rebuild`` raises.
+    """
+    stream, history = await sessions.read_history(archive, wanted)
+    recorded = []
+    attempts = list(_attempts_until(history, until))
+    if not attempts:
+        raise NotFound(f"Session {stream} has no requests to repeat.")
+    failure: MnemosyneError | None = None
+    for number, attempt in enumerate(attempts, 1):
+        dialect = history.dialect_of(attempt.began.branch)
+        try:
+            body = (await rebuild(archive, stream, history, attempt)).body
+        except MnemosyneError as error:  # forgotten or damaged: the others can be repeated
+            failure = error
+            continue
+        place: Place = ()
+        with suppress(ValueError, RecursionError, AttributeError):
+            place = find_place(json_values.read(body), dialect)
+        recorded.append(_Recorded(attempt, dialect, place))
+        progress(number, len(attempts))
+    if not recorded and failure is not None:
+        raise failure
+    return Replay(stream, archive, history, recorded, until is not None)
+
+
+def _attempts_until(history: History, until: int | None) -> Iterator[Attempt]:
+    """The attempts, in the order in which they began, before the first later turn of the main conversation."""
+    for attempt in history.attempts:
+        began = attempt.began
+        is_main = history.line(began.branch).opened.kind is BranchKind.MAIN
+        if until is not None and is_main and began.turn > until:
+            return
+        yield attempt

@@ -1,0 +1,81 @@
+"""A real client repeats a recorded session offline, and its requests and files are those of the record."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.agents import AGENTS
+from tests.clients.test_codex import codex, run
+from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, Workspace, bare_environment, visit
+
+pytestmark = pytest.mark.clients
+
+
+def replayed(command: list[str], session: str, server: Server, environ: dict[str, str], project: Path) -> Any:
+    """Replay a session with a client; return the report."""
+    done = subprocess.run(
+        [*MNEMOSYNE, "replay", session, "--json", "--data-dir", str(server.data_dir), "--", *command],
+        cwd=project,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CLIENT_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout[done.stdout.index('{\n  "session"') :])
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspace: Workspace) -> None:
+    agent, notes, new = workspace.agent, workspace.project / "notes.txt", workspace.project / "new.txt"
+    calls = [
+        agent.read(notes),
+        agent.edit(notes, "two", "TWO"),
+        agent.write(new, "new\n"),
+        agent.shell("cat new.txt notes.txt"),
+    ]
+    replies = [*({"content": [call]} for call in calls), {"text": "It is done."}]
+    workspace.script({"when": {"prompt": "Change"}, "replies": replies})
+    assert workspace.run("Change the notes").text == "It is done."
+    recorded = workspace.conversation()
+    after = notes.read_text(), new.read_text()
+    notes.write_text("one\ntwo\nthree\n")
+    new.unlink()
+    workspace.standin.exchanges.clear()
+    command = agent.command("Change the notes")
+    report = replayed(command, recorded.external_id, workspace.server, workspace.environment, workspace.project)
+    assert (notes.read_text(), new.read_text()) == after
+    assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
+    assert (report["unknown"], report["unsent"]) == (0, [])
+    assert workspace.standin.exchanges == []
+
+
+def test_codex_repeats_each_recorded_request(programs: Path, server: Server, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    here = visit(server)
+    replies = [{"content": [run("echo more > more.txt")]}, {"content": [run("cat more.txt")]}, {"text": "Done."}]
+    here.script({"when": {"prompt": "more"}, "replies": replies})
+    assert codex(server, programs, tmp_path, project, "Write more.") == "Done."
+    recorded = here.recorded()
+    (project / "more.txt").unlink()
+    environ = bare_environment(tmp_path) | {"CODEX_HOME": str(tmp_path / "codex")}
+    environ["PATH"] = f"{programs}:{environ['PATH']}"
+    command = [
+        "codex",
+        "-s",
+        "danger-full-access",
+        "exec",
+        "--skip-git-repo-check",
+        "-c",
+        "model=gpt-5.5",
+        "Write more.",
+    ]
+    report = replayed(command, recorded.external_id, server, environ, project)
+    assert (project / "more.txt").read_text() == "more\n"
+    assert [each["differences"] for each in report["requests"]] == [[]] * 3
+    assert (report["unknown"], report["unsent"]) == (0, [])

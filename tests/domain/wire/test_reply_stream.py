@@ -1,0 +1,73 @@
+"""A recorded reply that is streamed again is read as the recorded one."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.reply_stream import stream_reply
+from tests.domain.wire.dialects import WRITTEN, ModelReply, Written, replies
+
+IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
+
+
+def read_again(message: dict[str, Any], dialect: Dialect, *, complete: bool) -> tuple[dict[str, Any], bool]:
+    """What a client reads, and whether it is complete."""
+    reader = dialect.reader()
+    for frame in b"".join(stream_reply(message, dialect, complete=complete)).split(b"\n\n")[:-1]:
+        data = frame.partition(b"data: ")[2]
+        if data != b"[DONE]":
+            reader.take(json.loads(data))
+    return reader.message(), reader.result().complete
+
+
+def read_first(written: Written, reply: ModelReply) -> dict[str, Any]:
+    """The message that is recorded for a streamed reply."""
+    reader = written.dialect.reader()
+    for line in written.stream(reply).decode().splitlines():
+        data = line.removeprefix("data: ")
+        if data != line and data != "[DONE]":
+            reader.take(json.loads(data))
+    return reader.message()
+
+
+@IN_EACH_DIALECT
+@pytest.mark.parametrize("reply", [*replies(), ModelReply("x" * 500, "y" * 500)])
+def test_reply_is_read_as_it_was_recorded(written: Written, reply: ModelReply) -> None:
+    message = read_first(written, reply)
+    assert read_again(message, written.dialect, complete=True) == (message, True)
+
+
+@IN_EACH_DIALECT
+def test_incomplete_reply_has_no_end(written: Written) -> None:
+    assert read_again(read_first(written, ModelReply("Half.")), written.dialect, complete=False)[1] is False
+
+
+TEXTS = st.text(max_size=200)
+BLOCKS = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, TEXTS),
+    st.builds(lambda text, seal: {"type": "thinking", "thinking": text, "signature": seal}, TEXTS, st.text(min_size=1)),
+    st.builds(
+        lambda given: {"type": "tool_use", "id": "t", "name": "n", "input": given}, st.dictionaries(TEXTS, TEXTS)
+    ),
+    st.just({"type": "redacted_thinking", "data": "c2VhbGVk"}),
+    st.just({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}}),
+)
+
+
+@given(st.lists(BLOCKS, max_size=4), st.sampled_from(["end_turn", "tool_use", "refusal"]))
+def test_any_blocks_of_the_messages_api_are_read_as_they_were_recorded(content: list[Any], reason: str) -> None:
+    usage = {"input_tokens": 3, "output_tokens": 7}
+    message: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "content": content, "usage": usage}
+    message |= {"stop_reason": reason, "stop_sequence": None}
+    assert read_again(message, MESSAGES, complete=True) == (message, True)
+
+
+def test_error_within_a_stream_comes_after_what_preceded_it() -> None:
+    message = {"id": "m", "content": [{"type": "text", "text": "Half"}], "error": {"type": "overloaded_error"}}
+    found, complete = read_again(message, MESSAGES, complete=True)
+    assert (found["error"], found["content"], complete) == (message["error"], message["content"], False)

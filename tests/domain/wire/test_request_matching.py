@@ -1,0 +1,92 @@
+"""Two runs of the same work send the same requests, apart from what clients vary."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.wire.request_matching import (
+    RequestComparison,
+    RequestDifference,
+    compare,
+    find_place,
+    find_prompt,
+)
+from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, Written, bodies
+
+REQUEST: dict[str, Any] = {
+    "model": "m",
+    "system": [{"type": "text", "text": "x-anthropic-billing-header: cch=1;"}, {"type": "text", "text": "Be brief."}],
+    "messages": [{"role": "user", "content": "Today is 2026-11-27."}],
+    "metadata": {"user_id": "1"},
+}
+
+
+def changed(**members: Any) -> RequestComparison:
+    return compare(REQUEST, {**REQUEST, **members})
+
+
+@pytest.mark.parametrize(
+    ("members", "ignored"),
+    [
+        ({"metadata": {"user_id": "2"}}, "metadata"),
+        ({"prompt_cache_key": "k"}, "cache settings"),
+        ({"messages": [{"role": "user", "content": "Today is 2026-11-28."}]}, "ids, dates and times in texts"),
+        (
+            {"system": [{"type": "text", "text": "x-anthropic-billing-header: 2"}, REQUEST["system"][1]]},
+            "the billing line",
+        ),
+        ({"system": REQUEST["system"][1:]}, "the billing line"),
+    ],
+)
+def test_what_clients_vary_is_ignored_and_named(members: dict[str, Any], ignored: str) -> None:
+    assert changed(**members) == RequestComparison((), (ignored,))
+
+
+def test_text_equals_a_block_of_it_with_a_cache_marker() -> None:
+    block = {"type": "text", "text": REQUEST["messages"][0]["content"], "cache_control": {"type": "ephemeral"}}
+    assert changed(messages=[{"role": "user", "content": [block]}]).differences == ()
+
+
+def test_difference_is_shown_with_its_place_and_both_values() -> None:
+    messages = [{"role": "user", "content": "Today is 2026-11-27. Hurry."}, {"role": "user", "content": "Now"}]
+    assert changed(messages=messages, model=None).differences == (
+        RequestDifference("model", '"m"', "nothing"),
+        RequestDifference("messages[0].content", "Today is 2026-11-27.", "Today is 2026-11-27. Hurry."),
+        RequestDifference("messages", "1 elements", "2 elements"),
+    )
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES, VALUES)
+def test_request_equals_itself_and_comparing_is_symmetric(first: Any, second: Any) -> None:
+    assert compare(first, first) == RequestComparison((), ())
+    there, back = compare(first, second), compare(second, first)
+    assert len(there.differences) == len(back.differences)
+    assert sorted(there.ignored) == sorted(back.ignored)
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
+def test_place_is_the_calls_of_each_reply_so_far(written: Written) -> None:
+    places = [find_place(json.loads(body), written.dialect) for body in bodies(written)]
+    flat = [tuple(call for reply in place for call in reply) for place in places]
+    assert flat[:4] == [(), ("call_1",), ("call_1", "call_2", "call_3"), ("call_1", "call_2", "call_3")]
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
+def test_prompt_is_the_last_element_unless_that_is_a_result(written: Written) -> None:
+    requests = [json.loads(body) for body in bodies(written)]
+    found = [find_prompt(request, written.dialect) for request in requests]
+    last = len(requests[0][written.dialect.array]) - 1
+    assert found[:3] == [f"{written.dialect.array}[{last}]", None, None]
+    other = json.loads(bodies(written, [Exchange("Something else?", TALK[0].replies)])[0])
+    assert compare(requests[0], other).differs_in(found[0] or "")

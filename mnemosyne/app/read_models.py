@@ -62,8 +62,9 @@ class OpenReadModels:
 
     async def refresh(self, projections: Sequence[Projection]) -> bool:
         """Bring projections up to date; report those that cannot be, and return whether all are current."""
-        total, are_current = await self.log.last_position(), True
-        for projection in projections:
+        behind, are_current = await self.store.behind(projections), True
+        total = await self.log.last_position() if behind else 0
+        for projection in behind:
             with self.bar_of(projection.name, total) as report:
                 projector = Projector(projection, self.log, self.store, say=self._say, report=report)
                 standing = await projector.catch_up()

@@ -14,6 +14,7 @@ from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import Projection, Query
 from mnemosyne.projections.rebuilding import rebuild
 from mnemosyne.projections.store import Mark, Switch
+from tests.adapters.counting import asked_of_the_database
 from tests.adapters.log_support import (
     COMMIT,
     begin_append,
@@ -25,7 +26,7 @@ from tests.adapters.log_support import (
     until,
     waiting_for_a_lock,
 )
-from tests.projections.support import OTHER, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
+from tests.projections.support import OTHER, POISON, POSTGRES, SAMPLE, World, open_postgres, open_world, rebuilt_dump
 
 
 def position(dsn: str, projection: Projection = SAMPLE) -> int:
@@ -215,6 +216,26 @@ async def test_every_query_runs(dsn: str) -> None:
             await store.create(projection)
             for question in projection.queries:
                 assert await store.select((projection,), [(question, about)]) == [[]], question.name
+
+
+async def test_projections_in_order_at_the_last_event_are_found_in_one_transaction(dsn: str) -> None:
+    async with open_world(POSTGRES, dsn) as world:
+        assert isinstance(world.store, PostgresProjections)
+        assert await world.store.behind((SAMPLE, OTHER)) == [SAMPLE, OTHER]
+        await world.say(1, "a", POISON)
+        for projection in (SAMPLE, OTHER):
+            await world.projector(projection).catch_up()
+        with asked_of_the_database() as asked:
+            assert await world.store.behind((SAMPLE, OTHER)) == [SAMPLE], "an event was set aside"
+        assert (asked.transactions, len(asked.of("select name, side"))) == (1, 1)
+        newer = attrs.evolve(OTHER, version=2)
+        assert await world.store.behind((newer,)) == [newer]
+        query(dsn, "alter table mnemosyne.other_streams add column more text")
+        assert await world.store.behind((OTHER,)) == [OTHER]
+        query(dsn, "alter table mnemosyne.other_streams drop column more")
+        assert await world.store.behind((OTHER,)) == []
+        await world.say(1, "b")
+        assert await world.store.behind((OTHER,)) == [OTHER]
 
 
 async def test_two_projectors_that_create_at_the_same_time_make_one_set_of_tables(dsn: str) -> None:

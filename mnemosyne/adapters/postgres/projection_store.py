@@ -79,6 +79,10 @@ class PostgresProjections:
     async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
         await self._database.run(_dump, projection, write, deadline=DUMP_SECONDS)
 
+    async def behind(self, projections: Sequence[Projection]) -> list[Projection]:
+        """Those of the projections that lack an event of the log, or that only their projector can judge."""
+        return await self._database.run(_behind, projections)
+
     async def report(self, projection: Projection) -> Report:
         """Its state and lag."""
         return await self._database.run(_report, projection)
@@ -198,18 +202,34 @@ def _insert(connection: Connection, projection: Projection, *, side: bool) -> in
 # The operations of the store, each in one transaction
 
 
+def _statuses(connection: Connection, projections: Sequence[Projection]) -> list[ProjectionStatus | None]:
+    places = [(projection.name, side) for projection in projections for side in (False, True)]
+    checkpoints = _checkpoints(connection, places, held=False)
+    names = [name for projection in projections for name in tables.names(projection)]
+    found = connection.execute(tables.FOUND, (names,)).fetchall()
+    return [
+        attrs.evolve(
+            live.status,
+            # Tables of another version have another shape.
+            damage=tables.damage(each, found) if live.version == each.version else None,
+            rebuilding=(side := checkpoints.get((each.name, True))) is not None and side.is_moving,
+        )
+        if (live := checkpoints.get((each.name, False)))
+        else None
+        for each in projections
+    ]
+
+
 def _status(connection: Connection, projection: Projection) -> ProjectionStatus | None:
-    checkpoints = _checkpoints(connection, [(projection.name, False), (projection.name, True)], held=False)
-    live, side = (checkpoints.get((projection.name, each)) for each in (False, True))
-    if live is None:
-        return None
-    found = connection.execute(tables.FOUND, (tables.names(projection),)).fetchall()
-    return attrs.evolve(
-        live.status,
-        # Tables of another version have another shape.
-        damage=tables.damage(projection, found) if live.version == projection.version else None,
-        rebuilding=side is not None and side.is_moving,
-    )
+    return _statuses(connection, (projection,))[0]
+
+
+def _behind(connection: Connection, projections: Sequence[Projection]) -> list[Projection]:
+    columns = "notification_id, originator_id, originator_version"
+    last = f"select {columns} from mnemosyne.stored_events order by notification_id desc limit 1"
+    mark = Mark(*(connection.execute(last.encode()).fetchone() or ()))
+    statuses = zip(projections, _statuses(connection, projections), strict=True)
+    return [each for each, status in statuses if status != ProjectionStatus(version=each.version, mark=mark)]
 
 
 def _create(connection: Connection, projection: Projection) -> None:

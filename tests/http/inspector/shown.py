@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -139,6 +140,23 @@ class Pages:
         return await response.get_json()
 
 
+class _Opened:
+    """Stands for the value that is open: one application serves all tests, since its addresses and templates take long
+    to compile.
+    """
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.value, name)
+
+
+_CONTEXT: Any = _Opened()
+_ACCESS: Any = _Opened()
+_create_app = cache(create_pages)
+
+
 @asynccontextmanager
 async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **more: str) -> AsyncIterator[Pages]:
     """Open the pages of a database."""
@@ -148,7 +166,9 @@ async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **
         settings(dsn, folder, **more), lambda: NOW, lambda: f"id-{next(numbers)}", simulations
     )
     access = Access(TOKEN, PageLinks(folder), lambda: NOW)
-    app = create_pages(page_context, access)
+    before = _CONTEXT.value, _ACCESS.value
+    _CONTEXT.value, _ACCESS.value = page_context, access
+    app = _create_app(_CONTEXT, _ACCESS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(page_context.keep_open)
         nursery.start_soon(simulations.run)
@@ -156,4 +176,5 @@ async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **
         client = app.test_client()
         await client.get(f"/-/?token={access.links.make(role, NOW)}")
         yield Pages(app, page_context, access, client)
+        _CONTEXT.value, _ACCESS.value = before
         nursery.cancel_scope.cancel()

@@ -96,7 +96,7 @@ class GitWorktree:
     def _put_back(self, gone: Sequence[str], kept: str) -> int:
         """Put back removed files that the restored rules ignore; return their number."""
         found = self._git("check-ignore", "--no-index", "-z", "--stdin", given="\0".join(gone), well=(0, 1))
-        ignored = [path for path in _split(found) if not any(map(os.path.isfile, _parents(self.top / path)))]
+        ignored = [path for path in _split(found) if not any(map(os.path.isfile, (self.top / path).parents))]
         if ignored:
             self._git("restore", "--worktree", f"--source={kept}", "--", *map(_literal, ignored))
         return len(ignored)
@@ -137,10 +137,6 @@ def _split(paths: str) -> list[str]:
 
 def _literal(path: str) -> str:
     return f":(top,literal){path}"
-
-
-def _parents(path: Path) -> list[str]:
-    return [str(parent) for parent in path.parents]
 
 
 def _run(

@@ -77,17 +77,9 @@ def _messages(prompt: HelperPrompt) -> list[Json]:
     return [{"role": "system", "content": prompt.system}, {"role": "user", "content": content}]
 
 
-def _with_schema(prompt: HelperPrompt) -> Json:
-    return {**_without_schema(prompt), **_response_format(prompt)}
-
-
 def _without_reasoning(prompt: HelperPrompt) -> Json:
     """Reasoning models accept neither ``max_tokens`` nor a temperature, and reasoning counts as output."""
     return {"max_completion_tokens": prompt.most_tokens, "reasoning_effort": "none", **_response_format(prompt)}
-
-
-def _with_object(prompt: HelperPrompt) -> Json:
-    return {**_without_schema(prompt), "response_format": {"type": "json_object", "schema": prompt.schema}}
 
 
 def _without_schema(prompt: HelperPrompt) -> Json:
@@ -95,9 +87,12 @@ def _without_schema(prompt: HelperPrompt) -> Json:
 
 
 _FORMS: tuple[Callable[[HelperPrompt], Json], ...] = (
-    _with_schema,
+    lambda prompt: {**_without_schema(prompt), **_response_format(prompt)},
     _without_reasoning,
-    _with_object,
+    lambda prompt: {
+        **_without_schema(prompt),
+        "response_format": {"type": "json_object", "schema": prompt.schema},
+    },
     _without_schema,
 )
 """The forms of a request, in the order of attempts, because endpoints accept different ones."""

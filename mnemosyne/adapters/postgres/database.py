@@ -224,7 +224,8 @@ class Database:
         try:
             _check_server(connection)
             begin = self._configure(connection)
-            return _Link(connection, socket.socket(fileno=_duplicate(connection)), begin)
+            # A duplicate stays valid if the original is closed and its number reused.
+            return _Link(connection, socket.socket(fileno=socket.dup(connection.fileno())), begin)
         except BaseException:
             connection.close()
             raise
@@ -407,11 +408,6 @@ def _commit(connection: Connection) -> None:
         # The server would answer COMMIT with a silent rollback.
         raise LogFailed("a statement failed inside the transaction, so nothing of it was kept")
     connection.commit()
-
-
-def _duplicate(connection: Connection) -> int:
-    # A duplicate stays valid if the original is closed and its number reused.
-    return socket.dup(connection.fileno())
 
 
 def _milliseconds(seconds: float) -> str:

@@ -111,13 +111,12 @@ def cut(stream: UUID, text: str) -> list[IndexedPassage]:
     for passage in passages(text):
         part = text[passage.start : passage.end]
         counts = Counter(words(part))
-        found.append(IndexedPassage(passage, hash_of(part), counts.total(), _as_tsvector(stream, counts)))
+        found.append(
+            IndexedPassage(
+                passage, sha256(part.encode()).digest()[:_HASH_BYTES], counts.total(), _as_tsvector(stream, counts)
+            )
+        )
     return found
-
-
-def hash_of(text: str) -> bytes:
-    """The hash of a passage, the key of its vector."""
-    return sha256(text.encode()).digest()[:_HASH_BYTES]
 
 
 def _as_tsvector(stream: UUID, counts: Mapping[str, int]) -> str:

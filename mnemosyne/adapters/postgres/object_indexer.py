@@ -87,11 +87,6 @@ def threads_at(load: float, cores: int) -> int:
     return min(MOST_THREADS, cores) if load <= cores + SLACK else 1
 
 
-def one_thread() -> int:
-    """The number of threads for a background process."""
-    return 1
-
-
 class ObjectIndexer:
     """Fills one index from the log and its content."""
 
@@ -102,9 +97,9 @@ class ObjectIndexer:
         contents: ContentStore,
         *,
         report: Report = ignore_news,
-        threads: Callable[[], int] = one_thread,
+        threads: Callable[[], int] = lambda: 1,
     ) -> None:
-        """``threads`` returns the number of threads for the embedder."""
+        """``threads`` returns the number of threads for the embedder: one for a background process."""
         self.embedded = 0
         """The number of embedded passages."""
         self._index = index

@@ -21,12 +21,6 @@ _FIRST = 8
 _PROGRAM = ("system", "developer")
 
 
-def project_of(body: bytes) -> str | None:
-    """Return the directory that a request names; None if it names none."""
-    request = json_values.try_read(body)
-    return find_project(request) if isinstance(request, dict) else None
-
-
 def find_project(request: Mapping[str, Any]) -> str | None:
     """Return the directory that a parsed request names; its first members and messages are enough."""
     texts = "\n".join(_list_program_texts(request))

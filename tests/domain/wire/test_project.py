@@ -1,10 +1,11 @@
 """The project folder is found in the prompts that agents send."""
 
-import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from mnemosyne.domain.wire.project import is_within, project_of
+from mnemosyne.domain.wire.project import find_project, is_within
 
 CODEX = "<environment_context>\n  <cwd>/home/ada/app</cwd>\n  <shell>bash</shell>\n</environment_context>"
 
@@ -18,7 +19,7 @@ CODEX = "<environment_context>\n  <cwd>/home/ada/app</cwd>\n  <shell>bash</shell
     ],
 )
 def test_the_project_is_the_agents_working_directory(system: object) -> None:
-    assert project_of(json.dumps({"system": system}).encode()) == "/home/ada/app"
+    assert find_project({"system": system}) == "/home/ada/app"
 
 
 @pytest.mark.parametrize(
@@ -40,27 +41,23 @@ def test_the_project_is_the_agents_working_directory(system: object) -> None:
         },
     ],
 )
-def test_agents_of_other_dialects_name_the_folder_too(request_: object) -> None:
-    assert project_of(json.dumps(request_).encode()) == "/home/ada/app"
+def test_agents_of_other_dialects_name_the_folder_too(request_: Mapping[str, Any]) -> None:
+    assert find_project(request_) == "/home/ada/app"
 
 
 @pytest.mark.parametrize(
-    "body",
+    "request_",
     [
-        b"",
-        b"{",
-        b"[]",
-        b"[" * 100_000,
-        b'{"system": 3}',
-        b'{"system": [3, {"text": 3}]}',
-        b'{"system": "The current working directory: none"}',
-        b'{"messages": [{"role": "user", "content": "Working directory: /tmp"}]}',
-        b'{"input": [{"role": "user", "content": "I wrote <environment_context><cwd>/tmp</cwd>"}]}',
-        b'{"input": 3, "messages": {"role": "system"}}',
+        {"system": 3},
+        {"system": [3, {"text": 3}]},
+        {"system": "The current working directory: none"},
+        {"messages": [{"role": "user", "content": "Working directory: /tmp"}]},
+        {"input": [{"role": "user", "content": "I wrote <environment_context><cwd>/tmp</cwd>"}]},
+        {"input": 3, "messages": {"role": "system"}},
     ],
 )
-def test_a_request_that_names_no_folder_has_no_project(body: bytes) -> None:
-    assert project_of(body) is None
+def test_a_request_that_names_no_folder_has_no_project(request_: Mapping[str, Any]) -> None:
+    assert find_project(request_) is None
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_820, 2_300),
     "mnemosyne": Budget("mnemosyne", 81_405, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 74_080, 50_000),
+    "tests": Budget("tests", 74_040, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_325, 12_000),
     "benchmarks": Budget("benchmarks", 8_195, 6_000),

@@ -91,15 +91,6 @@ def test_usage_by_model_names_those_without_a_price() -> None:
 
 
 @pytest.mark.usefixtures("golden")
-def test_usage_of_a_session_whose_folder_is_unknown_is_grouped_apart() -> None:
-    assert words(run("usage", "--by", "project").stdout)[:2] == [
-        ["PROJECT", "REPLIES", "IN", "READ", "WRITE", "OUT", "COST"],
-        ["(none", "named)", "13", "91", "0", "0", "26", "$0.00082+"],
-    ]
-    assert [(row["project"], row["replies"]) for row in run_json("usage", "--by", "project")] == [(None, 13)]
-
-
-@pytest.mark.usefixtures("golden")
 def test_usage_by_session_names_the_client_s_session() -> None:
     assert "2510e41f a client's session" in run("usage", "--by", "session").stdout
     (row,) = run_json("usage", "--by", "session")

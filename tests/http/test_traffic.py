@@ -5,8 +5,7 @@ import json
 import pytest
 import trio
 
-from mnemosyne.errors import BodyTooLarge
-from mnemosyne.http.gateway import FIRST_BYTE_BOUNDS, Traffic, Waits
+from mnemosyne.http.gateway import FIRST_BYTE_BOUNDS, Waits
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import open_standin
 from tests.http.proxying import open_proxy
@@ -26,12 +25,6 @@ def test_wait_is_counted_under_the_first_bound_that_it_does_not_exceed(seconds: 
     assert waits.counts[place] == 1
     assert waits.buckets[-1] == ("+Inf", 1)
     assert waits.seconds == seconds
-
-
-def test_error_has_the_name_of_its_kind() -> None:
-    traffic = Traffic()
-    traffic.note_error(BodyTooLarge("1 GB"))
-    assert traffic.errors == {"body_too_large": 1}
 
 
 async def test_replies_are_counted_by_dialect_and_status_with_others_as_other() -> None:

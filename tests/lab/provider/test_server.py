@@ -191,25 +191,6 @@ async def test_raw_reply_is_literal_and_a_redirect_is_one() -> None:
         )
 
 
-async def test_record_holds_the_request_byte_for_byte() -> None:
-    async with open_standin() as server, await trio.open_tcp_stream("127.0.0.1", server.port) as stream:
-        content = json.dumps(body(), indent=3).encode()
-        lines = [b"POST /v1/messages?beta=true&x=%20 HTTP/1.1", b"Host: h", b"X-API-Key: k", b"anthropic-Version: 1"]
-        await stream.send_all(
-            b"\r\n".join([*lines, b"X-Twice: 1", b"x-twice: 2", b"Content-Length: %d" % len(content)])
-        )
-        await stream.send_all(b"\r\nConnection: close\r\n\r\n" + content)
-        received = b"".join([part async for part in stream])
-        exchange = server.exchanges[0]
-    assert (exchange.method, exchange.target) == ("POST", "/v1/messages?beta=true&x=%20")
-    assert exchange.headers[1:5] == [
-        (b"X-API-Key", b"k"), (b"anthropic-Version", b"1"), (b"X-Twice", b"1"), (b"x-twice", b"2"),
-    ]  # fmt: skip
-    assert exchange.body == content
-    assert exchange.wire == received
-    assert exchange.json() == body()
-
-
 async def test_strict_mode_refuses_a_violation_and_lenient_mode_only_records_it() -> None:
     broken = body(user("go"), assistant(call("a")), user("no"))
     for strict, status in ((True, 400), (False, 200)):

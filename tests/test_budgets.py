@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
     "tests": Budget("tests", 74_040, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 13_325, 12_000),
+    "campaigns": Budget("campaigns", 14_145, 12_000),
     "benchmarks": Budget("benchmarks", 8_195, 6_000),
 }
 

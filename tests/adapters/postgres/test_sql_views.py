@@ -15,7 +15,15 @@ from psycopg import errors as pg
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.sql_views import TEMPORARY, VIEWS, QueryAnswer, admit_reader, ask_views
 from mnemosyne.domain.knowledge.state import fold
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectForgotten, ObjectSummarized
+from mnemosyne.domain.objects.events import (
+    ObjectCreated,
+    ObjectDegraded,
+    ObjectFaulted,
+    ObjectForgotten,
+    ObjectRestored,
+    ObjectSummarized,
+    TurnAssessed,
+)
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
@@ -152,6 +160,8 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         named = [each.name.rpartition(".v")[0] for each in stored(LOGS / "hidden-rounds")]
         counts = {view: (await ask(world, f"select count(*) from {view}")).rows[0][0] for view in columns(dsn)}
         assert counts["fidelity_transitions"] == named.count("object.degraded") + named.count("object.restored") > 0
+        moved = await rows(world, "select pressure_zone, token_count from fidelity_transitions order by created_at")
+        assert moved == list(_pressure_before_moves())
         assert counts["fault_history"] == named.count("object.faulted") > 0
         assert counts["turns"] == counts["savings"] == named.count("session.turn_accounted") > 0
         (session,) = await rows(world, "select * from sessions")
@@ -169,6 +179,18 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]
+
+
+def _pressure_before_moves() -> Iterator[dict[str, Any]]:
+    """The pressure that was last assessed before each change of a fidelity; the log has one branch that is managed."""
+    assessed: TurnAssessed | None = None
+    for event in (each.decoded().event for each in stored(LOGS / "hidden-rounds")):
+        if isinstance(event, TurnAssessed):
+            assessed = event
+        elif isinstance(event, ObjectDegraded | ObjectRestored):
+            assert assessed is not None
+            assert assessed.branch == event.branch
+            yield {"pressure_zone": assessed.zone, "token_count": assessed.tokens}
 
 
 async def test_money_of_a_helper_is_listed_by_its_task(dsn: str) -> None:

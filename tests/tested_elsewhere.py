@@ -9,6 +9,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a runtime and a turn in an agent's hands show in the session that they carry",
         "sdk/runtime app/turns app/deriving",
     ),
+    "sdk/test_host_tools.py": (
+        "what the tools of a host make shows in the session whose model finds it",
+        "domain/segmentation/written services/host_tools",
+    ),
     # The domain
     "domain/segmentation/test_segment.py": (
         "a rule shows in the objects that come of a conversation",

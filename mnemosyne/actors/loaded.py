@@ -19,6 +19,7 @@ from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Branch, Session, evolve
+from mnemosyne.domain.session.tool_uses import read_uses
 from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of, is_side, side_of
 from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
@@ -270,6 +271,7 @@ class Loaded:
             gap=gap,
             known=await self._find_known(request.credential, origin, read),
             submitted=request.find_submitted(read) if origin.may_be_of_user else None,
+            uses=read_uses(request.headers),
         )
 
     async def _find_known(

@@ -75,8 +75,8 @@ class ObjectTexts:
             if each.size <= most:
                 chosen.append(each)
                 most -= each.size
-        without = {each.id: b"" for each in chosen if not each.places}
-        return {**without, **await self._contents([each for each in chosen if each.places])}
+        without = {each.id: b"" for each in chosen if not each.holds_content}
+        return {**without, **await self._contents([each for each in chosen if each.holds_content])}
 
     async def _contents(self, objects: Sequence[MemoryObject]) -> Mapping[str, bytes]:
         """The content of each readable object, in one read. Raises TooSlowError."""
@@ -95,7 +95,7 @@ class ObjectTexts:
         """An object's text at a fidelity, and its images and documents. Raises TooSlowError, ContentForgotten,
         LogFailed.
         """
-        if not each.places:
+        if not each.holds_content:
             return each.stub, ()
         with trio.fail_after(self._outside.patience.contents):
             if fidelity is not Fidelity.FULL:

@@ -423,9 +423,8 @@ class _CallContext:
     def own(self) -> Mapping[str, MemoryObject]:
         """The objects within the branch's reach that can be shown and hold their own content."""
         standings = self.memory.within_reach(self.branch)
-        return {
-            each.id: each for each, _ in standings if each.places and not each.forgotten and UNCHANGED not in each.tags
-        }
+        held = (each for each, _ in standings if each.holds_content and not each.forgotten)
+        return {each.id: each for each in held if UNCHANGED not in each.tags}
 
     @property
     def episodes(self) -> Mapping[str, MemoryObject]:

@@ -54,6 +54,7 @@ from mnemosyne.domain.session.events import (
     GapRecorded,
     SessionForgotten,
     SessionStarted,
+    ToolsDeclared,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -79,6 +80,7 @@ from mnemosyne.domain.session.round_events import (
     RoundFinished,
 )
 from mnemosyne.domain.session.state import evolve_all
+from mnemosyne.domain.session.tool_uses import USES_HEADER, write_uses
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.policies import PlugIn, label_of
@@ -312,7 +314,7 @@ class _Judge:
         asked = sent is not None and _asks_verdict(await self._read_sent(sent, began.branch))
         return ArrivedRequest(
             at=began.at,
-            headers=replay.headers_of(self._speaker(version)),
+            headers=(*replay.headers_of(self._speaker(version)), *_declare_uses(decision)),
             raw=rebuilt.body,
             correlation_id="",
             wanted=inputs.wanted if inputs is not None else None,
@@ -620,6 +622,12 @@ def _involves_removed_feature(decision: ReplayedDecision) -> bool:
 
 def _find_inputs(decision: ReplayedDecision) -> InputsSoFar:
     return _first(decision, GroundsNoted) or InputsSoFar()
+
+
+def _declare_uses(decision: ReplayedDecision) -> Iterator[tuple[str, str]]:
+    """The header in which the request declared what its tools did."""
+    if (declared := _first(decision, ToolsDeclared)) is not None:
+        yield USES_HEADER, write_uses(declared.uses)
 
 
 def _asks_verdict(read: Transcript) -> bool:

@@ -122,9 +122,17 @@ class SyncSession:
         """See ``Session.user_says``."""
         self._session.user_says(content)
 
-    def tool_result(self, call: str, content: Content, *, is_error: bool = False) -> None:
+    def tool_result(
+        self,
+        call: str,
+        content: Content,
+        *,
+        is_error: bool = False,
+        reads: Sequence[str] = (),
+        writes: Sequence[str] = (),
+    ) -> None:
         """See ``Session.tool_result``."""
-        self._session.tool_result(call, content, is_error=is_error)
+        self._session.tool_result(call, content, is_error=is_error, reads=reads, writes=writes)
 
     def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
         """See ``Session.context_for``."""
@@ -145,6 +153,18 @@ class SyncSession:
     def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
         """See ``Session.restore``."""
         return self._thread.call(partial(self._session.restore, object_id, reason))
+
+    def create_object(self, name: str, text: str, *, tool: str | None = None, about: Sequence[str] = ()) -> str:
+        """See ``Session.create_object``."""
+        return self._thread.call(partial(self._session.create_object, name, text, tool=tool, about=about))
+
+    def annotate(self, object_id: str, note: str) -> str:
+        """See ``Session.annotate``."""
+        return self._thread.call(partial(self._session.annotate, object_id, note))
+
+    def link(self, source: str, relation: str, target: str) -> None:
+        """See ``Session.link``."""
+        return self._thread.call(partial(self._session.link, source, relation, target))
 
     def fork(self, name: str | None = None) -> "SyncSession":
         """See ``Session.fork``."""

@@ -24,7 +24,9 @@ from mnemosyne.config import Config, load
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.events import ToolUse
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.tool_uses import USES_HEADER, write_uses
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.domain.wire.identity import SESSION_HEADER
@@ -35,7 +37,7 @@ from mnemosyne.http.headers import text_headers
 from mnemosyne.http.relay import Relay
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
 from mnemosyne.sdk.runtime import Runtime, open_runtime
-from mnemosyne.services import asking, object_view, pins
+from mnemosyne.services import asking, host_tools, object_view, pins
 
 JSON = ((b"content-type", b"application/json"),)
 
@@ -174,6 +176,7 @@ class AgentSession:
         self._handed: HandedTurn | None = None
         self._identity: Identity | None = None
         self._address: Address | None = None
+        self._uses: list[ToolUse] = []
         self._forks: WeakSet[AgentSession] = WeakSet()
 
     async def __aenter__(self) -> Self:
@@ -219,10 +222,22 @@ class AgentSession:
         self._check_idle()
         self._conversation.add_user(content)
 
-    def tool_result(self, call: str, content: Content, *, is_error: bool = False) -> None:
-        """Add the result of the tool call with the id ``call``. Raises BadTurn if it is not waiting for one."""
+    def tool_result(
+        self,
+        call: str,
+        content: Content,
+        *,
+        is_error: bool = False,
+        reads: Sequence[str] = (),
+        writes: Sequence[str] = (),
+    ) -> None:
+        """Add the result of the tool call with the id ``call``. The host declares which sources the tool read and
+        changed: paths, other names, or ids of objects. Raises BadTurn if the call is not waiting for a result.
+        """
         self._check_idle()
         self._conversation.add_result(call, content, is_error=is_error)
+        if reads or writes:
+            self._uses.append(ToolUse(call, tuple(reads), tuple(writes)))
 
     async def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
         """Return the next request for the agent to send, of at most about ``budget`` tokens. ``fields`` are its other
@@ -288,6 +303,28 @@ class AgentSession:
             problem = str(error)
         return Restored(text or "", problem)
 
+    async def create_object(self, name: str, text: str, *, tool: str | None = None, about: Sequence[str] = ()) -> str:
+        """Create an object beside the conversation and return its id: the model can search and restore it. A new text
+        of the same ``name`` replaces the last one. ``about`` are ids of objects that it describes. Raises NotFound.
+        """
+        identity, branch = await self._find_place()
+        archive, at = self._runtime.models.archive, now()
+        return await host_tools.create(
+            archive, identity.stream, branch, text, name=name, tool=tool, about=about, at=at, correlation_id=new_id()
+        )
+
+    async def annotate(self, object_id: str, note: str) -> str:
+        """Create an object with a note about another one; return its id. Raises NotFound."""
+        return await self.create_object(f"Note on {object_id}", note, about=[object_id])
+
+    async def link(self, source: str, relation: str, target: str) -> None:
+        """Link two objects. ``relation`` is parent_of, caused_by, references, supersedes or depends_on. Raises NotFound
+        and ValueError.
+        """
+        identity, _ = await self._find_place()
+        archive = self._runtime.models.archive
+        await host_tools.link(archive, identity.stream, source, relation, target, at=now(), correlation_id=new_id())
+
     def fork(self, name: str | None = None) -> "AgentSession":
         """Return a new conversation that starts with this history; it stays open as long as this one. Raises BadTurn
         while a reply is pending.
@@ -315,6 +352,7 @@ class AgentSession:
             (b"content-type", b"application/json"),
             (b"user-agent", f"mnemosyne-library/{mnemosyne.__version__}".encode()),
             (SESSION_HEADER.encode(), self.name.encode()),
+            *([(USES_HEADER.encode(), write_uses(self._uses).encode())] if self._uses else []),
         )
         return UpstreamRequest("POST", b"/v1/messages", headers, body)
 
@@ -356,6 +394,7 @@ class AgentSession:
         if step.failure is not None:
             raise step.failure
         if step.status == 200:
+            self._uses.clear()
             self._conversation.add_assistant(json.loads(step.body)["content"])
         return None
 

@@ -11,13 +11,13 @@ from mnemosyne.domain.history.time_travel import digests_in
 from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.objects import lookup
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
+from mnemosyne.domain.objects.decide import LinkObject, Pin, Release, Request, Unpin
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.ports import Append, Envelope, Recorded
+from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
@@ -37,12 +37,14 @@ Decided = (
     | Unpin
     | Release
     | Request
+    | LinkObject
     | RecordQuestion
     | RecordWork
     | NameCheckpoint
     | SwitchManaging
     | StartManaging
     | NoteImport
+    | Sequence[objects.Command]
 )
 """A person's decision, and a helper's work for a person."""
 
@@ -124,8 +126,10 @@ async def decide(
     stream: UUID,
     command: Callable[[Session], Decided],
     correlation_id: str,
+    contents: tuple[Content, ...] = (),
 ) -> tuple[Event, ...]:
-    """Record a person's decision or question; return the new events, none if nothing changes. Raises NotFound.
+    """Record a person's decision or question, with the ``contents`` that its events name; return the new events, none
+    if nothing changes. Raises NotFound.
 
     ``command`` is called again whenever a running server wrote to the session in between.
     """
@@ -138,7 +142,7 @@ async def decide(
             return ()
         envelopes = tuple(Envelope(each, correlation_id, type(asked).__name__) for each in decided)
         try:
-            await archive.journal.append(Append(stream, len(events), envelopes))
+            await archive.journal.append(Append(stream, len(events), envelopes, contents))
         except VersionConflict:
             if not remaining:
                 raise
@@ -153,8 +157,10 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
             return decision_inputs.decide(asked, state.taken)
         case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport():
             return turns.decide(asked, state)
-        case _:
+        case Pin() | Unpin() | Release() | Request() | LinkObject():
             return objects.decide(asked, state.memory)
+        case _:
+            return objects.decide_all(asked, state.memory)[0]
 
 
 async def read_texts(archive: Archive, found: FoundObject) -> tuple[Mapping[str, str], str | None]:

@@ -88,7 +88,7 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
     managed = [branch.name for branch in found.session.branches.values() if branch.mode is Mode.MANAGE]
     texts, problem = await memories.read_texts(archive, found)
     stub = Fidelity.STUB.label
-    if problem is None and each.places:
+    if problem is None and each.holds_content:
         texts = {**texts, stub: texts.get(stub, each.stub)}
     history = history_of(found.events, each.id)
     return ObjectView(

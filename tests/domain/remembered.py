@@ -11,12 +11,15 @@ from mnemosyne.domain.objects.events import (
     Admission,
     BlockPlace,
     FaultKind,
+    Link,
+    LinkRelation,
     Losses,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
     ObjectForgotten,
+    ObjectLinked,
     ObjectPinned,
     ObjectReleased,
     ObjectRequested,
@@ -137,6 +140,7 @@ def about(object_id: str) -> list[ObjectEvent]:
         ObjectReleased(**where, reason="r"),
         ObjectRequested(**where, after=full, reason="r"),
         ObjectSuperseded(at=2, object=object_id, branch="main", by=None, how=Supersession.EDITED),
+        ObjectLinked(at=2, object=object_id, link=Link(LinkRelation.REFERENCES, "c")),
         ObjectForgotten(at=2, object=object_id, reason="r"),
     ]
 

@@ -99,7 +99,7 @@ def is_episode(obj: events.ObjectFields) -> bool:
 
 def is_searched(obj: events.ObjectFields) -> bool:
     """Whether the object is in the index: admitted transcript objects, all claims, and all episodes."""
-    return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and len(obj.places) > 0)
+    return obj.role is Role.CLAIM or is_episode(obj) or (obj.admission.admitted and obj.holds_content)
 
 
 WORTH_SUMMARIZING, WORTH_EXTRACTING = 1_500, 600
@@ -167,6 +167,8 @@ def evolve(memory_object: MemoryObject, event: events.ObjectEvent) -> MemoryObje
             return attrs.evolve(memory_object, released=True)
         case events.ObjectSuperseded():
             return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)
+        case events.ObjectLinked():
+            return attrs.evolve(memory_object, links=(*memory_object.links, event.link))
         case events.ObjectForgotten():
             return forget(memory_object)
         case _:

@@ -95,7 +95,12 @@ class Supersede(recorded.ObjectSuperseded):
     """Mark the object as superseded."""
 
 
-Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release | Request | Supersede
+@attrs.frozen(kw_only=True)
+class LinkObject(recorded.ObjectLinked):
+    """Link the object to another one."""
+
+
+Command = Create | Summarize | Degrade | Restore | Fault | Pin | Unpin | Release | Request | Supersede | LinkObject
 
 # Decisions
 
@@ -128,6 +133,9 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
             return (recorded.ObjectRequested(**_fields(command)),) if _may_request(command, memory) else ()
         case Supersede():
             return (recorded.ObjectSuperseded(**_fields(command)),)
+        case LinkObject():
+            is_new = command.link not in known.links and command.link.target in memory.objects
+            return (recorded.ObjectLinked(**_fields(command)),) if is_new else ()
         case _:
             assert_never(command)
 

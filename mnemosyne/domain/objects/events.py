@@ -161,6 +161,11 @@ class ObjectFields(OfObjectInTurn):
     admission: Admission
     by_user: tuple[int, ...] = ()
 
+    @property
+    def holds_content(self) -> bool:
+        """Whether it has content of its own, in the conversation or beside it; others are made of objects."""
+        return bool(self.places) or self.role is Role.WRITTEN
+
 
 @attrs.frozen(kw_only=True)
 class ObjectCreated(ObjectFields):
@@ -252,6 +257,13 @@ class ObjectSuperseded(OfObject):
 
 
 @attrs.frozen(kw_only=True)
+class ObjectLinked(OfObject):
+    """A tool of the agent's host linked two objects."""
+
+    link: Link
+
+
+@attrs.frozen(kw_only=True)
 class ObjectForgotten(OfObject):
     """The object can no longer be shown or restored. No decision makes this event today."""
 
@@ -291,6 +303,7 @@ ObjectEvent = (
     | ObjectReleased
     | ObjectRequested
     | ObjectSuperseded
+    | ObjectLinked
     | ObjectForgotten
 )
 
@@ -306,5 +319,6 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.released.v1": ObjectReleased,
     "object.requested.v1": ObjectRequested,
     "object.superseded.v1": ObjectSuperseded,
+    "object.linked.v1": ObjectLinked,
     "object.forgotten.v1": ObjectForgotten,
 }

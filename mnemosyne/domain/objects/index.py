@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import attrs
 
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
+from mnemosyne.domain.objects.kinds import KINDS, READ, WRITTEN, ObjectKind, list_declared
 
 Target = str | int
 """An object: its id, or the index of a draft in the same segmentation."""
@@ -111,6 +111,10 @@ class ObjectPaths:
             index = index._with_file(made.source_key, target, last, made.tags)
         elif made.source_key is not None:
             index = index._with_key(made.source_key, At(target, last))
+        for path in list_declared(made.tags, READ):
+            index = index._with_file(path, target, last, ("read",))
+        for path in list_declared(made.tags, WRITTEN):
+            index = index._with_file(path, target, last, ("edit",))
         if "user" in made.tags or "summary" in made.tags:
             index = attrs.evolve(index, prompt=max(index.prompt, first))
         if traits.is_fetched:

@@ -1,6 +1,6 @@
 """The kinds and roles of objects, and what their tags imply."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 
 import attrs
@@ -84,6 +84,8 @@ class Role(Enum):
     """A way of working in this project."""
     INDEX = "index"
     """A list of available content and its location."""
+    WRITTEN = "written"
+    """Written by a tool of the agent's host, beside the conversation."""
 
 
 def keeps_prompt(tags: Collection[str]) -> bool:
@@ -136,6 +138,15 @@ LINES = "lines:"
 def is_change(tags: Collection[str]) -> bool:
     """Whether an object with these tags changed a file."""
     return "edit" in tags or "write" in tags
+
+
+READ, WRITTEN = "reads:", "writes:"
+"""Beginnings of tags with a source that the tool of an object declares to have read or changed."""
+
+
+def list_declared(tags: Iterable[str], how: str) -> Iterator[str]:
+    """The sources that an object's tool declares; ``how`` is READ or WRITTEN."""
+    return (tag.removeprefix(how) for tag in tags if tag.startswith(how))
 
 
 RESOLVED, UNRESOLVED = "resolved", "unresolved"

@@ -24,6 +24,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 
 
@@ -60,10 +61,11 @@ class Measure:
 class BranchView:
     """What one branch shows. ``objects`` are its objects in order of creation; an object without an entry in
     ``fidelity`` is shown in full. ``known`` is the state of segmentation; ``typed`` are the last messages that the user
-    typed. ``before`` are the objects of the windows that this one succeeds: its client dropped them, and they can be
-    queried and restored. ``restored`` are the objects restored since the history was last rendered: they are shown
-    where the restore added them, and not yet in their original place. ``requested`` are the objects that a person asked
-    to restore, and to which fidelity.
+    typed. ``before`` are the objects that it can query and restore, but that have no place in its history: those of the
+    windows that this one succeeds, which its client dropped, and those that tools of the agent's host wrote.
+    ``restored`` are the objects restored since the history was last rendered: they are shown where the restore added
+    them, and not yet in their original place. ``requested`` are the objects that a person asked to restore, and to
+    which fidelity.
     """
 
     objects: tuple[str, ...] = ()
@@ -159,6 +161,10 @@ def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
     objects = {**memory.objects, made.id: made}
     objects.update(_use_linked(made, objects))
     shown = memory.view_of(event.branch)
+    if made.role is Role.WRITTEN:
+        return attrs.evolve(memory, objects=objects).with_view(
+            event.branch, attrs.evolve(shown, before=shown.before | {made.id})
+        )
     shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
     entities = memory.entities
     if not entities.issuperset(made.key_entities):

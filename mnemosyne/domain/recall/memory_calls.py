@@ -380,7 +380,7 @@ def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCa
     each = _follow(memory.objects[object_id], memory, own)
     if each.forgotten:
         return RefusedCall(f"{MARK}{object_id} was forgotten for good, because the user wanted that.")
-    if not each.places:
+    if not each.holds_content:
         parts = ", ".join(MARK + link.target for link in each.links if link.target in own) or "none that is left"
         return RefusedCall(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
     return each

@@ -39,7 +39,7 @@ def find_named(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObj
     of_command: list[MemoryObject] = []
     bare = _unquote(asked)
     for obj in objects:
-        if not obj.places:
+        if not obj.holds_content:
             continue
         path = path_of(obj)
         if path is not None:

@@ -112,10 +112,9 @@ class Filter:
         return {name: obj for name, obj in self.fitting(memory).items() if is_searched(obj)}
 
     def fitting(self, memory: Memory) -> dict[str, MemoryObject]:
-        """The matching objects of a session in order of creation, including those outside the index."""
-        names = memory.objects if self.branch is None else memory.view_of(self.branch).objects
-        objects = {name: memory.objects[name] for name in names}
-        return {name: obj for name, obj in objects.items() if self._fits(obj)}
+        """The matching objects of a session, or those that a branch can restore, including those outside the index."""
+        names = None if self.branch is None else {each.id for each, _ in memory.within_reach(self.branch)}
+        return {key: obj for key, obj in memory.objects.items() if (names is None or key in names) and self._fits(obj)}
 
     def _fits(self, obj: MemoryObject) -> bool:
         first, last = self.turns or (obj.first_turn, obj.last_turn)
@@ -131,12 +130,12 @@ class Filter:
 
 def count_unindexed(objects: Iterable[MemoryObject]) -> int:
     """Number of objects with text outside the index."""
-    return sum(bool(obj.places) and not obj.forgotten and not is_searched(obj) for obj in objects)
+    return sum(obj.holds_content and not obj.forgotten and not is_searched(obj) for obj in objects)
 
 
 def text_in_index(obj: ObjectFields, content: bytes) -> str:
     """The indexed text of an object: the text of its blocks, or its stub without any. Raises ValueError."""
-    text = full_text(content) if obj.places else obj.stub
+    text = full_text(content) if obj.holds_content else obj.stub
     return text.encode("utf-8", "replace").decode()
 
 

@@ -84,8 +84,8 @@ def _author(obj: MemoryObject, number: int) -> int:
 
 def may_be_quoted(obj: MemoryObject, announced: Collection[int]) -> bool:
     """Whether an object has any text of a tool, the user, or a conclusion."""
-    holds_own = bool(obj.places) and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
-    return holds_own and len(announced) < len(obj.places)
+    holds_own = obj.holds_content and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
+    return holds_own and (not obj.places or len(announced) < len(obj.places))
 
 
 def read_sources(

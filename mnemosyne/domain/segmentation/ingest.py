@@ -25,15 +25,24 @@ from mnemosyne.domain.cost.tokens import (
 )
 from mnemosyne.domain.objects import admission
 from mnemosyne.domain.objects.decide import Create, Supersede, decide_all
-from mnemosyne.domain.objects.events import BlockPlace, Link, LinkRelation, ObjectEvent, TurnAssessed
+from mnemosyne.domain.objects.events import (
+    BlockPlace,
+    Link,
+    LinkRelation,
+    ObjectEvent,
+    Supersession,
+    TurnAssessed,
+)
 from mnemosyne.domain.objects.faults import implicit
 from mnemosyne.domain.objects.ids import object_id
-from mnemosyne.domain.objects.kinds import UNCHANGED
+from mnemosyne.domain.objects.kinds import READ, UNCHANGED, WRITTEN, list_declared
+from mnemosyne.domain.objects.lookup import bare
 from mnemosyne.domain.objects.memory import BranchView, Memory
 from mnemosyne.domain.objects.pressure import usable_tokens, zone
 from mnemosyne.domain.segmentation import episodes
+from mnemosyne.domain.segmentation.paths import normal
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
-from mnemosyne.domain.session.events import BranchKind, TurnBegan, TurnRelation
+from mnemosyne.domain.session.events import BranchKind, ToolUse, TurnBegan, TurnRelation
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
@@ -154,7 +163,7 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
     """Decide which objects to create from a request."""
-    segmented = segment(command.messages, session.memory.view_of(command.branch).known)
+    segmented = segment(command.messages, session.memory.view_of(command.branch).known, _tag(session.tool_uses))
     estimator = session.memory.view_of(command.branch).estimator(command.model)
     created = tuple(_create(command, session, segmented.drafts, estimator))
     superseded = _supersede(command, segmented, [creation.object for creation in created])
@@ -166,6 +175,14 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     ended = episodes.list_ended(session.memory, after, command.branch, command.turn)
     grouped, after = decide_all(_create(command, session, ended, estimator), after)
     return (*events, *more, *grouped, _assess(command, after, segmented.open, estimator))
+
+
+def _tag(uses: Mapping[str, ToolUse]) -> Mapping[str, tuple[str, ...]]:
+    """Return the tags of calls, by id, whose tools declared what they read and changed."""
+    return {
+        call: (*(READ + normal(each) for each in use.reads), *(WRITTEN + normal(each) for each in use.writes))
+        for call, use in uses.items()
+    }
 
 
 # Objects
@@ -185,6 +202,8 @@ def _create(command: Remember, session: Session, drafts: Sequence[Draft], estima
         tokens = estimator.tokens(features_of_text(draft.text) + _count_attached(command, draft))
         pieces = [piece for place in draft.places for piece in command.pieces(place)]
         links = tuple(Link(link.relation, _name_of(link.target, ids)) for link in draft.links)
+        named = (bare(name) for name in list_declared(draft.tags, READ))
+        links += tuple(Link(LinkRelation.REFERENCES, name) for name in named if name in session.memory.objects)
         replaced = [link.target for link in links if link.relation is LinkRelation.SUPERSEDES]
         worth = admission.admit(
             admission.AdmissionCandidate(
@@ -281,6 +300,9 @@ def _supersede(command: Remember, segmented: Segmented, made: Sequence[str]) -> 
             by=None if supersession.by is None else made[supersession.by],
             how=supersession.how,
         )
+    for number, draft in enumerate(segmented.drafts):
+        for name in map(bare, list_declared(draft.tags, WRITTEN)):
+            yield Supersede(at=command.at, object=name, branch=command.branch, by=made[number], how=Supersession.EDITED)
 
 
 # Pressure

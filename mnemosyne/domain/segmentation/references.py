@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mnemosyne.domain.objects.events import BlockPlace, LinkRelation
 from mnemosyne.domain.objects.index import WHOLE, Indexable, ObjectPaths, Showing, Target, lines_of
-from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED
+from mnemosyne.domain.objects.kinds import KINDS, READ, UNCHANGED, WRITTEN, list_declared
 from mnemosyne.domain.segmentation import paths
 
 MOST = 5
@@ -75,9 +75,12 @@ def links(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tupl
 
 def _list_candidates(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
     first, traits = made.places[0], KINDS[made.kind]
+    for how, relation in ((READ, LinkRelation.REFERENCES), (WRITTEN, LinkRelation.DEPENDS_ON)):
+        for path in list_declared(made.tags, how):
+            yield from _link_shown(path, first, index, relation)
     if traits.is_file:
         if made.source_key is not None and "edit" in made.tags:
-            yield from _link_shown(made.source_key, first, index)
+            yield from _link_shown(made.source_key, first, index, LinkRelation.DEPENDS_ON)
     elif traits.names_files:
         named = [path for path, _ in known.count_named(made.text, index).most_common(MOST)]
         for path in named:
@@ -100,8 +103,10 @@ def _choose_read(before: Sequence[Showing], made: Indexable) -> Showing:
     return (fitting or before)[-1]
 
 
-def _link_shown(path: str, before: BlockPlace, index: ObjectPaths) -> Iterator[tuple[LinkRelation, Target]]:
-    """Yield the link of an edit to the last object that showed the file."""
+def _link_shown(
+    path: str, before: BlockPlace, index: ObjectPaths, relation: LinkRelation
+) -> Iterator[tuple[LinkRelation, Target]]:
+    """Yield the link of an object to the last one that showed the file."""
     showing = [shown for shown in index.showing.get(path, ()) if shown.place < before]
     if showing:
-        yield LinkRelation.DEPENDS_ON, showing[-1].target
+        yield relation, showing[-1].target

@@ -20,13 +20,16 @@ from mnemosyne.domain.objects.events import BlockPlace, LinkRelation, Supersessi
 from mnemosyne.domain.objects.index import Done, Showing, Target, lines_of
 from mnemosyne.domain.objects.kinds import (
     KINDS,
+    READ,
     REFERENCED,
     RESOLVED,
     UNCHANGED,
     UNRESOLVED,
+    WRITTEN,
     ObjectKind,
     Role,
     is_change,
+    list_declared,
 )
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.units import RUN, Description, Unit
@@ -40,6 +43,8 @@ from mnemosyne.domain.wire.normal_form import THINKING
 
 ENOUGH = 1_500
 """How many characters make an object: about 500 tokens."""
+
+NOTHING: Mapping[str, tuple[str, ...]] = {}
 
 OPEN_MESSAGES = 8
 """How many messages a run may span before it is closed, however small it is."""
@@ -114,12 +119,15 @@ class Segmented:
     open: int
 
 
-def segment(messages: Sequence[SeenMessage], known: SegmentationState) -> Segmented:
-    """Make objects of the messages from ``known.open`` to the end of a branch's history.
+def segment(
+    messages: Sequence[SeenMessage], known: SegmentationState, declared: Mapping[str, tuple[str, ...]] = NOTHING
+) -> Segmented:
+    """Make objects of the messages from ``known.open`` to the end of a branch's history. ``declared`` are the tags of
+    calls, by id, whose tools declared what they read and changed.
 
     Never raises, whatever the blocks contain. Linear in the size of the messages.
     """
-    segmenter = _Segmenter(known)
+    segmenter = _Segmenter(known, declared)
     for message in messages:
         segmenter.read(message)
     return Segmented(
@@ -160,10 +168,11 @@ class _Run:
 class _Segmenter:
     """Reads a history in order. Its state, other than the drafts, follows from the blocks that are in no object."""
 
-    def __init__(self, known: SegmentationState) -> None:
+    def __init__(self, known: SegmentationState, declared: Mapping[str, tuple[str, ...]]) -> None:
         self.drafts: list[Draft] = []
         self.supersessions: list[Superseded] = []
         self._known = known
+        self._declared = declared
         self._index = known.index
         self._prompt = known.index.prompt
         self._calls: dict[str, list[_Call]] = {}
@@ -253,6 +262,8 @@ class _Segmenter:
             self._remove_waiting(call)
         found = [block for _, block in results]
         about = _mark_references(tools.describe(call.block if call else None, found), found)
+        if declared := self._declared.get(str(blocks.call_id_of(results[0][1]))):
+            about = attrs.evolve(about, tags=(*about.tags, *declared))
         places = (*(call.places if call else ()), *thinking, *(place for place, _ in results))
         self._add(Unit(about, places, call.turn if call else turn, turn))
 
@@ -283,6 +294,9 @@ class _Segmenter:
             self._close(group for group in self._runs if group != prose.GROUP)  # its causes come first
         if is_change(about.tags):
             self._close([files.reads_of(about.key)])
+        if changed := {READ + path for path in list_declared(about.tags, WRITTEN)}:
+            tags = {name: {tag for unit in run.units for tag in unit.about.tags} for name, run in self._runs.items()}
+            self._close(name for name in tags if changed & tags[name])
         if UNCHANGED in about.tags:
             self._close([about.group])  # the object that it refers to, so that a link can name it
         again = about.key and not KINDS[about.kind].is_file and self._has_object_of(about, about.key, first)
@@ -368,8 +382,11 @@ class _Segmenter:
 
     def _mark_stale(self, unit: Unit, by: int | None) -> None:
         """Mark objects of a file that was read before it was changed as stale."""
+        changed = list(list_declared(unit.about.tags, WRITTEN))
         if is_change(unit.about.tags) and KINDS[unit.about.kind].is_file and unit.about.key is not None:
-            for showing in list(self._index.fresh(unit.about.key, unit.places[-1])):
+            changed.append(unit.about.key)
+        for path in changed:
+            for showing in list(self._index.fresh(path, unit.places[-1])):
                 if showing.target != by:
                     self.supersessions.append(Superseded(showing.target, by, Supersession.EDITED))
                     self._index = self._index.supersede(showing.target)

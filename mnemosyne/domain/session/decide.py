@@ -31,6 +31,8 @@ from mnemosyne.domain.session.events import (
     SessionImported,
     SessionStarted,
     SubmittedBlock,
+    ToolsDeclared,
+    ToolUse,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -83,6 +85,7 @@ class BeginTurn:
     gap: Gap | None = None
     known: frozenset[str] | None = None
     submitted: SubmittedBlock | None = None
+    uses: tuple[ToolUse, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -283,6 +286,8 @@ def _begin(command: BeginTurn, session: Session) -> tuple[Event, ...]:
         events.append(_start_session(command))
     if command.gap is not None:
         events.append(GapRecorded(at=command.at, **attrs.asdict(command.gap)))
+    if command.uses:
+        events.append(ToolsDeclared(at=command.at, uses=command.uses))
     if place.opened is not None:
         events.append(place.opened)
     else:

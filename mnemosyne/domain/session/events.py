@@ -143,6 +143,23 @@ class TurnInterrupted(AttemptEvent):
     first_byte: int | None = None
 
 
+@attrs.frozen
+class ToolUse:
+    """The sources that the tool of a ``call`` read and changed: paths, other names, or ids of objects."""
+
+    call: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ToolsDeclared:
+    """The client declared what its tools read and changed."""
+
+    at: int
+    uses: tuple[ToolUse, ...]
+
+
 @attrs.frozen(kw_only=True)
 class GapRecorded:
     """``turns`` turns passed through unrecorded between ``since`` and ``at``, because of ``reason``."""
@@ -194,6 +211,7 @@ SessionEvent = (
     | TurnAssessed
     | TurnAccounted
     | GapRecorded
+    | ToolsDeclared
     | SessionForgotten
     | SessionImported
     | CheckpointNamed
@@ -213,6 +231,7 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.turn_interrupted.v3": TurnInterrupted,
     "session.turn_assessed.v2": TurnAssessed,
     "session.gap_recorded.v1": GapRecorded,
+    "session.tools_declared.v1": ToolsDeclared,
     "session.forgotten.v1": SessionForgotten,
     "session.imported.v1": SessionImported,
     "session.checkpoint_named.v1": CheckpointNamed,

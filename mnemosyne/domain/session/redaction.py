@@ -35,6 +35,8 @@ def redact(event: events.Event) -> events.Event:
             return attrs.evolve(event, text="")
         case events.CheckpointNamed():
             return attrs.evolve(event, name="")
+        case events.ToolsDeclared():
+            return attrs.evolve(event, uses=tuple(events.ToolUse(each.call) for each in event.uses))
         case objects.ObjectCreated():
             return attrs.evolve(event, source_tool=None, source_key=None, tags=(), stub="", line="", key_entities=())
         case objects.ObjectFaulted() | objects.ObjectPinned() | objects.ObjectUnpinned():
@@ -42,7 +44,9 @@ def redact(event: events.Event) -> events.Event:
         case objects.ObjectReleased() | objects.ObjectRequested() | objects.ObjectForgotten():
             return attrs.evolve(event, reason="")
         # The others hold no text: those of turns and rounds refer to bodies and replies by hash.
-        case objects.ObjectDegraded() | objects.ObjectRestored() | objects.ObjectSuperseded():
+        case objects.ObjectDegraded() | objects.ObjectRestored():
+            return event
+        case objects.ObjectSuperseded() | objects.ObjectLinked():
             return event
         case events.SessionStarted() | events.SessionForgotten() | events.SessionImported() | events.EventLost():
             return event

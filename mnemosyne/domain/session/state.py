@@ -28,6 +28,8 @@ from mnemosyne.domain.session.events import (
     SessionForgotten,
     SessionImported,
     SessionStarted,
+    ToolsDeclared,
+    ToolUse,
     TurnBegan,
     TurnFinished,
     TurnInterrupted,
@@ -38,6 +40,7 @@ from mnemosyne.domain.session.judged_objects import apply_work
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
+from mnemosyne.domain.session.tool_uses import MOST_USES
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.dialects import header_conversation
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -203,7 +206,7 @@ class Session:
     switched on or off, None if neither. ``taken`` are the settings with which its last managed request was decided;
     None if the log does not say. ``checkpoints`` are branch and turn by the name that a person gave them.
     ``stated_windows`` holds, by model, the last event that states its window. ``summary`` is the last one by a helper
-    model.
+    model. ``tool_uses`` are the latest declared uses of tools by call.
     """
 
     version: int = 0
@@ -219,6 +222,7 @@ class Session:
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
     stated_windows: Mapping[str | None, round_events.WindowStated] = attrs.field(factory=dict)
     summary: SessionSummary | None = None
+    tool_uses: Mapping[str, ToolUse] = attrs.field(factory=dict)
 
     @property
     def off(self) -> bool:
@@ -307,6 +311,9 @@ def evolve(session: Session, event: Event) -> Session:
         case TurnAccounted():
             accounted = _with_exchange(session, event.address, None)
             return attrs.evolve(accounted, ledger=ledger.after(session.ledger, event))
+        case ToolsDeclared():
+            uses = {**session.tool_uses, **{use.call: use for use in event.uses}}
+            return attrs.evolve(session, tool_uses=dict([*uses.items()][-MOST_USES:]))
         case GapRecorded() | round_events.WindowFilled() | SessionImported() | EventLost():
             return session
         case GoalChanged() | MemoryBrought() | BroughtJudged():
@@ -344,7 +351,7 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = evolve_objects(session.memory, event)
-            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={}, summary=None)
+            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={}, summary=None, tool_uses={})
         case _:
             assert_never(event)
 

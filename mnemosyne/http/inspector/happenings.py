@@ -66,6 +66,8 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return f"{event.kind.value} branch opened", f"from {event.parent}" if event.parent else ""
         case turns.GapRecorded():
             return f"{plural(event.turns, 'turn')} not recorded", event.reason
+        case turns.ToolsDeclared():
+            return f"{plural(len(event.uses), 'tool call')} declared", ""
         case turns.SessionForgotten():
             return "content erased", ""
         case turns.CheckpointNamed():
@@ -124,5 +126,7 @@ def describe_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
             return f"restore requested at {level_text(event.after)}", event.reason
         case happened.ObjectSuperseded():
             return "out of date" + (f", replaced by {event.by}" if event.by else ""), event.how.value
+        case happened.ObjectLinked():
+            return f"linked: {event.link.relation.value} {event.link.target}", ""
         case happened.ObjectForgotten():
             return "forgotten", event.reason

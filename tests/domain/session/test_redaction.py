@@ -43,6 +43,7 @@ WORDS = {
     "object.released.v1": {"reason"},
     "object.requested.v1": {"reason"},
     "object.forgotten.v1": {"reason"},
+    "session.tools_declared.v1": {"uses.reads", "uses.writes"},
 }
 """The texts that were said, or made from what was said."""
 
@@ -54,6 +55,8 @@ NO_WORDS = {
     "object": _OBJECT,
     "by": _OBJECT,
     "links.target": _OBJECT,
+    "link.target": _OBJECT,
+    "uses.call": "an id that the provider made",
     "branch": _BRANCH,
     "parent": _BRANCH,
     "model": _MODEL,

@@ -22,7 +22,7 @@ from benchmarks.likelihood.contexts import (
     cases_of,
 )
 from benchmarks.likelihood.judging import score_case
-from benchmarks.likelihood.model import Floats, NumpyEngine, Scored, score
+from benchmarks.likelihood.model import ArrayEngine, Floats, Scored, score
 from benchmarks.likelihood.statistics import Result, area_under_curve, estimate, least_predictable, mean_added, ratio
 from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.trace import Trace
@@ -167,7 +167,7 @@ def test_the_model_finds_an_action_likelier_whose_object_it_has_read() -> None:
     if path is None:
         pytest.skip("there is no small model here: `make likelihood` installs one")
     weights, tokenizer = load(path)
-    engine = NumpyEngine(weights)
+    engine = ArrayEngine(weights)
     for read, action in (
         ("port = 47311", "connect(47311)"),
         ("def quash_ledger():", "quash_ledger()"),

@@ -6,8 +6,7 @@ and continued; without it, the tables are computed from the file.
 """
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.likelihood import announcements
 from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, STUB, SUMMARY
 from benchmarks.likelihood.judging import judge, list_recordings, read_announcements, read_cases
-from benchmarks.likelihood.model import Engine, NumpyEngine, Scored, Tokenizer, Weights, open_model, score
+from benchmarks.likelihood.model import ArrayEngine, Engine, Tokenizer, Weights, open_model
 from benchmarks.likelihood.statistics import (
     Result,
     Statistic,
@@ -69,13 +68,13 @@ def load(path: Path) -> tuple[Weights, Tokenizer]:
     return open_model(path)
 
 
-def _fast(weights: Weights) -> Engine:
+def _engine(weights: Weights) -> Engine:
+    """The engine, on a GPU where CuPy is installed."""
     try:
-        from benchmarks.likelihood.openvino_engine import OpenvinoEngine
-
-        return OpenvinoEngine(weights, threads=1)
+        import cupy as arrays
     except ImportError:
-        return NumpyEngine(weights)
+        import numpy as arrays
+    return ArrayEngine(weights, arrays)
 
 
 def _actions(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -83,7 +82,7 @@ def _actions(_: Sequence[Server], quick: bool) -> list[Row]:
     path = find_model()
     if path is not None and not quick:
         weights, tokenizer = load(path)
-        judge(list_recordings(), _fast(weights), tokenizer, SCORES, partial(print, file=sys.stderr), ACTIONS)
+        judge(list_recordings(), _engine(weights), tokenizer, SCORES, partial(print, file=sys.stderr), ACTIONS)
     results = [_result(case) for case in read_cases(SCORES).values()]
     return [*_rows(results), *_targets(results)]
 
@@ -150,38 +149,4 @@ def _mean_of(way: str) -> Statistic:
     return lambda results: sum(each.losses[way] for each in results) / len(results)
 
 
-def _engines(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The agreement and the speed of both engines on a text of this repository."""
-    path = find_model()
-    if path is None:
-        return []
-    weights, tokenizer = load(path)
-    text = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
-    tokens = tokenizer.encode(text)[: 128 if quick else 1_400]
-    asked = [Scored(tokens, len(tokens) // 2)]
-    engines: Mapping[str, Callable[[], Engine]] = {
-        "numpy": lambda: NumpyEngine(weights),
-        "OpenVINO": lambda: _fast(weights),
-    }
-    rows, found = [], {}
-    for name, make in engines.items():
-        engine = make()
-        score(engine, asked)
-        began = time.process_time()
-        (found[name],) = score(engine, asked)
-        speed = len(tokens) / (time.process_time() - began)
-        rows.append(single("tokens a second of processor time", name, "", speed))
-    apart = found["OpenVINO"] - found["numpy"]
-    return [
-        *rows,
-        single("difference of the means", "OpenVINO", "nats", float(abs(apart.mean()))),
-        single("mean difference of a token", "OpenVINO", "nats", float(abs(apart).mean())),
-    ]
-
-
-GROUP = Group(
-    "likelihood",
-    (),
-    (Part("actions", _actions), Part("announcements", _announcements), Part("engines", _engines)),
-    by_default=False,
-)
+GROUP = Group("likelihood", (), (Part("actions", _actions), Part("announcements", _announcements)), by_default=False)

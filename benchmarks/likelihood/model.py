@@ -1,8 +1,8 @@
 """SmolLM2 with 135 million parameters: its tokens, its weights, and the likelihood of tokens.
 
-``Engine`` computes the last hidden states; ``NumpyEngine`` is the reference, ``openvino_engine`` a faster one. Both get
-the same float32 weights. A score costs 0.21 billion multiplications a token, so sequences of one group share the cached
-keys and values of their common beginning.
+``Engine`` computes the last hidden states in float32: with NumPy, or on a GPU with CuPy, whose arrays NumPy's functions
+take as well. A score costs 0.21 billion multiplications a token, so sequences of one group share the cached keys and
+values of their common beginning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,6 @@ Floats = npt.NDArray[np.float32]
 
 LAYERS, HEADS, GROUPS, SIZE = 30, 9, 3, 64
 """Layers, heads of queries, heads of keys and values, and the size of a head."""
-
-STEP = 64
-"""A shared beginning is cut to a multiple of this, which leaves an engine few shapes to prepare for."""
 
 
 @attrs.frozen(eq=False)
@@ -105,26 +102,28 @@ class Engine(Protocol):
         """The negative log-likelihood in nats of the token after each hidden state."""
 
 
-class NumpyEngine:
-    """The reference."""
+class ArrayEngine:
+    """The engine whose arrays are from the module ``numpy`` or ``cupy``."""
 
-    def __init__(self, weights: Weights) -> None:
-        self._weights = weights
+    def __init__(self, weights: Weights, arrays: Any = np) -> None:
+        held = {name: arrays.asarray(each) for name, each in weights.by_name.items()}
+        self._arrays, self._weights = arrays, attrs.evolve(weights, by_name=held)
 
     def run(self, tokens: Sequence[int], past: Floats) -> tuple[Floats, Floats]:
         weights, epsilon = self._weights, self._weights.epsilon
         count, before = len(tokens), past.shape[3]
-        turns = rotations(range(before, before + count), weights.base)
-        hidden = np.ascontiguousarray(weights.embeddings[list(tokens)])
-        own = np.empty((LAYERS, 2, GROUPS, count, SIZE), np.float32)
-        seen = np.arange(before + count)[None] <= np.arange(before, before + count)[:, None]
+        cosines, sines = map(self._arrays.asarray, rotations(range(before, before + count), weights.base))
+        turns, past = (cosines, sines), self._arrays.asarray(past)
+        hidden = weights.embeddings[list(tokens)]
+        own = self._arrays.empty((LAYERS, 2, GROUPS, count, SIZE), np.float32)
+        seen = self._arrays.arange(before + count)[None] <= self._arrays.arange(before, before + count)[:, None]
         for layer in range(LAYERS):
             rows = _normalized(hidden, weights.of(layer, "attn_norm"), epsilon)
             queries, keys, values = (
                 (rows @ weights.of(layer, name).T).reshape(count, -1, SIZE).swapaxes(0, 1)
                 for name in ("attn_q", "attn_k", "attn_v")
             )
-            own[layer] = _rotate(keys, turns), values
+            own[layer, 0], own[layer, 1] = _rotate(keys, turns), values
             keys, values = (np.concatenate((past[layer, side], own[layer, side]), 1) for side in range(2))
             grouped = _rotate(queries, turns).reshape(GROUPS, -1, SIZE)
             scores = (grouped @ keys.swapaxes(1, 2)).reshape(GROUPS, HEADS // GROUPS, count, -1) / np.float32(8)
@@ -143,8 +142,8 @@ class NumpyEngine:
         logits = hidden @ self._weights.embeddings.T
         highest = logits.max(-1, keepdims=True)
         totals = np.log(np.exp(logits - highest).sum(-1)) + highest[:, 0]
-        found: Floats = totals - logits[np.arange(len(logits)), list(tokens)]
-        return found
+        found = totals - logits[self._arrays.arange(len(tokens)), self._arrays.asarray(tokens)]
+        return np.asarray(found.tolist(), np.float32)
 
 
 def rotations(positions: Sequence[int], base: float) -> tuple[Floats, Floats]:
@@ -181,7 +180,7 @@ def score(engine: Engine, sequences: Sequence[Scored]) -> list[Floats]:
     past = NOTHING_PAST
     found = []
     for number, each in enumerate(sequences):
-        shared = min(_count_common(held, each.tokens), each.first - 1) // STEP * STEP
+        shared = min(_count_common(held, each.tokens), each.first - 1)
         hidden, own = engine.run(each.tokens[shared:], past[:, :, :, :shared])
         if number == 0:
             held, past = each.tokens, own

@@ -19,19 +19,19 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_195, 29_000),
+    "domain": Budget("mnemosyne/domain", 32_210, 29_000),
     "actors": Budget("mnemosyne/actors", 7_425, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
-    "services": Budget("mnemosyne/services", 9_225, 6_000),
+    "services": Budget("mnemosyne/services", 9_230, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_630, 7_600),
     "http": Budget("mnemosyne/http", 7_150, 5_900),
     "app": Budget("mnemosyne/app", 4_810, 3_700),
     "cli": Budget("mnemosyne/cli", 6_550, 5_600),
     "replay": Budget("mnemosyne/replay", 780, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_875, 2_300),
-    "mnemosyne": Budget("mnemosyne", 81_765, 65_800),
+    "mnemosyne": Budget("mnemosyne", 81_785, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 74_180, 50_000),
+    "tests": Budget("tests", 74_205, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 14_145, 12_000),
     "benchmarks": Budget("benchmarks", 8_060, 6_000),

@@ -166,6 +166,7 @@ SCENES = {
     "stated-window": stated_window,
     "joined": joined,
     "waited": waited,
+    "betas": waited,  # by a server that records the betas of its clients
     "measured": waited,  # by a ledger that measures the parts of a prompt separately
     "by-model": waited,  # by a server that leaves the window to the model
     "hidden-rounds": hidden_rounds,

@@ -312,6 +312,7 @@ def _storable(client_headers: ClientHeaders) -> ClientHeaders:
         parent_external_id=sanitize.optional_text(client_headers.parent_external_id),
         agent_id=sanitize.optional_text(client_headers.agent_id),
         parent_agent_id=sanitize.optional_text(client_headers.parent_agent_id),
+        betas=client_headers.betas and tuple(map(sanitize.text, client_headers.betas)),
     )
 
 

@@ -288,7 +288,8 @@ class PromptReader:
         layout = lay_out(read, near if before is not None else None)
         if layout is None:
             return None
-        credential = request.speaker.credential if request.speaker is not None else None
+        speaker = request.speaker
+        credential = speaker.credential if speaker is not None else None
         return self._held.put(
             request.version,
             SentPrompt(
@@ -297,6 +298,7 @@ class PromptReader:
                 usage=request.usage,
                 answered=request.answered,
                 route=dict(read.cache_route) | ({} if credential is None else {"credential": credential}),
+                betas=frozenset(speaker.betas) if speaker is not None and speaker.betas is not None else None,
             ),
         )
 

@@ -14,6 +14,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.services.cache_misses import (
     RequestReading,
+    cause_text,
     describe_misses,
     describe_reading,
     read_misses,
@@ -48,6 +49,7 @@ class Client:
     messages: list[Json] = attrs.field(factory=list)
     at: int = 1_000
     has_marker: bool = True
+    betas: str = "oauth-2025-04-20,context-1m-2025-08-07"
     provider: MessagesDiagnostics = attrs.field(factory=MessagesDiagnostics)
 
     def body(self) -> bytes:
@@ -84,7 +86,9 @@ async def record(talk: Talk, client: Client, turns: int, inject: Misfortune) -> 
         lookup = cache.request(json.loads(raw), client.at)
         cache.begin_reply(lookup)
         at = client.at * SECOND
-        request = ArrivedRequest(at=at, headers=(CLAUDE,), raw=raw, correlation_id="c", dialect=MESSAGES)
+        request = ArrivedRequest(
+            at=at, headers=(CLAUDE, ("anthropic-beta", client.betas)), raw=raw, correlation_id="c", dialect=MESSAGES
+        )
         begun = await talk.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()
@@ -131,9 +135,11 @@ def misfortune(client: Client, turn: int) -> bool:
             client.at += 6 * 60
         case 7:
             client.messages[2]["content"].append(text("<system-reminder>notes.md changed.</system-reminder>"))
+        case 8:
+            client.betas = "oauth-2025-04-20"
         case _:
             pass
-    return turn == 9
+    return turn in (8, 9)
 
 
 async def test_each_miss_of_a_recorded_session_is_named_and_priced() -> None:
@@ -146,14 +152,16 @@ async def test_each_miss_of_a_recorded_session_is_named_and_priced() -> None:
         3: (MissCause.TOOLS, Culprit.MCP),
         5: (MissCause.EXPIRY, Culprit.TIME),
         7: (MissCause.MESSAGES, Culprit.HOOK),
+        8: (MissCause.ROUTE, Culprit.CLIENT),
         9: (MissCause.PROVIDER, Culprit.PROVIDER),
     }
+    assert cause_text(causes[8]) == "the client changed the beta context-1m-2025-08-07"
     # Each token that was read would have cost a tenth of plain input; $5 per million.
     (lost,) = found[8].causes
     written, hour = found[8].reading.cold, lost.nanodollars
     assert hour is not None
     assert 0.75 * 5_000 * written < hour < 1.9 * 5_000 * written
-    assert (describe_misses(found) or "").startswith("4 cache misses cost $0.")
+    assert (describe_misses(found) or "").startswith("5 cache misses cost $0.")
     assert "the MCP server github changed its tools" in " ".join(describe_reading(found[2]))
     assert reading_as_json(found[2])["causes"][0]["change"]["name"] == "mcp__github__merge"
     assert describe_misses(found[:2]) is None

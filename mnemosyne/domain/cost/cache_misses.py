@@ -90,7 +90,7 @@ class SentPrompt:
     """A request as it was sent upstream, ``at`` µs, and its ``usage``; None if the provider reported none.
 
     ``answered`` is when its reply began, None if that is not known. ``route`` maps the names of further properties that
-    select a cache (a header, a key) to their values.
+    select a cache (a key, a credential) to their values. ``betas`` are the client's beta headers, None if not known.
     """
 
     at: int
@@ -98,6 +98,7 @@ class SentPrompt:
     usage: Tokens | None
     answered: int | None = None
     route: Mapping[str, str] = attrs.field(factory=dict)
+    betas: frozenset[str] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -342,7 +343,10 @@ class _Reading:
         return marker - entry >= 0 and self._new[marker].position - self._new[entry].position < self._rules.lookback
 
     def _find_other_route(self) -> str | None:
-        old, new = self._before.route, self._sent.route
+        before, sent = self._before, self._sent
+        if before.betas is not None and sent.betas is not None and before.betas != sent.betas:
+            return f"the beta {min(before.betas ^ sent.betas)}"
+        old, new = before.route, sent.route
         return next((name for name in sorted({*old, *new}) if old.get(name) != new.get(name)), None)
 
     # Positions

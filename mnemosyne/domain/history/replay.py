@@ -130,16 +130,16 @@ def headers_of(client: identity.ClientHeaders) -> tuple[tuple[str, str], ...]:
         identity.PARENT_SESSION_HEADER: client.parent_external_id,
         identity.AGENT_HEADER: client.agent_id,
         identity.PARENT_AGENT_HEADER: client.parent_agent_id,
+        identity.BETAS_HEADER: identity.UNRECORDED if client.betas is None else ",".join(client.betas),
     }
     return tuple((name, value) for name, value in named.items() if value) + _CREDENTIALS[client.credential]
 
 
-_NO_TOKEN = "Bearer \x01"
 _CREDENTIALS: Mapping[identity.Credential | None, tuple[tuple[str, str], ...]] = {
     None: (),
-    "key": (("x-api-key", "\x01"),),
-    "bearer": (("authorization", _NO_TOKEN),),
-    "oauth": (("authorization", _NO_TOKEN), ("anthropic-beta", identity.OAUTH_BETA)),
+    "key": (("x-api-key", identity.UNRECORDED),),
+    "bearer": (("authorization", f"Bearer {identity.UNRECORDED}"),),
+    "oauth": (("authorization", f"Bearer {identity.OAUTH_TOKEN}{identity.UNRECORDED}"),),
 }
 """A placeholder for each kind of credential: text that no request can contain, because it would be withheld."""
 

@@ -226,7 +226,7 @@ Event = SessionEvent | ObjectEvent
 EVENT_NAMES: Mapping[str, type[Event]] = {
     "session.started.v1": SessionStarted,
     "session.branch_opened.v1": BranchOpened,
-    "session.turn_began.v3": TurnBegan,
+    "session.turn_began.v4": TurnBegan,
     "session.turn_finished.v3": TurnFinished,
     "session.turn_interrupted.v3": TurnInterrupted,
     "session.turn_assessed.v2": TurnAssessed,
@@ -265,9 +265,15 @@ def _without_limits(ended: dict[str, Any]) -> dict[str, Any]:
     return _without_first_byte({**ended, "limits": {}})
 
 
+def _without_betas(began: dict[str, Any]) -> dict[str, Any]:
+    """Upcast a request that did not record its betas."""
+    speaker = began.get("speaker")
+    return {**began, "speaker": {**speaker, "betas": None} if speaker else None}
+
+
 def _without_submission(began: dict[str, Any]) -> dict[str, Any]:
     """Upcast a request from before hooks vouched for prompts."""
-    return {**began, "submitted": None}
+    return _without_betas({**began, "submitted": None})
 
 
 def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
@@ -328,8 +334,9 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),
     "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),
     "session.turn_interrupted.v2": ("session.turn_interrupted.v3", _without_first_byte),
-    "session.turn_began.v1": ("session.turn_began.v3", _without_credential),
-    "session.turn_began.v2": ("session.turn_began.v3", _without_submission),
+    "session.turn_began.v1": ("session.turn_began.v4", _without_credential),
+    "session.turn_began.v2": ("session.turn_began.v4", _without_submission),
+    "session.turn_began.v3": ("session.turn_began.v4", _without_betas),
     "session.helper_asked.v1": (
         "session.helper_asked.v2",
         lambda fields: {**fields, "version": 0, "prompt": "", "read": None, "written": None},

@@ -88,6 +88,10 @@ THREAD_HEADER = "thread-id"
 API_KEY, OAUTH_TOKEN, OAUTH_BETA = "sk-ant-api", "sk-ant-oat", "oauth-20"
 """How an API key begins, how a token from Claude Code's login begins, and the beta header sent with such a token."""
 
+BETAS_HEADER = "anthropic-beta"
+UNRECORDED = "\x01"
+"""In place of a value that the log does not contain: text that no header can contain."""
+
 LOGIN_HEADER = "chatgpt-account-id"
 """The header that Codex 0.169.0 sends with the token of a login."""
 
@@ -160,6 +164,8 @@ class ClientHeaders:
     parent_agent_id: str | None
     credential: Credential | None = None
     """Only its kind; the credential itself is not kept."""
+    betas: tuple[str, ...] | None = None
+    """The names in its beta headers, sorted; None if they are not known."""
 
     @property
     def reads_iterations(self) -> bool:
@@ -208,6 +214,8 @@ def read_client_headers(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
     names = (*SESSION_HEADERS.get(client, ()), *(name for group in SESSION_HEADERS.values() for name in group))
     own = next((values[name] for name in names if name in values), None)
     parent = values.get(PARENT_SESSION_HEADER)
+    listed = [value for name, value in given if name.lower() == BETAS_HEADER]
+    betas = {_hide_if_secret(beta.strip(), keys) for value in listed for beta in value.split(",") if beta.strip()}
     thread = values.get(THREAD_HEADER) if own is not None else None
     return ClientHeaders(
         client=client,
@@ -216,15 +224,16 @@ def read_client_headers(headers: Iterable[tuple[str, str]]) -> ClientHeaders:
         parent_external_id=parent,
         agent_id=values.get(AGENT_HEADER) or (own if parent else thread if thread != own else None),
         parent_agent_id=values.get(PARENT_AGENT_HEADER),
-        credential=_kind_of_credential(given),
+        credential=_kind_of_credential(given, betas),
+        betas=None if UNRECORDED in listed else tuple(sorted(betas)),
     )
 
 
-def _kind_of_credential(headers: Iterable[tuple[str, str]]) -> Credential | None:
+def _kind_of_credential(headers: Iterable[tuple[str, str]], betas: Iterable[str]) -> Credential | None:
     values = {name.lower(): value.strip() for name, value in headers}
     scheme, _, token = values.get("authorization", "").partition(" ")
     token = token.strip() if scheme.lower() == "bearer" else ""
-    if token.startswith(OAUTH_TOKEN) or (token and OAUTH_BETA in values.get("anthropic-beta", "")):
+    if token.startswith(OAUTH_TOKEN) or (token and any(OAUTH_BETA in beta for beta in betas)):
         return "oauth"
     if values.get("x-api-key") or token.startswith(API_KEY):
         return "key"
@@ -238,7 +247,7 @@ def find_api_key(headers: Iterable[tuple[str, str]]) -> str | None:
     given = [(name.lower(), value.strip()) for name, value in headers]
     schemes = [value.partition(" ") for name, value in given if name == "authorization"]
     found = {value for name, value in given if name == "x-api-key"} | {token.strip() for _, _, token in schemes}
-    is_login = any(name == LOGIN_HEADER or (name == "anthropic-beta" and OAUTH_BETA in value) for name, value in given)
+    is_login = any(name == LOGIN_HEADER or (name == BETAS_HEADER and OAUTH_BETA in value) for name, value in given)
     if is_login or len(found) != 1 or any(scheme.lower() != "bearer" for scheme, _, _ in schemes):
         return None
     (key,) = found

@@ -43,16 +43,28 @@ class Session:
     last: SentPrompt | None = None
 
     def send(
-        self, raw: bytes, at: int, *, route: Mapping[str, str] | None = None, lost: bool = False, **known: Any
+        self,
+        raw: bytes,
+        at: int,
+        *,
+        route: Mapping[str, str] | None = None,
+        betas: frozenset[str] | None = frozenset(),
+        lost: bool = False,
+        **known: Any,
     ) -> CacheReading:
         """Send a body; ``lost`` makes the provider forget everything before."""
         layout = lay_out(transcript.read(raw, conversation=self.lane).transcript)
         assert layout is not None
-        entries = Cache() if lost or (self.last and self.last.route != (route or {})) else self.cache
+        entries = (
+            Cache()
+            if lost or (self.last and (self.last.route, self.last.betas) != (route or {}, betas))
+            else self.cache
+        )
         entries, bill = prompt_cache.bill(
             entries, layout.prompt, layout.markers, started_at=at, minimum=0, readable_at=at + SECOND, rules=self.rules
         )
-        sent = SentPrompt(at=at, layout=layout, usage=bill.tokens, answered=at + SECOND, route=route or {})
+        answered, route = at + SECOND, route or {}
+        sent = SentPrompt(at=at, layout=layout, usage=bill.tokens, answered=answered, route=route, betas=betas)
         found = explain_reading(sent, self.last, self.cache, rules=self.rules, **known)
         self.cache, self.last = entries, sent
         assert found is not None
@@ -203,15 +215,20 @@ def test_without_a_marker_in_the_messages_only_the_head_is_read() -> None:
     assert only(session.send(body(6, marker=None), MINUTE)) == (MissCause.MARKER, Culprit.CLIENT)
 
 
+MILLION = frozenset({"context-1m"})
+
+
 def test_the_provider_is_named_only_for_the_same_bytes_in_time_by_the_same_route() -> None:
     session = Session()
     session.send(body(5), 0)
     assert only(session.send(body(6), MINUTE, lost=True)) == (MissCause.PROVIDER, Culprit.PROVIDER)
-    other = session.send(body(7), 2 * MINUTE, route={"anthropic-beta": "context-1m"})
+    other = session.send(body(7), 2 * MINUTE, betas=MILLION)
     assert only(other) == (MissCause.ROUTE, Culprit.CLIENT)
-    assert other.causes[0].name == "anthropic-beta"
-    assert only(session.send(body(8), 2 * MINUTE + 1, route={"anthropic-beta": "context-1m"}))[0] is MissCause.PARALLEL
-    assert only(session.send(body(9), 0, lost=True, route={"anthropic-beta": "context-1m"}))[0] is MissCause.CLOCK
+    assert other.causes[0].name == "the beta context-1m"
+    assert only(session.send(body(8), 2 * MINUTE + 1, betas=MILLION))[0] is MissCause.PARALLEL
+    assert only(session.send(body(9), 0, lost=True, betas=MILLION))[0] is MissCause.CLOCK
+    # A request that an earlier version recorded does not say its betas.
+    assert only(session.send(body(10), MINUTE, betas=None))[0] is MissCause.PROVIDER
 
 
 def test_rewrites_and_replaced_histories_are_causes_of_their_own() -> None:

@@ -78,6 +78,7 @@ NO_WORDS = {
     "speaker.parent_external_id": "the client's id of another session",
     "speaker.agent_id": "an id that the client made",
     "speaker.parent_agent_id": "an id that the client made",
+    "speaker.betas": "names of the provider's features; credentials among them are hashed",
     "tariff": "a name in the table of tariffs",
     "limits": "numbers, times and words of the provider, at most 40 characters each",
     "opaque": "our words on why a body is not read",

@@ -1,5 +1,5 @@
-"""Bills of the live server under each tariff compared with `mnemosyne evaluate`, and the cost of the memory tools for a
-program with a small head.
+"""Bills of the live server under each tariff compared with `mnemosyne evaluate`, the cost of the memory tools for a
+program with a small head, and how much of what is sent is used.
 
 Three recorded sessions pass through the proxy to the strict stand-in, which bills by each tariff's rules, at the
 recorded times. Without the recordings there are no rows.
@@ -11,14 +11,20 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import attrs
 import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.planning import SESSIONS, TUNED_ON
-from campaigns.payers.playing import PAYERS, WITHIN, Deviation, hold
+from campaigns.payers.playing import PAYERS, WITHIN, Deviation, hold, play_turns
 from campaigns.payers.programs import Program, dearest, run
+from campaigns.scenarios.scene import in_memory
 from mnemosyne.domain.cost.tariffs import PaidIn
+from mnemosyne.domain.history.manifest import Manifest
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.services.manifests import manifest_of
+from tests.plain.archive import MemoryArchive
 
 PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
 """Of 46, 54, 73 and 87 requests: clients that did not compact."""
@@ -79,8 +85,38 @@ def _programs(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
+def _contexts(_: Sequence[Server], quick: bool) -> list[Row]:
+    """Of the requests of managed sessions: the tokens of objects that are used later, of all tokens of objects; and
+    those of memory tools, notes and stubs, of all tokens. Goals: those of the original wishes.
+    """
+    rows = []
+    for session in _sessions()[: 1 if quick else None]:
+        found = trio.run(_read_manifests, {**session, "turns": session["turns"][: QUICK if quick else None]})
+        used, sent = (sum(getattr(each.effective, name) for each in found) for name in ("used", "sent"))
+        added = sum(each.metadata for each in found) / sum(each.tokens for each in found)
+        rows += [
+            single("tokens of objects not used later", session["name"], "%", 100 * (1 - used / max(1, sent)), 40),
+            single("tokens of tools, notes and stubs", session["name"], "%", 100 * added, 10),
+        ]
+    return rows
+
+
+async def _read_manifests(session: dict[str, Any]) -> list[Manifest]:
+    """The manifest of the first round of each turn of a managed session."""
+    async with in_memory("played", window=None) as scene:
+        await play_turns(scene, session)
+        await scene.quiet()
+        assert scene.log is not None
+        archive = MemoryArchive(scene.log)
+    (stream,) = await archive.events.streams()
+    events = await archive.events.read(stream)
+    history = history_of(str(stream), events)
+    first = [attrs.evolve(each, round=each.rounds[0]) for each in history.attempts if each.rounds]
+    return [await manifest_of(archive, stream, events, history, each) for each in first]
+
+
 def _percent(deviation: Deviation) -> float:
     return 100 * abs(deviation.share)
 
 
-GROUP = Group("bills", (), (Part("tariffs", _bills), Part("programs", _programs)))
+GROUP = Group("bills", (), (Part("tariffs", _bills), Part("programs", _programs), Part("contexts", _contexts)))

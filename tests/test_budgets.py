@@ -31,10 +31,10 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_875, 2_300),
     "mnemosyne": Budget("mnemosyne", 81_785, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_570, 11_000),
-    "tests": Budget("tests", 74_205, 50_000),
+    "tests": Budget("tests", 74_250, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 14_145, 12_000),
-    "benchmarks": Budget("benchmarks", 8_060, 6_000),
+    "campaigns": Budget("campaigns", 14_195, 12_000),
+    "benchmarks": Budget("benchmarks", 8_090, 6_000),
 }
 
 

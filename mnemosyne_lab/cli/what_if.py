@@ -97,13 +97,15 @@ def _show_misses(ctx: click.Context, places: tuple[Path, ...], since: str, as_js
             progress=progress,
             managed=_list_managed(),
         )
-    if not found:
+    for sentence in found.left_out:
+        say(printable(sentence), err=True)
+    if not found.sessions:
         say(printable(f"No session since {since[:10]} in {', '.join(map(str, places))}."), err=True)
         ctx.exit(2)
-    groups = sum_recorded(found)
+    groups = sum_recorded(found.sessions)
     if as_json:
-        requests = sum(map(len, found.values()))
-        print_json({"since": since, "sessions": len(found), "requests": requests, "causes": misses_as_json(groups)})
+        sizes = {"sessions": len(found.sessions), "requests": sum(map(len, found.sessions.values()))}
+        print_json({"since": since, **sizes, "causes": misses_as_json(groups), "left_out": found.left_out})
     else:
         print_misses(groups)
 

@@ -66,7 +66,7 @@ class Unreadable(ValueError):
 
 
 LINES_NAMED = 3
-"""So many lines of a file that are unreadable for the same reason are named."""
+"""So many lines of a file that are unreadable, or sessions left out, for the same reason are named."""
 
 Exported = Callable[[Path], Iterator[Mapping[str, Any]]]
 """Reads the sessions, in the form of a line of ours, out of a file that `mnemosyne export` wrote. Raises

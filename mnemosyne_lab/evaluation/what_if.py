@@ -6,9 +6,10 @@ compared with the record to show its error.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import attrs
 
@@ -18,7 +19,7 @@ from mnemosyne.figures import plural
 from mnemosyne_lab.evaluation.cache_misses import RecordedReading, RecordedRequest, read_recorded, requests_of
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
-from mnemosyne_lab.evaluation.reading import RecordedSession, Unreadable, recording
+from mnemosyne_lab.evaluation.reading import LINES_NAMED, RecordedSession, Unreadable, recording
 from mnemosyne_lab.evaluation.results import Evaluation
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
@@ -130,6 +131,14 @@ def _files(
         yield file.stem, [line for line in lines if isinstance(line, TranscriptLine)]
 
 
+@attrs.frozen
+class FoundMisses:
+    """The reads of each conversation, by its name. ``left_out`` are sentences about what is not among them."""
+
+    sessions: dict[str, list[RecordedReading]]
+    left_out: Sequence[str]
+
+
 def find_misses(
     paths: Sequence[Path],
     *,
@@ -137,16 +146,22 @@ def find_misses(
     skip: Callable[[str], None],
     progress: Callable[[int, int], None],
     managed: Collection[str] = (),
-) -> dict[str, list[RecordedReading]]:
-    """The reads of each conversation in transcripts and recordings that were active after ``since``, by its name.
-    ``managed`` as in ``what_if``.
+) -> FoundMisses:
+    """The reads of the conversations in transcripts and recordings that were active after ``since``. ``managed`` as in
+    ``what_if``.
     """
     found: dict[str, list[RecordedReading]] = {}
+    left_out: dict[str, list[str]] = {}
+    uncounted = 0
     seen: set[str] = set()
 
-    def add(name: str, requests: Sequence[RecordedRequest], kind: str) -> None:
-        if requests:
-            found[name if name not in found else f"{name} ({len(found) + 1})"] = list(read_recorded(requests, kind))
+    def add(name: str, session: Mapping[str, Any], requests: Sequence[RecordedRequest], kind: str) -> None:
+        nonlocal uncounted
+        if not requests:
+            left_out.setdefault("whose requests have no token counts", []).append(name)
+            return
+        uncounted += len(session["turns"]) - len(requests)
+        found[name if name not in found else f"{name} ({len(found) + 1})"] = list(read_recorded(requests, kind))
 
     for name, lines in _files(paths, skip, progress):
         for line in lines:
@@ -157,13 +172,27 @@ def find_misses(
                     skip(f"{line.where}: {error}.")
                     continue
                 if not (times := [at for turn in line.value["turns"] if (at := turn.get("ts"))]) or max(times) >= since:
-                    add(session.name, requests_of(line.value), BranchKind.MAIN.value)
+                    add(session.name, line.value, requests_of(line.value), BranchKind.MAIN.value)
+                else:
+                    left_out.setdefault(f"last used before {since[:10]}", []).append(session.name)
         for each in conversations_of(name, lines, seen):
-            if each.is_used_since(since) and each.client_name not in managed:
+            if each.client_name in managed:
+                left_out.setdefault("already managed", []).append(each.name)
+            elif not each.is_used_since(since):
+                when = f"last used before {since[:10]}" if each.times else "whose records have no times"
+                left_out.setdefault(when, []).append(each.name)
+            else:
                 kind = BranchKind.AGENT if each.is_sidechain else BranchKind.MAIN
                 counts = {reply.id: (reply.model, reply.used, reply.terms) for reply in each.replies}
-                add(each.name, requests_of(each.session, counts), kind.value)
-    return found
+                add(each.name, each.session, requests_of(each.session, counts), kind.value)
+    sentences = [
+        f"{plural(len(names), 'session')} left out, {why}: {', '.join(names[:LINES_NAMED])}"
+        + (f" and {len(names) - LINES_NAMED} more." if len(names) > LINES_NAMED else ".")
+        for why, names in left_out.items()
+    ]
+    if uncounted:
+        sentences.append(f"{plural(uncounted, 'request')} of other sessions left out, without token counts.")
+    return FoundMisses(found, sentences)
 
 
 def _age(path: Path) -> tuple[float, str]:

@@ -102,14 +102,21 @@ def test_the_causes_of_any_recorded_session_add_up(turns: list[tuple[int, int, i
         assert reading.cold in (max(0, reading.expected - reading.read), reading.prompt - reading.read)
 
 
-def test_recordings_and_transcripts_of_the_period_are_read(tmp_path: Path) -> None:
+def test_recordings_of_the_period_are_read_and_others_are_named(tmp_path: Path) -> None:
     old = session(("10:00:00Z", 0, HEAD), name="old")
-    lines = [json.dumps(each) for each in (old, session(("10:00:00Z", 0, HEAD)), {"name": "none", "turns": []})]
+    uncounted = session(("10:00:00Z", 0, HEAD), name="uncounted")
+    del uncounted["turns"][0]["usage"]
+    found_ones = (old, session(("10:00:00Z", 0, HEAD)), {"name": "none", "turns": []}, uncounted)
+    lines = [json.dumps(each) for each in found_ones]
     (tmp_path / "all.jsonl").write_text("\n".join(lines).replace("2026-11-20T10", "2026-11-19T10", 1))
     skipped: list[str] = []
     found = find_misses([tmp_path], since="2026-11-20", skip=skipped.append, progress=lambda done, total: None)
-    assert list(found) == ["s"]
+    assert list(found.sessions) == ["s"]
     assert len(skipped) == 1
+    assert found.left_out == [
+        "1 session left out, last used before 2026-11-20: old.",
+        "1 session left out, whose requests have no token counts: uncounted.",
+    ]
 
 
 SESSIONS = Path(__file__).parents[4] / "shared/data/sessions/others/claude_code.jsonl"

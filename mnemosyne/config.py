@@ -36,6 +36,9 @@ FIDELITIES = ("graded", "thrifty")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
+BUDGETS = ("session_budget_dollars", "day_budget_dollars", "session_hard_limit_dollars")
+"""The settings that limit cost."""
+
 OPENAI = NamedUpstream(
     "openai", "https://api.openai.com", models=("gpt-*", "ft:*", "chatgpt-*", "codex-*", "computer-use-*", "o[1-9]*")
 )
@@ -319,8 +322,8 @@ class Config:
     session_budget_dollars: float | None = setting(
         None,
         values.DOLLARS,
-        "Cost of a session from which no prompt is sent; its page and the status line warn from 80 % on. Running work "
-        "of an agent goes on.",
+        "Cost of a session from which no prompt is sent; its page, the status line and `run` warn from 80 % on. "
+        "Running work of an agent goes on.",
         unset="no limit",
     )
     day_budget_dollars: float | None = setting(

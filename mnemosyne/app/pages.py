@@ -73,6 +73,7 @@ class OpenPageContext:
         now: Callable[[], int],
         new_id: Callable[[], str],
         simulations: Simulations,
+        load: Callable[[], Config] | None = None,
     ) -> None:
         self.shown: Mapping[str, Any] = {
             setting.name: {
@@ -82,7 +83,7 @@ class OpenPageContext:
             for setting in SETTINGS
             if setting.name != "dsn"
         }
-        self.budgets = Budgets(limits_of(config), now)
+        self.budgets = Budgets(lambda: limits_of(config if load is None else load()), now)
         self.observations: Observations = no_observations()
         self.openings: Openings = {}
         self.turns = KnownTurns()
@@ -267,10 +268,13 @@ async def run_pages(
     *,
     idle_seconds: float | None = None,
     ready: Callable[[], None] = lambda: None,
+    load: Callable[[], Config] | None = None,
 ) -> None:
-    """Serve pages at a listening socket until SIGTERM or SIGINT, or until there was no request for ``idle_seconds``."""
+    """Serve pages at a listening socket until SIGTERM or SIGINT, or until there was no request for ``idle_seconds``.
+    ``load`` reads the settings again.
+    """
     prepare_data_dir(config.data_dir)
-    page_context = OpenPageContext(config, now, new_id, simulations)
+    page_context = OpenPageContext(config, now, new_id, simulations, load)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
     app = PagesAlone(create_pages(page_context, access), hosts_of(config), trio.current_time())
     stopping = trio.Event()

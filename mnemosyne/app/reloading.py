@@ -11,7 +11,7 @@ import trio
 from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.app.logs import set_level
 from mnemosyne.app.settings import limits_of, settings_of, use_models
-from mnemosyne.config import SETTINGS, Config, list_settings, models_path
+from mnemosyne.config import BUDGETS, SETTINGS, Config, list_settings, models_path
 from mnemosyne.domain.cost.catalogue import in_force, use
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import BadConfiguration
@@ -19,7 +19,6 @@ from mnemosyne.http.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
-BUDGETS = ("session_budget_dollars", "day_budget_dollars", "session_hard_limit_dollars")
 RELOADED = ("log_level", "mode", "models_file", *BUDGETS)
 """The settings that can change at runtime."""
 

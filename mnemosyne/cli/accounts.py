@@ -2,13 +2,11 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from uuid import UUID
 
 import click
 
-from mnemosyne.cli.cache_misses import misses_as_json, print_misses
-from mnemosyne.cli.cache_verdicts import agreement_as_json, print_agreement
 from mnemosyne.cli.log_access import log_of, prints, start_of, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
@@ -27,8 +25,6 @@ from mnemosyne.figures import (
     price_sentence,
     printable,
 )
-from mnemosyne.services.cache_misses import MissGroup, read_all_misses
-from mnemosyne.services.cache_verdicts import Agreement, read_agreement
 from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
 from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.read_models import EVERY_SESSION
@@ -38,6 +34,8 @@ from mnemosyne.services.usage import AgentType, Consumption, Grouping, Usage, re
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
+    from mnemosyne.services.cache_misses import MissGroup
+    from mnemosyne.services.cache_verdicts import Agreement
 
 
 def print_groups(
@@ -58,15 +56,19 @@ def name_session(stream: Hashable, names: Mapping[Any, str]) -> str:
 _COUNTS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 
 
-_Shown = Usage | Agreement | Sequence[MissGroup]
+_Shown: TypeAlias = "Usage | Agreement | Sequence[MissGroup]"
 
 
 def _usage_as_json(found: _Shown) -> list[dict[str, Any]] | dict[str, Any]:
-    if isinstance(found, Agreement):
-        return agreement_as_json(found)
-    if not isinstance(found, Usage):
+    if isinstance(found, Usage):
+        return [_group_as_json(found, group, use) for group, use in found.groups.items()]
+    if isinstance(found, Sequence):
+        from mnemosyne.cli.cache_misses import misses_as_json
+
         return misses_as_json(found)
-    return [_group_as_json(found, group, use) for group, use in found.groups.items()]
+    from mnemosyne.cli.cache_verdicts import agreement_as_json
+
+    return agreement_as_json(found)
 
 
 def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str, Any]:
@@ -89,13 +91,17 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
 
 
 def _print_usage(found: _Shown) -> None:
-    if isinstance(found, Agreement):
+    if not isinstance(found, Usage | Sequence):
+        from mnemosyne.cli.cache_verdicts import print_agreement
+
         print_agreement(found)
         return
     if not (found.groups if isinstance(found, Usage) else found):
         say("No reply has reported its usage yet.", err=True)
         return
     if not isinstance(found, Usage):
+        from mnemosyne.cli.cache_misses import print_misses
+
         print_misses(found)
         return
     spans = [span.upper() for span in found.taken]
@@ -171,7 +177,11 @@ def usage(by: Grouping, misses: bool, verdicts: bool, since: str | None, **optio
         (sessions,) = await models.answers(EVERY_SESSION)
         streams = [row["stream"] for row in sessions]
         if verdicts:
+            from mnemosyne.services.cache_verdicts import read_agreement
+
             return await read_agreement(models.archive, streams, start)
+        from mnemosyne.services.cache_misses import read_all_misses
+
         return await read_all_misses(models.archive, streams, start)
 
     if misses or verdicts:

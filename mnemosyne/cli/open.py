@@ -4,6 +4,8 @@ import os
 import socket
 import sys
 import webbrowser
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 
 import click
@@ -17,7 +19,7 @@ from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.worker import NICENESS
 from mnemosyne.cli.log_access import log_of, with_read_models
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.settings import configuration, log_options
+from mnemosyne.cli.settings import configuration, log_options, read_settings
 from mnemosyne.config import Config
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.http.serving import bind, url_of
@@ -47,7 +49,7 @@ def open_pages(
     """
     config = configuration(options) if session is None else log_of(options)
     if at_socket is not None:
-        _make_pages(config, at_socket)
+        _make_pages(config, at_socket, partial(read_settings, options))
         return
     if session is not None:
         with_read_models(config, lambda models: find(models.archive, session))
@@ -89,7 +91,7 @@ def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> 
     trio.run(run)
 
 
-def _make_pages(config: Config, number: int) -> None:
+def _make_pages(config: Config, number: int, load: Callable[[], Config]) -> None:
     """Serve the pages on a server's socket, at low priority, until the server ends or the pages are idle."""
     start_logging(config.log_level, config.log_format, config.log_file)
     end_with_server()
@@ -98,7 +100,7 @@ def _make_pages(config: Config, number: int) -> None:
     async def run() -> None:
         simulations = _simulations()
         listener = socket.socket(fileno=number)
-        await run_pages(config, listener, now, new_id, simulations, idle_seconds=IDLE_SECONDS)
+        await run_pages(config, listener, now, new_id, simulations, idle_seconds=IDLE_SECONDS, load=load)
 
     trio.run(run)
 

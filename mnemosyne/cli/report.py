@@ -64,11 +64,11 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
 
 
 async def _read(models: OpenReadModels, session: str) -> Mapping[str, Any]:
-    stream, budgets = await find(models, session), Budgets(limits_of(models.config), now)
+    stream, budgets = await find(models, session), Budgets(lambda: limits_of(models.config), now)
     overview = await read_overview(models.archive, models, stream, openings={})
     return await read_shown(models.archive, models, overview, None, seen=no_observations(), budgets=budgets)
 
 
 async def _read_json(models: OpenReadModels, session: str) -> Mapping[str, Any]:
-    stream, budgets = await find(models, session), Budgets(limits_of(models.config), now)
+    stream, budgets = await find(models, session), Budgets(lambda: limits_of(models.config), now)
     return await read_as_json(models.archive, models, stream, None, no_observations(), KnownTurns(), budgets)

@@ -35,7 +35,7 @@ from mnemosyne.app.discovery import (
 from mnemosyne.app.launch import StartedServer, end_like, run_client, start_server
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, manage_option, setting_options
-from mnemosyne.config import SETTINGS, Config, list_settings, render, upstreams_of
+from mnemosyne.config import BUDGETS, SETTINGS, Config, list_settings, render, upstreams_of
 from mnemosyne.errors import BadConfiguration, BadOption, UpstreamUnreachable
 from mnemosyne.figures import count_text, dollars_text, plural, printable
 
@@ -95,8 +95,9 @@ def run(
       mnemosyne run --fork 319a@30 -- claude
       mnemosyne run -- python my_agent.py
 
-    It uses a running server with the same address, data directory and upstream; otherwise a server runs on a free port
-    until the client ends, and its log is server.log in the data directory. A client whose provider is unreachable is
+    It uses a running server with the same address, data directory and upstream; otherwise, or if that cannot apply a
+    limit on cost of this command, a server runs on a free port until the client ends, and its log is server.log in the
+    data directory. A client whose provider is unreachable is
     not started.
 
     With --manage, new conversations get memory tools, and their context is compacted when that saves money. Claude Code
@@ -118,7 +119,7 @@ def run(
         _refuse_without_worktree()
     hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
     command = _go_on_from(hooked, fork, config, with_files=with_files) if fork is not None else hooked
-    with _server(config) as (url, started):
+    with _server(config, command) as (url, started):
         if sys.stderr.isatty():
             from mnemosyne.cli.serve import page_line
 
@@ -213,15 +214,22 @@ def refuse_unfindable(program: str) -> None:
 
 
 @contextmanager
-def _server(config: Config) -> Iterator[tuple[str, StartedServer | None]]:
+def _server(config: Config, command: Sequence[str]) -> Iterator[tuple[str, StartedServer | None]]:
     found = find_server(config)
-    if found is not None and found.serves(config):
+    if found is not None and found.serves(config) and not _needs_own_limits(found, config, command):
         yield found.url, None
         return
     with start_server(config, os.environ) as started:
         if sys.stderr.isatty():
             _say(f"started a server on {started.url} (log: {started.log})")
         yield started.url, started
+
+
+def _needs_own_limits(found: FoundServer, config: Config, command: Sequence[str]) -> bool:
+    """Whether an option sets a limit on cost that a running server lacks and the client cannot choose."""
+    given = {name for name in BUDGETS if config.sources[name].startswith("option")}
+    wanted, there = list_settings(config), found.settings
+    return any(there.get(name, wanted[name]) != wanted[name] for name in given - _find_choices(command, config).keys())
 
 
 def _print_ignored_options(command: tuple[str, ...], config: Config, url: str, *, joined: bool) -> None:
@@ -340,32 +348,33 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
 
     import trio
 
+    from mnemosyne.app.process import now
     from mnemosyne.app.read_models import open_read_models
+    from mnemosyne.app.settings import limits_of
+    from mnemosyne.services.budgets import Budgets
     from mnemosyne.services.cache_misses import describe_misses, read_session_misses
     from mnemosyne.services.savings import Savings, read_break_even, read_savings
 
-    async def read() -> tuple[Savings | None, int | None, str | None]:
-        found, break_even = None, None
+    async def read() -> tuple[Savings | None, int | None, list[str]]:
+        found, break_even, sentences = None, None, list[str]()
         with trio.move_on_after(SUMMARY_SECONDS):
             async with open_read_models(config, lambda sentence: None) as models:
                 found = await read_savings(models, began)
                 break_even = await read_break_even(models, found)
-                return (
-                    found,
-                    break_even,
-                    describe_misses(await read_session_misses(models.archive, found.sessions, began)),
-                )
-        return found, break_even, None
+                sentences = await Budgets(lambda: limits_of(config), now).describe(models, found.sessions)
+                misses = describe_misses(await read_session_misses(models.archive, found.sessions, began))
+                sentences = [*([misses] if misses is not None else []), *sentences]
+        return found, break_even, sentences
 
     try:
-        found, break_even, misses = trio.run(read)
+        found, break_even, sentences = trio.run(read)
     except Exception:  # the client has ended, so an error here must not matter
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is not None and found.sessions:
         _say(render_recorded(found, config.mode, break_even))
-        if misses is not None:
-            _say(f"{misses}.")
+        for sentence in sentences:
+            _say(f"{sentence}.")
     elif found is None or not complete:
         _say("see what was recorded: mnemosyne open")
 

@@ -482,7 +482,7 @@ def describe_misses(found: Sequence[RequestReading]) -> str | None:
         return None
     missed.sort(key=lambda pair: -(pair[1].nanodollars or 0))
     known = [cause.nanodollars for _, cause in missed if cause.nanodollars is not None]
-    price = f" cost {dollars_text(sum(known))}" if known else ""
+    price = f" cost {dollars_text(sum(known), partial=len(known) < len(missed))}" if known else ""
     named = [f"{cause_text(cause.cold)} at {_place_text(each.address)}" for each, cause in missed[:NAMED]]
     more = f"; and {len(missed) - NAMED} more" if len(missed) > NAMED else ""
     count = len({each.address for each, _ in missed})

@@ -85,6 +85,15 @@ def add_up_shares(shares: Mapping[AttemptKey, float], group_of: Callable[[Attemp
     return groups
 
 
+def shares_of_branches(rows: Iterable[Row], stream: UUID) -> dict[str, dict[str, float]]:
+    """The share of each branch of a session in the increase of windows, by their length."""
+    found: dict[str, dict[str, float]] = {}
+    for span, shares in shares_of(rows).items():
+        for branch, share in add_up_shares(shares, lambda key: key[1] if key[0] == stream else "").items():
+            found.setdefault(branch, {})[span] = share
+    return found
+
+
 def uses_of(rows: Iterable[Row], is_own: Callable[[AttemptKey], bool]) -> list[QuotaUse]:
     """The use of each window by some turns, from the answer to ``ask_limits``."""
     uses: dict[str, QuotaUse] = {}

@@ -17,7 +17,7 @@ from mnemosyne.services.context_map import ContextMap, read_map
 from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
-from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
+from mnemosyne.services.quota import QuotaUse, ask_limits, shares_of_branches, uses_of
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.session_list import read_settings
@@ -27,7 +27,7 @@ from mnemosyne.services.usage import ask_for_help, describe_help
 @attrs.frozen(kw_only=True)
 class SessionBranch:
     """A branch in the list: its kind, origin and number of turns. ``why`` and ``mode`` are the last decision about it;
-    None if managing was never requested.
+    None if managing was never requested. ``quota`` is its use of a subscription's windows by length.
     """
 
     name: str
@@ -37,6 +37,7 @@ class SessionBranch:
     turns: int
     mode: str | None
     why: str | None
+    quota: Mapping[str, float]
 
 
 @attrs.frozen(kw_only=True)
@@ -173,7 +174,7 @@ async def read_session_view(
         ask_limits(stream),
         *ask_for_help(stream),
     )
-    branches = _branches(whole)
+    branches = _branches(whole, shares_of_branches(limits, stream))
     chosen = _choose(whole, branch)
     found = await read_map(models, stream, chosen)
     owners = {row["object"]: row["branch"] for row in objects}
@@ -223,7 +224,7 @@ async def require_session_branch(models: ReadModels, stream: UUID, branch: str) 
     timeline.require_branch(branch, [row["branch"] for row in rows])
 
 
-def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
+def _branches(whole: timeline.Timeline, shares: Mapping[str, Mapping[str, float]]) -> list[SessionBranch]:
     taken: dict[str, set[int]] = {}
     for row in whole.turns:
         taken.setdefault(row["branch"], set()).add(row["turn"])
@@ -237,6 +238,7 @@ def _branches(whole: timeline.Timeline) -> list[SessionBranch]:
             turns=len(taken.get(row["branch"], ())),
             mode=decided[row["branch"]].row["mode"] if row["branch"] in decided else None,
             why=decided[row["branch"]].row["why"] if row["branch"] in decided else None,
+            quota=shares.get(row["branch"], {}),
         )
         for row in whole.branches
     ]

@@ -79,7 +79,7 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
         ("branches SESSION", SERVING | DECIDING | {"rich"}, 114),
         ("context SESSION", SERVING | DECIDING, 120),
         ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
-        ("usage", SERVING, 145),
+        ("usage", SERVING, 132),
         ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 202),
     ],
 )

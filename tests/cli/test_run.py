@@ -312,6 +312,16 @@ def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, st
             assert invoked("off", "--undo", environ=environ).exit_code == 0
 
 
+def test_a_limit_that_the_client_cannot_choose_is_applied_by_a_server_of_its_own(environ: dict[str, str]) -> None:
+    client = ("--", sys.executable, "-c", SHOW)
+    with serving("--session-budget-dollars", "3", environ=environ) as url:
+        port = url.rpartition(":")[2]
+        for amount, is_joined in (("3", True), ("2", False)):
+            result = mnemosyne("run", "--port", port, "--budget", amount, *client, environ=environ)
+            assert result.stderr == ""
+            assert (json.loads(result.stdout)["ANTHROPIC_BASE_URL"] == url) == is_joined
+
+
 @pytest.mark.parametrize(
     ("dsn", "shown"),
     [
@@ -362,8 +372,10 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: d
         replies = [{"content": [RECALL], "usage": given}] * 2 + [{"text": "There.", "usage": given}]
         standin.script = from_data({"rules": [{"replies": replies}]})
         environ = joined | {"MNEMOSYNE_UPSTREAM": standin.url, **PATIENT}
-        result = mnemosyne("run", "--manage", *python(f"AGENT = 'opencode/1.18.33'{TURN}"), environ=environ)
-    hidden, recorded = result.stderr.splitlines()
+        result = mnemosyne(
+            "run", "--manage", "--budget", "0.01", *python(f"AGENT = 'opencode/1.18.33'{TURN}"), environ=environ
+        )
+    hidden, recorded, limit = result.stderr.splitlines()
     assert result.stdout.strip() == "1000"
     sentence = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
     assert hidden == f"mnemosyne: the client's cost display is {sentence}"
@@ -371,6 +383,9 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: d
     paid = f"{price} of the cost for memory tools, before the first compaction"
     summary = rf"mnemosyne: recorded 1 turn, {price}, {paid}: mnemosyne open [0-9a-f]{{8}}"
     assert re.fullmatch(summary, recorded)
+    assert re.fullmatch(
+        rf"mnemosyne: session [0-9a-f]{{8}} has cost {price} of \$0.010 \(session_budget_dollars\)\.", limit
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The cache misses of a session are read from its record, each with its cause, its culprit and its cost."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -165,6 +166,11 @@ async def test_each_miss_of_a_recorded_session_is_named_and_priced() -> None:
     assert "the MCP server github changed its tools" in " ".join(describe_reading(found[2]))
     assert reading_as_json(found[2])["causes"][0]["change"]["name"] == "mcp__github__merge"
     assert describe_misses(found[:2]) is None
+    unpriced = attrs.evolve(found[2], causes=[attrs.evolve(each, nanodollars=None) for each in found[2].causes])
+    assert re.match(
+        r"5 cache misses cost \$0\.\d+\+: ",
+        describe_misses([*found, attrs.evolve(unpriced, address=Address("fork-1", 1, 1))]) or "",
+    )
 
 
 async def test_one_turn_is_explained_without_the_others() -> None:

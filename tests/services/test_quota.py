@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from mnemosyne.services.quota import add_up_shares, shares_of, uses_of, windows_of
+from mnemosyne.services.quota import add_up_shares, shares_of, shares_of_branches, uses_of, windows_of
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 SECOND = 1_000_000
@@ -46,3 +46,9 @@ def test_a_turn_shows_the_use_before_and_after_it_and_a_session_its_own_part() -
     assert (turn.before, turn.used, turn.taken) == (0.17, 0.2, 0.03)
     (session,) = uses_of(rows, lambda key: key[0] == ONE)
     assert (session.before, session.used, round(session.taken, 6)) == (0.1, 0.2, 0.05)
+
+
+def test_the_branches_of_a_session_share_its_use() -> None:
+    rows = [row(ONE, 1, 10, 100_000), row(ONE, 1, 20, 150_000, branch="agent-1"), row(OTHER, 1, 30, 170_000)]
+    shares = shares_of_branches([*rows, row(ONE, 2, 40, 180_000)], ONE)
+    assert (shares["main"], shares["agent-1"]) == ({"5h": 0.01}, {"5h": 0.05})

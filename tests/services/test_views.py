@@ -1,6 +1,7 @@
 """The views of one recorded session agree with each other and with the log."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.budget import DAY, SpendingBill, SpendingLimits
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import (
     asking,
     context_map,
@@ -169,11 +171,28 @@ async def test_the_costs_of_a_session_view_are_those_of_the_ledger(models: OpenR
     assert "are shortened or evicted" in view.verdict
 
 
+async def test_a_raised_limit_is_seen_and_an_unreadable_one_stays(models: OpenReadModels, held: Held) -> None:
+    limits = [SpendingLimits(session=1)]
+
+    def load() -> SpendingLimits:
+        if not limits:
+            raise BadConfiguration("line 3 is no setting")
+        return limits[0]
+
+    budgets = Budgets(load, lambda: 0)
+    (said,) = await budgets.describe(models, [held.stream, held.stream])
+    assert re.fullmatch(r"session [0-9a-f]{8} has cost \$\S+ of \$0\S* \(session_budget_dollars\)", said)
+    limits[0] = SpendingLimits(session=10**15)
+    assert await budgets.list_used(models, held.stream) == []
+    limits.clear()
+    assert await budgets.list_used(models, held.stream) == []
+
+
 async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: OpenReadModels, held: Held) -> None:
     """In savings, usage, its timeline, list, status line, page and chart: all turns of this session were counted."""
     view = await session_view.read_session_view(models, held.stream)
     (overview,) = await overviews.list_overviews(models.archive, models, openings={})
-    budgets = Budgets(SpendingLimits(session=1, day=HELPER_COST, hard=10**12), lambda: view.turns[0].began_at)
+    budgets = Budgets(lambda: SpendingLimits(session=1, day=HELPER_COST, hard=10**12), lambda: view.turns[0].began_at)
     line = await read_status_line(models.archive, models, held.stream, no_observations(), budgets)
     found = (await savings.read_savings(models)).sessions[held.stream]
     groups = [(await usage.read_usage(models, by, None)).total for by in get_args(usage.Grouping)]
@@ -306,7 +325,7 @@ async def test_overview_and_status_line_agree_with_the_session_view(models: Open
         found = await overviews.list_overviews(models.archive, models, openings=openings, matching=words)
         assert [each.title for each in found] == ["as it was cached"] * is_found
     line = await read_status_line(
-        models.archive, models, held.stream, no_observations(), Budgets(SpendingLimits(), lambda: 0)
+        models.archive, models, held.stream, no_observations(), Budgets(lambda: SpendingLimits(), lambda: 0)
     )
     assert (line.cost, line.saved) == (view.total.nanodollars, view.total.nanodollars_saved)
     assert (line.zone, line.rewritten) == (view.turns[-1].zone, view.rewrites[-1].turn)

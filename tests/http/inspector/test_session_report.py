@@ -26,7 +26,7 @@ async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
     page_context = pages.page_context
     stream = await read_models.find(page_context.models, shown.session)
     overview = await read_overview(page_context.archive, page_context.models, stream, openings={})
-    budgets = Budgets(SpendingLimits(session=0), page_context.now)
+    budgets = Budgets(lambda: SpendingLimits(session=0), page_context.now)
     models = page_context.models
     return await read_shown(page_context.archive, models, overview, None, seen=no_observations(), budgets=budgets)
 

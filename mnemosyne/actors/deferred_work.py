@@ -15,7 +15,7 @@ from mnemosyne.actors.threads import LARGE, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
-from mnemosyne.domain.cost.prompt_cache import rules_of
+from mnemosyne.domain.cost.prompt_cache import CacheRules, rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.cost.tokens import Features
@@ -175,10 +175,14 @@ class DeferredWork:
             log.warning("session %s should no longer be managed: %s", self._loaded.identity.stream, why)
         return True
 
-    async def account(self, address: Address, exchange: OpenAttempt) -> tuple[Event, ...]:
-        """The account of an ended attempt; empty if its body is not a conversation."""
+    async def account(
+        self, address: Address, exchange: OpenAttempt, cache: CacheRules | None = None
+    ) -> tuple[Event, ...]:
+        """The account of an ended attempt; empty if its body is not a conversation. ``cache`` replaces its rules."""
         command = await self._account_turn(address, exchange)
-        return (account(command, self._state.ledger),) if command is not None else ()
+        if command is None:
+            return ()
+        return (account(attrs.evolve(command, cache=cache or command.cache), self._state.ledger),)
 
     async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
         """The command; None if a body is not a conversation, or nothing was billed."""

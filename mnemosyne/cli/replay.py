@@ -230,7 +230,7 @@ def _review(config: Config, session: str, window: int | None) -> "Review":
 def _review_as_json(review: "Review") -> dict[str, Any]:
     names = "turn event field recorded today"
     return {
-        **members(review, "decisions turns other_tables by_earlier_version", id="session"),
+        **members(review, "decisions turns other_tables by_earlier_version old_accounts", id="session"),
         "skipped": [members(skip, "why", position="version") for skip in review.skipped],
         "differences": [members(difference, names, position="version") for difference in review.differences],
     }
@@ -249,6 +249,9 @@ def _print_review(review: "Review") -> None:
         say(f"The session used another table of models ({digest.hex()}): prices, weights and windows may differ.")
     if review.turns and review.by_earlier_version:
         say("An earlier version recorded this session; today's planner may compact and evict differently.")
+    if review.old_accounts:
+        accounts = f"{plural(review.old_accounts, 'account')} of observed turns"
+        say(f"{accounts} by the rules before 2026-11-28, which expected no reads from a cache without markers.")
     if review.turns:
         say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"

@@ -38,6 +38,7 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prompt_cache import MARKED
 from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
@@ -136,6 +137,8 @@ class Review:
     """The digests of model tables, other than the current one, that were used in its decisions."""
     by_earlier_version: bool = False
     """Whether settings in its log have the form of an earlier version, whose planner differed."""
+    old_accounts: int = 0
+    """How many accounts of observed turns follow the rules before 2026-11-28: they expect no read without a marker."""
 
     @property
     def turns(self) -> Sequence[str]:
@@ -166,7 +169,13 @@ async def review(
     tables = dict.fromkeys(each.models for each in taken if each.models)
     others = [digest for digest in tables if digest != in_force().digest]
     return Review(
-        stream, judge.decisions, judge.differences, judge.skipped, others, not all(each.counted for each in taken)
+        stream,
+        judge.decisions,
+        judge.differences,
+        judge.skipped,
+        others,
+        not all(each.counted for each in taken),
+        judge.old_accounts,
     )
 
 
@@ -210,6 +219,7 @@ class _Judge:
         self.decisions = 0
         self.differences: list[DecisionDifference] = []
         self.skipped: list[SkippedDecision] = []
+        self.old_accounts = 0
 
     async def judge(self, decision: ReplayedDecision) -> None:
         """Replay a decision, then continue from the recorded events. Answers of a helper or a person about an object
@@ -491,7 +501,15 @@ class _Judge:
         assert isinstance(event, TurnAccounted)
         address = event.address
         exchange = self._memory.state.branches[address.branch].exchanges.get(address)
-        return await self._deferred.account(address, exchange) if exchange is not None else ()
+        if exchange is None:
+            return ()
+        today = await self._deferred.account(address, exchange)
+        if today != (event,) and event.mode is Mode.OBSERVE:
+            earlier = await self._deferred.account(address, exchange, MARKED)
+            if earlier == (event,):
+                self.old_accounts += 1
+                return earlier
+        return today
 
     async def _forget_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         event = decision.last

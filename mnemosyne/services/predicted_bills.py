@@ -3,6 +3,7 @@
 The prediction uses only facts known when the request was sent: the size of the branch's previous prompt by the
 provider's count, the estimated growth, and the cache rules. A reply's length is not known before, so both amounts have
 the actual output. Turns with hidden rounds are left out: how often a model asks its memory is not known before, either.
+So is the first request of a branch: other sessions may have put a part of it in the cache.
 """
 
 from collections.abc import Iterable
@@ -36,10 +37,12 @@ class PredictedBill:
     def sentence(self) -> str:
         """For the page and the command."""
         if not self.turns:
-            return f"No bill was predicted: {plural(self.left_out, 'turn')} without a count or a price of one request."
+            turns = plural(self.left_out, "turn")
+            return f"No bill was predicted: {turns}, all first requests or without a count or price."
         share = abs(self.predicted - self.billed) / self.billed if self.billed else 0.0
         way = "less" if self.predicted < self.billed else "more"
-        rest = f"; {plural(self.left_out, 'turn')} with hidden rounds or no count left out" if self.left_out else ""
+        reasons = "first requests, hidden rounds or no count"
+        rest = f"; {plural(self.left_out, 'turn')} left out ({reasons})" if self.left_out else ""
         return (
             f"Predicted before each of {plural(self.turns, 'turn')}: {dollars_text(self.predicted)}, which is"
             f" {percent_text(share, 1)} {way} than the bill of {dollars_text(self.billed)}; the median turn was off by"
@@ -82,7 +85,7 @@ def predict_bill(rows: Iterable[Row]) -> PredictedBill:
 def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
     """The predicted and the actual cost of a turn, in nanodollars; None if it is left out."""
     billed = balance_of(row)
-    if row["rounds"] != 1 or row["assumed"] or not row["counted"] or billed.unpriced:
+    if last is None or row["rounds"] != 1 or row["assumed"] or not row["counted"] or billed.unpriced:
         return None
     expected = Tokens(**{kind: row[f"expected_{kind}"] for kind in ("input", "read", "write_5m", "write_1h")})
     predicted = _scale(expected, _predict_size(row, last))
@@ -91,9 +94,9 @@ def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
     return None if amount is None else (amount, billed.nanodollars)
 
 
-def _predict_size(row: Row, last: _Counted | None) -> int:
+def _predict_size(row: Row, last: _Counted) -> int:
     """The size of a prompt: the counted size of the branch's last one, and the estimated growth at its scale."""
-    if last is None or last.model != row["model"] or not last.estimated:
+    if last.model != row["model"] or not last.estimated:
         return int(row["estimated"])
     growth = Fraction((row["estimated"] - last.estimated) * last.counted, last.estimated)
     return max(0, round(last.counted + growth))

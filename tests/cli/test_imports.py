@@ -80,7 +80,7 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
         ("context SESSION", SERVING | DECIDING, 120),
         ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
         ("usage", SERVING, 132),
-        ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 202),
+        ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 203),
     ],
 )
 def test_reading_command_imports_no_part_of_a_server(

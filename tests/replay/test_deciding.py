@@ -1,13 +1,18 @@
 """Today's code replays a stored session; differences are reported."""
 
+import json
+
 import attrs
 import pytest
 
+from mnemosyne.actors import deferred_work
+from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.replay.deciding import review
 from mnemosyne.services.forgetting import forget
 from tests.domain.session_events import opened_branch
@@ -51,6 +56,27 @@ async def test_a_changed_decision_is_reported_with_both_values() -> None:
     assert (first.recorded, first.today) == ("continues", "repeats")
     assert (second.field, second.recorded, second.today) == ("model", "another", "claude-opus-5-5")
     assert [each.event for each in account] == ["TurnAccounted"]  # whose model was not changed
+
+
+async def test_accounts_before_openai_s_cache_was_expected_are_counted_and_no_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(deferred_work, "find_tariff_name", lambda *given, **named: API)
+        tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
+        async with talking() as talk:
+            for turns in (1, 2):
+                said = [
+                    {"role": ("user", "assistant")[n % 2], "content": f"{n} word" * 2_000} for n in range(2 * turns)
+                ]
+                raw = json.dumps({"model": "gpt-6.2-sol", "tools": tools, "messages": said[:-1]}).encode()
+                begun = await talk.ask(raw, reply=None, dialect=CHAT)
+                counts = {"prompt_tokens": len(raw) // 4, "completion_tokens": 9, "cached_tokens": 0}
+                choice = {"message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}
+                reply = json.dumps({"choices": [choice], "usage": counts}).encode()
+                await talk.finish_with(begun, CHAT.read_reply(reply))
+    found = await review(talk.archive, str(talk.stream))
+    assert (found.differences, found.old_accounts) == ([], 2)
 
 
 async def test_another_storage_of_the_same_body_is_no_difference() -> None:

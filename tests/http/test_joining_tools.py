@@ -1,8 +1,8 @@
 """A conversation is observed until a rewrite pays; then the memory tools join behind the cached head."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import attrs
@@ -25,6 +25,7 @@ from tests.http.managing import (
     bare,
     model_says,
     open_stage,
+    open_talk,
     recall,
     script,
     text,
@@ -236,3 +237,18 @@ async def test_managing_switched_off_before_the_tools_join_changes_nothing_and_c
             reads = [think(), read(f"/src/more_{number}.py")]
             await exchange(client, stage, "Read more.", reads, [think(), text("Done.")], size=900)
         assert offered(stage)[-1]
+
+
+@pytest.mark.parametrize("open_", [open_known, open_talk], ids=["behind the head", "at the head"])
+async def test_request_without_tools_goes_without_the_thinking_that_was_signed_for_another_prompt(
+    open_: Callable[[], AbstractAsyncContextManager[tuple[Stage, Client]]],
+) -> None:
+    async with open_() as (stage, client):
+        client.tools, done = TOOLS, [think(), text("Done.")]
+        for number in range(3):
+            await exchange(client, stage, "Read.", [think(), read(f"/{number}.py")], done, size=900)
+        for tools in ([], [], TOOLS):
+            client.tools = tools
+            reply = await exchange(client, stage, "And now?", [think(), text("Yes.")])
+            assert reply["content"][-1] == text("Yes.")
+        assert_nothing_of_ours(client)

@@ -215,7 +215,7 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
         why_not = _obstacle_at_first(opening) or off or why_too_dear(opening, settings)
         if why_not:
-            return set_to(Mode.OBSERVE, why_not)
+            return set_to(Mode.BYPASS if _holds_our_thinking(opening) else Mode.OBSERVE, why_not)
         if opening.takes_behind and settings.tool_budget is None and not settings.tell_repeats:
             return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
         return (
@@ -352,6 +352,14 @@ def _obstacle_at_first(opening: Opening) -> str:
         other.mode is Mode.MANAGE and other.conversation == branch.conversation for other in branches
     )
     return obstacle(branch.kind, opening.read) or ("its history began without us" if goes_on and not known else "")
+
+
+def _holds_our_thinking(opening: Opening) -> bool:
+    """Whether a request that begins a branch may contain thinking that was signed for a history of the proxy's."""
+    read, branches = opening.read, opening.session.branches.values()
+    if read.opaque is not None or all(each.mode is Mode.OBSERVE for each in branches):
+        return False
+    return upstream_history.holds_thinking(upstream_history.verbatim(opening.client(), read.dialect))
 
 
 # Continuing a history

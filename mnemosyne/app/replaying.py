@@ -1,4 +1,4 @@
-"""Run the provider of a replay in a thread beside the client that repeats the session."""
+"""Run the provider of a replay in a thread, while the main thread runs the client."""
 
 import logging
 import queue
@@ -25,8 +25,8 @@ DRAIN_SECONDS = 1.0
 
 @attrs.frozen(kw_only=True)
 class ReplayOptions:
-    """What is replayed: the ``session`` that a person means, ``until`` a turn (None: all) and then the server at
-    ``live_url`` (None: nothing), with the recorded waits if ``at_speed``.
+    """The ``session`` to replay, as a person names it, ``until`` which turn (None: all), and the server that gets the
+    requests after that (``live_url``, None: none). ``at_speed``: replies take as long as they did.
     """
 
     session: str

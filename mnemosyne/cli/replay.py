@@ -4,7 +4,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -101,17 +101,19 @@ def _run(
     from mnemosyne.config import upstreams_of
 
     refuse_unfindable(command[0])
-    with _live(config, until) as live_url, progress_bar("reading the recorded requests") as progress:
+    with ExitStack() as stack:
+        live_url = stack.enter_context(_live(config, until))
         options = ReplayOptions(session=session, until=until, live_url=live_url, at_speed=at_speed)
-        with serve_replay(config, options, progress) as running:
-            way = Route(running.url, config.upstream, others=upstreams_of(config))
-            environ = environment(command, way, os.environ)
-            if live_url is None:
-                environ |= _offline(running.url, environ)
-            try:
-                code = run_client(command_line(command, way), environ, None, _say)
-            except OSError as error:
-                raise client_error(command[0], error) from None
+        with progress_bar("reading the recorded requests") as progress:  # it ends before the client has the terminal
+            running = stack.enter_context(serve_replay(config, options, progress))
+        way = Route(running.url, config.upstream, others=upstreams_of(config))
+        environ = environment(command, way, os.environ)
+        if live_url is None:
+            environ |= _offline(running.url, environ)
+        try:
+            code = run_client(command_line(command, way), environ, None, _say)
+        except OSError as error:
+            raise client_error(command[0], error) from None
     if as_json:
         print_json(_as_json(running))
     else:
@@ -121,7 +123,7 @@ def _run(
 
 @contextmanager
 def _live(config: Config, until: int | None) -> Iterator[str | None]:
-    """The URL of a server that records what goes on after the replay; None without one."""
+    """The URL of a server that records the turns after the replay; None if it ends with the record."""
     from mnemosyne.app.launch import start_server
 
     if until is None:
@@ -135,7 +137,7 @@ KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY")
 
 
 def _offline(url: str, environ: dict[str, str]) -> dict[str, str]:
-    """The variables without which a client refuses to start, and that keep it from the network."""
+    """The variables for a client without a network: keys, because it does not start without, and a refusing proxy."""
     given = {name: environ.get(name) or "replay" for name in KEYS}
     if environ.get("ANTHROPIC_AUTH_TOKEN"):
         given.pop("ANTHROPIC_API_KEY")
@@ -144,7 +146,7 @@ def _offline(url: str, environ: dict[str, str]) -> dict[str, str]:
 
 
 def differs(running: "RunningReplay", *, live: bool) -> bool:
-    """Whether the client did not repeat the recorded requests exactly, apart from what clients vary."""
+    """Whether any request differs in more than clients vary, was not sent, or is not in the record."""
     replay = running.replay
     return bool(
         any(match.comparison.differences for match in replay.matches) or replay.unsent or (replay.unknown and not live)

@@ -95,10 +95,9 @@ def run(
       mnemosyne run --fork 319a@30 -- claude
       mnemosyne run -- python my_agent.py
 
-    It uses a running server with the same address, data directory and upstream; otherwise, or if that cannot apply a
-    limit on cost of this command, a server runs on a free port until the client ends, and its log is server.log in the
-    data directory. A client whose provider is unreachable is
-    not started.
+    It uses a running server with the same address, data directory and upstream, if that can apply the limits on cost
+    given here. Otherwise a server runs on a free port until the client ends; its log is server.log in the data
+    directory. A client whose provider is unreachable is not started.
 
     With --manage, new conversations get memory tools, and their context is compacted when that saves money. Claude Code
     and opencode can request this; for other clients, start the server with --manage.

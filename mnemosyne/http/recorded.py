@@ -32,7 +32,9 @@ NOT_RECORDED = (
 
 @attrs.frozen
 class _Reply:
-    """A reply whose pieces come at their times in µs, and that breaks off unless it is complete."""
+    """A reply of ``pieces`` that is cut off at its end unless it is ``complete``. It takes ``took`` µs, its first byte
+    ``waited`` of them.
+    """
 
     head: ReplyHead
     pieces: tuple[bytes, ...]
@@ -44,15 +46,15 @@ class _Reply:
         pause = max(0, self.took - self.waited) / 1e6 / max(1, len(self.pieces))
         for piece in self.pieces:
             yield piece
-            await trio.sleep(pause)
+            await trio.sleep(pause)  # spreads the pieces over the recorded time
         if not self.complete:
             raise ReplyCut("the recorded reply broke off here.")
 
 
 @attrs.frozen
 class RecordedUpstream:
-    """An ``exchange.Upstream``. What is not recorded goes to the ``live`` provider, or gets an error without one.
-    ``at_speed`` replies take as long as the recorded ones.
+    """An ``exchange.Upstream``. A request without a record goes to the ``live`` provider, or gets an error if there is
+    none. With ``at_speed``, a reply takes as long as it did.
     """
 
     replay: Replay
@@ -67,7 +69,7 @@ class RecordedUpstream:
             recorded = await self.replay.find(body, dialect)
             if recorded is not None:
                 reply = self._reply(recorded, dialect)
-                await trio.sleep(reply.waited / 1e6)
+                await trio.sleep(reply.waited / 1e6)  # the recorded time to the first byte
                 yield reply
                 return
         if self.live is not None:
@@ -100,8 +102,8 @@ class NoTurns:
 
 @attrs.frozen
 class ReplayServer:
-    """The ASGI callable that answers the client of a replay. As the client's HTTP proxy, it refuses every connection;
-    ``refused`` counts them by host.
+    """The ASGI application for the client of a replay. It is also the client's HTTP proxy, which refuses every
+    connection; ``refused`` counts them by host.
     """
 
     gateway: Gateway

@@ -1,6 +1,4 @@
-"""Answers the requests of a client that repeats a recorded session: finds the recorded request that each one repeats,
-and its reply.
-"""
+"""Answer the requests of a client that repeats a recorded session: find the recorded request and its reply."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -21,13 +19,13 @@ from mnemosyne.services.contexts import read_reply, rebuild
 from mnemosyne.services.sessions import Archive
 
 CANDIDATES = 16
-"""How many recorded requests at the same place of a conversation are compared with one that repeats none exactly."""
+"""The most recorded requests that a request is compared with, if it equals none of them byte for byte."""
 
 
 @attrs.frozen
 class RecordedReply:
-    """The reply to a recorded attempt, as its client saw it. ``body`` is None if nothing arrived; ``complete`` whether
-    its end did. ``waited`` and ``took`` are the µs until its first byte and its end.
+    """The reply to a recorded attempt, as its client saw it. ``body`` is None if nothing arrived; ``complete`` is
+    whether the end arrived. ``waited`` and ``took`` are the times in µs to the first byte and to the end.
     """
 
     status: int | None
@@ -40,7 +38,7 @@ class RecordedReply:
 
 @attrs.frozen
 class RepeatedRequest:
-    """What a request repeats. ``exact``: each byte of it."""
+    """The recorded attempt that a request repeats. ``exact``: byte for byte."""
 
     attempt: Attempt
     exact: bool
@@ -59,8 +57,8 @@ class _Recorded:
 
 @attrs.define
 class Replay:
-    """One run of a client against the record. ``matches`` are its requests in order, ``unknown`` the places in the
-    conversation of those that repeat none.
+    """One run of a client against the record. ``matches`` are its recorded requests, in the order in which they came;
+    ``unknown`` is the number of the others.
     """
 
     session: UUID
@@ -68,7 +66,7 @@ class Replay:
     _history: History
     _recorded: Sequence[_Recorded]
     _is_strict: bool
-    """Whether another prompt than the recorded one has no recorded reply."""
+    """Whether a prompt that differs from the recorded one is unknown."""
     matches: list[RepeatedRequest] = attrs.field(factory=list)
     unknown: int = 0
 
@@ -78,7 +76,7 @@ class Replay:
         """
         try:
             match = await self._match(body, dialect)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # not JSON
             match = None
         if match is None:
             self.unknown += 1
@@ -101,8 +99,8 @@ class Replay:
         request = json_values.read(body)
         place = find_place(request, dialect)
         there = [each for each in self._recorded if each.dialect is dialect and each.place == place]
-        open_ = [each for each in there if not each.is_used] or ([] if self._is_strict else there[-1:])
-        compared = [(each, await self._compare(each, body)) for each in open_[:CANDIDATES]]
+        candidates = [each for each in there if not each.is_used] or ([] if self._is_strict else there[-1:])
+        compared = [(each, await self._compare(each, body)) for each in candidates[:CANDIDATES]]
         if self._is_strict:
             prompt = find_prompt(request, dialect)
             compared = [pair for pair in compared if prompt is None or not pair[1].differs_in(prompt)]
@@ -114,7 +112,7 @@ class Replay:
 
     async def _compare(self, recorded: _Recorded, body: bytes) -> RequestComparison:
         rebuilt = await rebuild(self._archive, self.session, self._history, recorded.attempt)
-        sent = credentials.mask_bytes(body) if rebuilt.withheld else body  # as they are in the record
+        sent = credentials.mask_bytes(body) if rebuilt.withheld else body  # the record has masked credentials
         return compare(json_values.read(rebuilt.body), json_values.read(sent))
 
     async def _read(self, attempt: Attempt) -> RecordedReply:
@@ -133,8 +131,8 @@ class Replay:
 
 
 async def open_replay(archive: Archive, wanted: str, until: int | None, progress: Callable[[int, int], None]) -> Replay:
-    """Read the requests of a session, or those before the main conversation's turn after ``until``; ``progress`` gets
-    the number that is done and their total. Raises NotFound if there is none, and what ``rebuild`` raises.
+    """Read the requests of a session, or only those up to the turn ``until`` of its main conversation. ``progress``
+    gets the number of requests read and their total. Raises NotFound without any, and what ``rebuild`` raises.
     """
     stream, history = await sessions.read_history(archive, wanted)
     recorded = []
@@ -150,7 +148,7 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
             failure = error
             continue
         place: Place = ()
-        with suppress(ValueError, RecursionError, AttributeError):
+        with suppress(ValueError, RecursionError):  # not JSON: it can only be repeated exactly
             place = find_place(json_values.read(body), dialect)
         recorded.append(_Recorded(attempt, dialect, place))
         progress(number, len(attempts))

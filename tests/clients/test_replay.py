@@ -1,4 +1,4 @@
-"""A real client repeats a recorded session offline, and its requests and files are those of the record."""
+"""A real client repeats a recorded session offline: it sends the recorded requests and leaves the same files."""
 
 import json
 import subprocess
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.clients
 
 
 def replayed(command: list[str], session: str, server: Server, environ: dict[str, str], project: Path) -> Any:
-    """Replay a session with a client; return the report."""
+    """Replay a session with a client that has no key; return the report."""
+    environ = {name: value for name, value in environ.items() if not name.endswith("API_KEY")}
     done = subprocess.run(
         [*MNEMOSYNE, "replay", session, "--json", "--data-dir", str(server.data_dir), "--", *command],
         cwd=project,
@@ -30,13 +31,16 @@ def replayed(command: list[str], session: str, server: Server, environ: dict[str
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
-def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspace: Workspace) -> None:
+@pytest.mark.parametrize("more", [0, pytest.param(26, marks=pytest.mark.release)])
+def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspace: Workspace, more: int) -> None:
+    """A session of 5 turns, and one of 31."""
     agent, notes, new = workspace.agent, workspace.project / "notes.txt", workspace.project / "new.txt"
     calls = [
         agent.read(notes),
         agent.edit(notes, "two", "TWO"),
         agent.write(new, "new\n"),
         agent.shell("cat new.txt notes.txt"),
+        *(agent.shell(f"echo {number} >> new.txt; cat new.txt") for number in range(more)),
     ]
     replies = [*({"content": [call]} for call in calls), {"text": "It is done."}]
     workspace.script({"when": {"prompt": "Change"}, "replies": replies})
@@ -54,11 +58,13 @@ def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspac
     assert workspace.standin.exchanges == []
 
 
-def test_codex_repeats_each_recorded_request(programs: Path, server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])
+def test_codex_repeats_each_recorded_request(programs: Path, server: Server, tmp_path: Path, more: int) -> None:
     project = tmp_path / "project"
     project.mkdir()
     here = visit(server)
-    replies = [{"content": [run("echo more > more.txt")]}, {"content": [run("cat more.txt")]}, {"text": "Done."}]
+    commands = ["echo more > more.txt", "cat more.txt", *(f"echo {number}" for number in range(more))]
+    replies = [*({"content": [run(command)]} for command in commands), {"text": "Done."}]
     here.script({"when": {"prompt": "more"}, "replies": replies})
     assert codex(server, programs, tmp_path, project, "Write more.") == "Done."
     recorded = here.recorded()
@@ -77,5 +83,5 @@ def test_codex_repeats_each_recorded_request(programs: Path, server: Server, tmp
     ]
     report = replayed(command, recorded.external_id, server, environ, project)
     assert (project / "more.txt").read_text() == "more\n"
-    assert [each["differences"] for each in report["requests"]] == [[]] * 3
+    assert [each["differences"] for each in report["requests"]] == [[]] * (3 + more)
     assert (report["unknown"], report["unsent"]) == (0, [])

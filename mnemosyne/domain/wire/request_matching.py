@@ -1,4 +1,4 @@
-"""Compare a client's request with a recorded one, apart from what clients vary between two runs of the same work."""
+"""Compare a client's request with a recorded one. Two runs of the same work differ in ids, dates and metadata."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 
 Place = tuple[tuple[str, ...], ...]
-"""How far a conversation is: for each of the model's messages, the ids of its calls. A client copies them."""
+"""The state of a conversation: the ids of the calls in each of the model's messages, which a client copies."""
 
 EVERYWHERE: Mapping[str, str] = {MARKER: "cache markers", "internal_chat_message_metadata_passthrough": "metadata"}
 AT_TOP: Mapping[str, str] = {
     **dict.fromkeys(("metadata", "client_metadata", "user", "safety_identifier"), "metadata"),
     **dict.fromkeys(("prompt_cache_key", "prompt_cache_options", "diagnostics"), "cache settings"),
 }
-"""Members that differ between two runs of the same work, with what they are."""
+"""Members of a request that may differ, each with its name in reports: at any depth, and only at the top."""
 
 _TEXTS = re.compile(
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"  # a UUID
@@ -38,7 +38,7 @@ AROUND = 40
 
 @attrs.frozen
 class RequestDifference:
-    """A different value: its ``path`` in the request, and an excerpt of both."""
+    """A value that differs: its ``path`` in the request, and an excerpt of each of the two values."""
 
     path: str
     recorded: str
@@ -47,7 +47,7 @@ class RequestDifference:
 
 @attrs.frozen
 class RequestComparison:
-    """``ignored`` are the kinds of differences that do not count, in order."""
+    """The differences that count, and the kinds of those that do not (``ignored``), in the request's order."""
 
     differences: tuple[RequestDifference, ...]
     ignored: tuple[str, ...]
@@ -57,10 +57,9 @@ class RequestComparison:
         return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self.differences)
 
 
-def find_place(request: Mapping[str, Any], dialect: Dialect) -> Place:
-    """How far the conversation of a parsed request is."""
-    elements = request.get(dialect.array)
-    messages = map(dialect.read_message, (each for each in _list(elements) if isinstance(each, dict)))
+def find_place(request: Any, dialect: Dialect) -> Place:
+    """The state of the conversation in a parsed request."""
+    messages = map(dialect.read_message, (each for each in _elements(request, dialect) if isinstance(each, dict)))
     return tuple(
         tuple(str(block.get("id")) for block in content_blocks(message.get("content")) if is_call(block))
         for message in messages
@@ -68,9 +67,9 @@ def find_place(request: Mapping[str, Any], dialect: Dialect) -> Place:
     )
 
 
-def find_prompt(request: Mapping[str, Any], dialect: Dialect) -> str | None:
+def find_prompt(request: Any, dialect: Dialect) -> str | None:
     """The path of the prompt at the end of a parsed request; None if it does not end with one."""
-    elements = _list(request.get(dialect.array))
+    elements = _elements(request, dialect)
     last = dialect.read_message(elements[-1]) if elements and isinstance(elements[-1], dict) else {}
     ends = is_prompt(last.get("role"), content_blocks(last.get("content")))
     return f"{dialect.array}[{len(elements) - 1}]" if ends else None
@@ -100,7 +99,7 @@ def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, None]) -
             for number, pair in enumerate(zip(recorded, now, strict=False)):
                 yield from _differences(*pair, f"{path}[{number}]", ignored)
             if len(recorded) != len(now):
-                sizes = (f"{len(each)} elements" for each in (recorded, now))
+                sizes = (f"length {len(each)}" for each in (recorded, now))
                 yield RequestDifference(path, *sizes)
         case str(), [{"type": "text", "text": str(text)}]:
             yield from _differences(recorded, text, path, ignored)
@@ -139,5 +138,6 @@ def _write(value: Any) -> str:
     return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _elements(request: Any, dialect: Dialect) -> list[Any]:
+    elements = request.get(dialect.array) if isinstance(request, dict) else None
+    return elements if isinstance(elements, list) else []

@@ -55,7 +55,7 @@ def test_difference_is_shown_with_its_place_and_both_values() -> None:
     assert changed(messages=messages, model=None).differences == (
         RequestDifference("model", '"m"', "nothing"),
         RequestDifference("messages[0].content", "Today is 2026-11-27.", "Today is 2026-11-27. Hurry."),
-        RequestDifference("messages", "1 elements", "2 elements"),
+        RequestDifference("messages", "length 1", "length 2"),
     )
 
 

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_880, 2_300),
     "mnemosyne": Budget("mnemosyne", 81_865, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
-    "tests": Budget("tests", 74_350, 50_000),
+    "tests": Budget("tests", 74_370, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 14_195, 12_000),
     "benchmarks": Budget("benchmarks", 8_090, 6_000),

@@ -205,6 +205,17 @@ async def test_model_that_does_not_take_tools_in_messages_gets_them_at_its_head(
         assert {each.status for each in messages(stage)} == {200}
 
 
+async def test_turn_of_a_model_that_does_not_take_tools_in_messages_does_not_move_them_to_the_head() -> None:
+    async with open_known() as (stage, client):
+        for model in (client.model, "claude-sonnet-5", client.model):
+            client.model = model
+            await exchange(client, stage, "Hello.", [think(), text("Hello.")])
+        assert [each.behind for each in await stage.modes()] == [True, False, True]
+        for number in range(3):
+            await exchange(client, stage, "Read.", [think(), read(f"/{number}.py")], [text("Done.")], size=900)
+        assert offered(stage)[-1]
+
+
 async def test_tools_stay_through_rewinds_and_changes_by_the_client_and_go_when_their_names_are_taken() -> None:
     async with open_known() as (stage, client):
         done = [think(), text("Done.")]

@@ -26,7 +26,7 @@ class PlainDirectory:
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return modes_by_branch(await self._events(stream))
 
-    async def is_switched_on(self, stream: UUID) -> bool:
+    async def is_switched_on(self, stream: UUID) -> bool | None:
         return is_switched_on(await self._events(stream))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:

@@ -28,7 +28,7 @@ class PostgresDirectory:
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         return modes_by_branch(await self._select(stream, BranchOpened, BranchModeSet))
 
-    async def is_switched_on(self, stream: UUID) -> bool:
+    async def is_switched_on(self, stream: UUID) -> bool | None:
         return is_switched_on(await self._select(stream, ManagingSwitched))
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:

@@ -62,8 +62,8 @@ class Directory(Protocol):
     async def modes_of(self, stream: UUID) -> Mapping[str, Mode]:
         """The mode of each conversation of a session for which one was decided."""
 
-    async def is_switched_on(self, stream: UUID) -> bool:
-        """Whether managing was switched on for a session."""
+    async def is_switched_on(self, stream: UUID) -> bool | None:
+        """Whether managing was switched on for a session, or off; None if neither."""
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         """The client's name of the session that called this agent, or that the client continued under this name; None
@@ -180,15 +180,15 @@ def find_import_time(events: Iterable[object], session: UUID) -> int | None:
     return next(times, None)
 
 
-def is_switched_on(events: Iterable[object]) -> bool:
-    """Whether managing was switched on for a session, according to its stream: switched on after off, it only is no
-    longer off.
+def is_switched_on(events: Iterable[object]) -> bool | None:
+    """Whether managing was switched on for a session, or off, according to its stream; None if neither. Switched on
+    after off, it only is no longer off.
     """
     switched: bool | None = None
     for event in events:
         if isinstance(event, ManagingSwitched):
             switched = None if event.on and switched is False else event.on
-    return switched is True
+    return switched
 
 
 def off_since(events: Iterable[object]) -> int | None:

@@ -226,7 +226,7 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
     if branch.mode is Mode.OBSERVE and wanted is Mode.MANAGE and opening.is_last and not branch.late:
         why_not = obstacle(branch.kind, opening.read) or why_too_dear(opening, settings)
         return (branch.mode, None) if why_not else set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
-    if branch.mode is Mode.OBSERVE and branch.behind and not opening.takes_behind:
+    if branch.mode is Mode.OBSERVE and branch.late and branch.behind is not opening.takes_behind:
         return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
         why = _why_no_longer(opening, wanted) or why_too_dear(opening, settings)
@@ -237,7 +237,7 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
 
 def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *, late: bool) -> SetMode:
     """The command that sets the mode of a request's branch. A managed branch gets the tool budget of the settings."""
-    behind = late and opening.takes_behind and (opening.branch.behind or not opening.branch.late)
+    behind = late and opening.takes_behind and (opening.branch.behind or mode is Mode.OBSERVE)
     budget = settings.tool_budget if mode is Mode.MANAGE and not behind else None
     if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
         budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"

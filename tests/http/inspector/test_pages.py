@@ -328,6 +328,7 @@ async def test_a_pin_is_recorded_before_the_page_shows_it_and_can_be_undone(page
     for switch, on in (("manage", True), ("off", False)):
         assert (await pages.client.post(f"{session}/{switch}", form={"word": word[1]})).status_code == 303
         assert (await pages.json(f"{session}.json"))["switched_on"] is on
+        assert ("Stop managing" in (await pages.get(session))[1]) is on
 
 
 async def test_an_evicted_object_shows_time_cause_savings_and_the_turn_s_changes(pages: Pages, shown: ShownLog) -> None:

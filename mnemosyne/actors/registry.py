@@ -1,6 +1,7 @@
 """The registry of loaded sessions: finds or starts the actor of a session, drops a failed one, retires an idle one."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.objects.pressure import ZONES
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
 from mnemosyne.domain.session.decide import Gap
@@ -26,6 +28,7 @@ from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import modes_by_conversation
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import SETTINGS
@@ -119,6 +122,17 @@ class SessionRegistry:
         """Number of actors."""
         return len(self._awake)
 
+    def state_of(self, stream: UUID) -> Session | None:
+        """The state of a session; None if no loaded actor knows it."""
+        awake = self._awake.get(stream)
+        return awake.actor.state if awake is not None and awake.actor.loaded else None
+
+    def count_zones(self) -> Mapping[str, int]:
+        """The loaded sessions by the pressure zone of their last request."""
+        states = filter(None, map(self.state_of, self._awake))
+        assessed = filter(None, (each.memory.last_assessed for each in states))
+        return {**dict.fromkeys(ZONES, 0), **Counter(each.zone for each in assessed)}
+
     def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """Post a message to a session's actor, which is started if necessary; return both.
 
@@ -175,13 +189,13 @@ class SessionRegistry:
 
     def is_switched_on(self, stream: UUID) -> bool | None:
         """Whether managing was switched on for a session; None if no actor knows."""
-        awake = self._awake.get(stream)
-        return awake.actor.state.switched is True if awake is not None and awake.actor.loaded else None
+        state = self.state_of(stream)
+        return None if state is None else state.switched is True
 
     def find_stated_window(self, stream: UUID, model: str | None) -> int | None:
         """The window that a provider stated for a model in a session; None if it is unknown, or no actor is loaded."""
-        awake = self._awake.get(stream)
-        return awake.actor.state.find_stated_window(model) if awake is not None and awake.actor.loaded else None
+        state = self.state_of(stream)
+        return None if state is None else state.find_stated_window(model)
 
     async def continue_last(self, stream: UUID, request: ArrivedRequest) -> Proposal | None:
         """The last request of a managed conversation plus the new messages of a request, without waiting; None if no

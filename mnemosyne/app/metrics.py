@@ -68,6 +68,8 @@ METRICS = (
     Metric("mnemosyne_gap_turns_total", "counter", "Turns that went through unrecorded."),
     Metric("mnemosyne_policy_failures_total", "counter", "Requests for which a policy gave no usable plan."),
     Metric("mnemosyne_rounds_total", "counter", "Requests to the provider."),
+    Metric("mnemosyne_fidelity_changes_total", "counter", "Changes of an object's fidelity, by the new one.", ("to",)),
+    Metric("mnemosyne_faults_total", "counter", "Page faults: explicit, micro or implicit.", ("kind",)),
     Metric(
         "mnemosyne_tokens_total",
         "counter",
@@ -99,6 +101,7 @@ METRICS = (
     Metric("mnemosyne_appends_waiting_bytes", "gauge", "Bytes of queued appends."),
     Metric("mnemosyne_append_waiting_seconds", "gauge", "Age of the oldest queued append; 0 for none."),
     Metric("mnemosyne_sessions_awake", "gauge", "Sessions in memory."),
+    Metric("mnemosyne_sessions_in_zone", "gauge", "Sessions in memory by how full their last window was.", ("zone",)),
     Metric("mnemosyne_worker_state", "gauge", "1 for the worker's current state.", ("state",)),
     Metric("mnemosyne_worker_restarts_total", "counter", "Restarts of the worker."),
     Metric("mnemosyne_events_behind", "gauge", "Recorded events that some read model lacks."),
@@ -156,6 +159,8 @@ class ServerMetrics:
             "mnemosyne_gap_turns_total": tally.gap_turns,
             "mnemosyne_policy_failures_total": tally.policy_failures,
             "mnemosyne_rounds_total": tally.rounds,
+            "mnemosyne_fidelity_changes_total": {(each.label,): count for each, count in tally.fidelities.items()},
+            "mnemosyne_faults_total": {(kind.value,): count for kind, count in tally.faults.items()},
             "mnemosyne_tokens_total": tokens,
             "mnemosyne_missed_tokens_total": dict(tally.missed),
             "mnemosyne_cost_dollars_total": {
@@ -183,6 +188,7 @@ class ServerMetrics:
         behind = ("events_behind", "seconds_behind")
         return {
             "mnemosyne_sessions_awake": self.registry.awake,
+            "mnemosyne_sessions_in_zone": {(zone,): count for zone, count in self.registry.count_zones().items()},
             "mnemosyne_worker_state": {(worker["state"],): 1},
             "mnemosyne_worker_restarts_total": worker["restarts"],
             **{f"mnemosyne_{name}": worker[name] for name in behind if name in worker},

@@ -9,7 +9,7 @@ from mnemosyne.errors import BadTurn, BudgetTooSmall, MnemosyneError, NotFound
 from mnemosyne.sdk.blocking import SyncSession
 from mnemosyne.sdk.conversation import SdkMessage
 from mnemosyne.sdk.session import AgentSession as Session
-from mnemosyne.sdk.session import CitedPassage, Context, Restored
+from mnemosyne.sdk.session import CitedPassage, Context, Pressure, Restored
 
 __all__ = [
     "BadTurn",
@@ -18,6 +18,7 @@ __all__ = [
     "Context",
     "MnemosyneError",
     "NotFound",
+    "Pressure",
     "Restored",
     "SdkMessage",
     "Session",

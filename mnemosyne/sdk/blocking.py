@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne.errors import BadTurn
 from mnemosyne.sdk.conversation import Content, SdkMessage
-from mnemosyne.sdk.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Restored
+from mnemosyne.sdk.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Pressure, Restored
 
 Answer = TypeVar("Answer")
 
@@ -70,7 +70,8 @@ def _warn_and_end(thread: SessionThread, name: str) -> None:
 class SyncSession:
     """``Session`` for threads without trio; open from its creation until ``close``. One thread calls at a time.
 
-    Takes the same arguments as ``Session``; each method does and raises the same. An asyncio program calls the methods
+    Takes the same arguments as ``Session``; each method does and raises the same. ``on_pressure`` is called in another
+    thread and must not call the session. An asyncio program calls the methods
     with ``asyncio.to_thread``.
     """
 
@@ -83,8 +84,17 @@ class SyncSession:
         messages: Sequence[Mapping[str, Any]] = (),
         data_dir: str | Path | None = None,
         dsn: str | None = None,
+        on_pressure: Callable[[Pressure], object] | None = None,
     ) -> None:
-        self._session = AgentSession(name, system=system, tools=tools, messages=messages, data_dir=data_dir, dsn=dsn)
+        self._session = AgentSession(
+            name,
+            system=system,
+            tools=tools,
+            messages=messages,
+            data_dir=data_dir,
+            dsn=dsn,
+            on_pressure=on_pressure,
+        )
         self._thread = SessionThread(self._session)
         self._parent: SyncSession | None = None
         """Set on a fork: the parent keeps the shared resources open."""
@@ -149,6 +159,10 @@ class SyncSession:
     def query(self, question: str, *, tokens: int = ANSWER_TOKENS) -> list[CitedPassage]:
         """See ``Session.query``."""
         return self._thread.call(partial(self._session.query, question, tokens=tokens))
+
+    def pressure(self) -> Pressure | None:
+        """See ``Session.pressure``."""
+        return self._thread.call(self._session.pressure)
 
     def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
         """See ``Session.restore``."""

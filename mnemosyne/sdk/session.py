@@ -1,6 +1,7 @@
 """One conversation of an agent that runs Mnemosyne in its own process (trio)."""
 
 import json
+import logging
 import os
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ from mnemosyne.http.relay import Relay
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, host_tools, object_view, pins
+
+log = logging.getLogger(__name__)
 
 JSON = ((b"content-type", b"application/json"),)
 
@@ -135,6 +138,18 @@ class Context:
 
 
 @attrs.frozen
+class Pressure:
+    """How full a conversation's window is: the ``zone`` (normal, caution, warning, critical, emergency), the estimated
+    ``tokens`` of its history, and the ``window`` that is left for it beside system prompt, tools and reply.
+    """
+
+    session: str
+    zone: str
+    tokens: int
+    window: int
+
+
+@attrs.frozen
 class CitedPassage:
     """A quote from an object of the session that answers a question."""
 
@@ -155,7 +170,8 @@ class AgentSession:
 
     ``system``, ``tools`` and ``messages`` have the Messages API's format; ``messages`` is the history of a conversation
     to continue. The log is in ``data_dir``, or in the PostgreSQL database ``dsn``; all other settings come from
-    Mnemosyne's configuration file and environment.
+    Mnemosyne's configuration file and environment. ``on_pressure`` is called whenever the zone changes, also of a fork,
+    before ``context_for`` returns; its errors are logged.
     """
 
     def __init__(
@@ -167,6 +183,7 @@ class AgentSession:
         messages: Sequence[Mapping[str, Any]] = (),
         data_dir: str | Path | None = None,
         dsn: str | None = None,
+        on_pressure: Callable[[Pressure], object] | None = None,
     ) -> None:
         self.name = name or f"library-{new_id()}"
         self._where = {"data_dir": None if data_dir is None else str(data_dir), "dsn": dsn}
@@ -178,6 +195,7 @@ class AgentSession:
         self._address: Address | None = None
         self._uses: list[ToolUse] = []
         self._forks: WeakSet[AgentSession] = WeakSet()
+        self._on_pressure, self._zone = on_pressure, ""
 
     async def __aenter__(self) -> Self:
         """Open the session. Raises BadConfiguration, and LogFailed if the database cannot be opened."""
@@ -288,6 +306,17 @@ class AgentSession:
         )
         return [CitedPassage(passage.quote.text, passage.quote.object_id) for passage in answer.cited]
 
+    async def pressure(self) -> Pressure | None:
+        """Return how full the window of the last request was; None if another process has continued the session. Raises
+        BadTurn before the first request.
+        """
+        identity, branch = await self._find_place()
+        state = self._runtime.registry.state_of(identity.stream)
+        assessed = None if state is None else state.memory.view_of(branch).measure.assessed
+        if assessed is None:
+            return None
+        return Pressure(self.name, assessed.zone, assessed.tokens - assessed.fixed, assessed.usable)
+
     async def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
         """Return an object in full and restore it into the context after the next user message. Raises NotFound."""
         archive = self._runtime.models.archive
@@ -330,7 +359,7 @@ class AgentSession:
         while a reply is pending.
         """
         self._check_idle()
-        other = AgentSession(name or f"{self.name}-{new_id()}")
+        other = AgentSession(name or f"{self.name}-{new_id()}", on_pressure=self._on_pressure)
         other._conversation, other._opened = self._conversation.copy(), self._runtime
         self._forks.add(other)
         return other
@@ -388,6 +417,7 @@ class AgentSession:
         assert handed is not None
         self._address = handed.turn.address or self._address
         self._identity = await handed.turn.identity()
+        await self._report_pressure()
         if isinstance(step, ToSend):
             return Context(step.body, await _count(step.body))
         self._handed = None
@@ -397,6 +427,17 @@ class AgentSession:
             self._uses.clear()
             self._conversation.add_assistant(json.loads(step.body)["content"])
         return None
+
+    async def _report_pressure(self) -> None:
+        if self._on_pressure is None or self._identity is None or self._address is None:
+            return
+        found = await self.pressure()
+        if found is not None and found.zone != self._zone:
+            self._zone = found.zone
+            try:
+                self._on_pressure(found)
+            except Exception:
+                log.exception("%s: on_pressure failed", self.name)
 
     async def _give_up(self) -> None:
         handed, self._handed = self._handed, None

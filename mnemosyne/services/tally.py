@@ -7,6 +7,8 @@ import attrs
 
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Terms, terms_of
+from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectRestored
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked
@@ -30,7 +32,8 @@ class RecordTally:
     policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` their
     actual and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``missed`` are cached
     tokens that were not read, by model: because of the ``rules`` of the cache (expiry, changes), or of the
-    ``provider``; only of turns with one request. ``bytes`` are those of durable appends before compression.
+    ``provider``; only of turns with one request. ``fidelities`` are the changes of objects' fidelities, by the new one,
+    ``faults`` the page faults. ``bytes`` are those of durable appends before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)
@@ -40,6 +43,8 @@ class RecordTally:
     balances: dict[str, Balance] = attrs.field(factory=dict)
     helpers: int = 0
     missed: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    fidelities: Counter[Fidelity] = attrs.field(factory=Counter)
+    faults: Counter[FaultKind] = attrs.field(factory=Counter)
     appends: int = 0
     failed_appends: int = 0
     events: int = 0
@@ -70,6 +75,10 @@ class RecordTally:
                 self.turns["interrupted"] += 1
             case GapRecorded():
                 self.gap_turns += event.turns
+            case ObjectDegraded() | ObjectRestored():
+                self.fidelities[event.after] += 1
+            case ObjectFaulted():
+                self.faults[event.kind] += 1
             case GroundsNoted():
                 self.policy_failures += event.policy is not None
             case HelperAsked() | HelperWorked():

@@ -8,6 +8,7 @@ import pytest
 
 from mnemosyne import Session
 from mnemosyne.errors import BadTurn, BudgetTooSmall
+from mnemosyne.sdk import Pressure
 from tests.http.managing import look, model_says, recall, text, think
 from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
 
@@ -89,6 +90,35 @@ async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: P
             raw = len(json.dumps(session.messages)) // 4
         assert max(tokens) <= 10_000 < raw
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def test_the_host_is_told_of_each_change_of_the_pressure_zone_before_it_sends(
+    dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Pressure] = []
+
+    def tell(pressure: Pressure) -> None:
+        told.append(pressure)
+        raise RuntimeError("a bug of the host")
+
+    session = Session("agent", tools=[LOOK], dsn=dsn, data_dir=tmp_path, on_pressure=tell)
+    async with open_agent({"rules": [SEEN]}) as agent, session:
+        for lines in (1, 3, 900):
+            session.user_says("look")
+            await agent.ask(session, 10_000)
+            session.tool_result(session.open_calls[0], "a line of a file\n" * lines)
+            await session.context_for(MODEL, 10_000)
+            now = await session.pressure()
+            assert now is not None
+            assert (now.session, now.zone) == ("agent", told[-1].zone)
+            await agent.ask(session, 10_000)
+        other = session.fork("other")
+        other.user_says("look")
+        await agent.ask(other, 10_000)
+    assert [each.zone for each in told if each.session == "agent"] == ["normal", "warning"]
+    assert told[-1].session == "other"
+    assert all(0 < each.tokens < each.window < 10_000 for each in told)
+    assert "on_pressure failed" in caplog.text
 
 
 async def test_a_budget_below_the_minimum_names_the_minimum_and_records_nothing(dsn: str, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.objects.events import FaultKind
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.decision_inputs import RecordQuestion
@@ -17,6 +19,7 @@ from mnemosyne.errors import VersionConflict
 from mnemosyne.services.tally import MOST_MODELS, OTHER_MODELS, RecordTally
 from tests.actors.summaries import worked
 from tests.domain import session_events as events
+from tests.domain.remembered import about
 
 
 def append(*events: object) -> Append:
@@ -69,6 +72,13 @@ def test_helpers_have_the_cost_of_their_work_and_of_their_answers() -> None:
     (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", answered=answered), None)
     tally.note(append(work, asked), 0, None)
     assert tally.helpers == 5 + 7
+
+
+def test_changes_of_fidelity_and_faults_are_counted() -> None:
+    tally = RecordTally()
+    tally.note(append(*about("a"), *about("b")), 0, None)
+    assert tally.fidelities == {Fidelity.STUB: 2, Fidelity.FULL: 2}
+    assert tally.faults == {FaultKind.MICRO: 2}
 
 
 def test_the_number_of_models_is_bounded() -> None:

@@ -35,7 +35,8 @@ class Measure:
 
     ``content`` are the features of the ``messages`` messages of that request, ``head`` those of system prompt and
     tools. ``left_out`` is how many fewer tokens are sent because the history was rewritten. Each prompt that the
-    provider counts updates it; ``exact`` is false from a rewrite until the next counted prompt.
+    provider counts updates it; ``exact`` is false from a rewrite until the next counted prompt. ``assessed`` says how
+    full the window was in that request.
     """
 
     turn: int = 0
@@ -46,6 +47,7 @@ class Measure:
     anchor: MeasuredPrompt | None = None
     exact: bool = True
     estimator: Estimator | None = None
+    assessed: TurnAssessed | None = None
 
     @property
     def held(self) -> Features:
@@ -116,6 +118,12 @@ class Memory:
         shown = self.view_of(branch)
         for object_id in sorted(shown.before):
             yield self.objects[object_id], shown.fidelity_of(object_id)
+
+    @property
+    def last_assessed(self) -> TurnAssessed | None:
+        """How full the window of the session's last assessed request was; None before the first one."""
+        assessed = (each.measure.assessed for each in self.branches.values())
+        return max(filter(None, assessed), key=lambda each: each.at, default=None)
 
     def with_view(self, branch: str, shown: BranchView) -> "Memory":
         return attrs.evolve(self, branches={**self.branches, branch: shown})
@@ -270,6 +278,7 @@ def assess(memory: Memory, event: TurnAssessed, messages: int) -> Memory:
         content=Features(*event.content),
         head=Features(*event.head),
         estimator=shown.estimator(event.model),
+        assessed=event,
     )
     shown = attrs.evolve(shown, known=shown.known.settle_before(event.open_from), typed=event.typed, measure=measure)
     return memory.with_view(event.branch, shown)

@@ -31,6 +31,9 @@ class Zone(IntEnum):
     EMERGENCY = 4
 
 
+ZONES = tuple(each.name.lower() for each in Zone)
+"""The recorded names of the zones."""
+
 PERCENT: Mapping[Zone, int] = {Zone.CAUTION: 50, Zone.WARNING: 70, Zone.CRITICAL: 85, Zone.EMERGENCY: 95}
 """Lower bound of each zone above NORMAL, in percent of the usable window."""
 

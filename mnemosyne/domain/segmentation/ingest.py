@@ -38,7 +38,7 @@ from mnemosyne.domain.objects.ids import object_id
 from mnemosyne.domain.objects.kinds import READ, UNCHANGED, WRITTEN, list_declared
 from mnemosyne.domain.objects.lookup import bare
 from mnemosyne.domain.objects.memory import BranchView, Memory
-from mnemosyne.domain.objects.pressure import usable_tokens, zone
+from mnemosyne.domain.objects.pressure import ZONES, usable_tokens, zone
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.paths import normal
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
@@ -332,7 +332,7 @@ def _assess(command: Remember, state: Memory, open_from: int, estimator: Estimat
         head=(command.head.text, command.head.fixed),
         tokens=tokens,
         usable=usable,
-        zone=zone(tokens - fixed, usable).name.lower(),
+        zone=ZONES[zone(tokens - fixed, usable)],
     )
 
 

@@ -171,7 +171,7 @@ def test_fork_at_an_earlier_turn_continues_from_the_sent_history(workspace: Work
     workspace.run("And now", goes_on=True, options=options)
     (listed,) = [each for each in command(workspace, "sessions") if each["project"] == str(workspace.project)]
     before = sent(workspace)
-    made = command(workspace, "fork", listed["id"][:8], "--turn", "2")
+    made = command(workspace, "fork", listed["id"][:8], "--at", "2")
     program, verb, *goes_on = shlex.split(made["command"])
     told = [*MNEMOSYNE, verb, *options, *goes_on[goes_on.index("--") :]]
     asked = workspace.agent.command("Something else")

@@ -3,13 +3,14 @@
 import glob
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 from uuid import UUID
 
 from mnemosyne.domain.wire import json_values
-from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.regular_files import open_regular
@@ -20,13 +21,14 @@ def list_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return ((Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".claude") / "projects",)
 
 
-def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
-    """Write a transcript that ends with a message of a session; return the new session id.
+def write_fork(folders: Iterable[Path], session: str, message_id: str, calls: Collection[str] = ()) -> str:
+    """Write a transcript that ends with a message of a session and the results of its ``calls``; return the new session
+    id.
 
-    Raises NotFound if the transcript or message is missing, BadOption if the file cannot be written.
+    Raises NotFound if the transcript, the message or a result is missing, BadOption if the file cannot be written.
     """
     name = str(UUID(bytes=secrets.token_bytes(16), version=4))
-    file, lines = _read_up_to(folders, session, message_id)
+    file, lines = _read_up_to(folders, session, message_id, calls)
     data = b"".join(_rename(line, name) + b"\n" for line in lines)
     fork = file.with_name(f"{name}.jsonl")
     try:
@@ -39,17 +41,23 @@ def write_fork(folders: Iterable[Path], session: str, message_id: str) -> str:
     return name
 
 
-def _read_up_to(folders: Iterable[Path], session: str, message_id: str) -> tuple[Path, Sequence[bytes]]:
-    """The transcript of a session up to the last entry of a message."""
+def _read_up_to(
+    folders: Iterable[Path], session: str, message_id: str, calls: Collection[str]
+) -> tuple[Path, Sequence[bytes]]:
+    """The transcript of a session up to the last entry of a message and of the results of its calls."""
     files = _find_transcripts(folders, session)
     if not files:
         raise NotFound(f"Claude Code has no transcript of session {session} here, so it cannot continue it.")
     for file in files:
         lines = _read_lines(file)
         found = [number for number, line in enumerate(lines, 1) if _is_entry_of(line, message_id)]
-        if found:
-            return file, lines[: found[-1]]
-    raise NotFound(f"The transcript of session {session} does not contain that reply; it may have been deleted.")
+        answers = {call: number for number, line in enumerate(lines, 1) for call in _answers_in(line) if call in calls}
+        if found and len(answers) == len(calls):
+            return file, lines[: max(found[-1], *answers.values(), 0)]
+    raise NotFound(
+        f"The transcript of session {session} does not contain that reply and the results of its calls; it may have"
+        " been deleted."
+    )
 
 
 def _find_transcripts(folders: Iterable[Path], session: str) -> list[Path]:
@@ -110,11 +118,19 @@ def _is_typed(line: bytes, wanted: str) -> bool:
 
 
 def _calls_of(line: bytes) -> list[str]:
+    return [str(each.get("id")) for each in _blocks_of(line, "assistant") if is_call(each)]
+
+
+def _answers_in(line: bytes) -> list[str]:
+    """The ids of the calls that an entry answers."""
+    return [str(call_id_of(each)) for each in _blocks_of(line, "user") if is_result(each)]
+
+
+def _blocks_of(line: bytes, kind: str) -> Sequence[Mapping[str, Any]]:
     try:
         entry = _read_entry(line)
-        blocks = entry["message"]["content"] if entry["type"] == "assistant" else ()
-        return [str(each["id"]) for each in blocks if is_call(each)]
-    except (TypeError, KeyError, AttributeError):
+        return content_blocks(entry["message"]["content"]) if entry["type"] == kind else []
+    except (TypeError, KeyError):
         return []  # an entry of another kind
 
 

@@ -25,7 +25,7 @@ def find_folder(environ: Mapping[str, str]) -> Path:
 
 
 def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str:
-    """Write a conversation that ends with that reply, started in ``project`` at ``at`` (µs of UTC); return its id.
+    """Write a conversation that ends there, started in ``project`` at ``at`` (µs of UTC); return its id.
 
     Raises BadOption if it is not of the Responses API, or the file cannot be written.
     """
@@ -33,7 +33,8 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
         raise BadOption("Codex can only continue its own sessions, which use the Responses API.")
     moment = datetime.fromtimestamp(at / 1_000_000, UTC)
     name = str(_make_id(at // 1000))
-    base, items = _without_base([*point.request.get("input", ()), *point.reply.get("output", ())], point.request)
+    items = [*point.request.get("input", ()), *point.reply.get("output", ()), *point.results]
+    base, items = _without_base(items, point.request)
     stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     meta = {
         "id": name,

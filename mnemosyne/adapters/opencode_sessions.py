@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def write_session(point: ForkPoint, project: Path, at: int) -> Json:
-    """A conversation that ends with that reply, in ``project`` at ``at`` (µs of UTC); its id is in ``info``.
+    """A conversation that ends there, in ``project`` at ``at`` (µs of UTC); its id is in ``info``.
 
     Raises BadOption if it is not of the Messages API.
     """
@@ -39,7 +39,8 @@ def write_session(point: ForkPoint, project: Path, at: int) -> Json:
             " thinking is unknown."
         )
     writing = _Writing(point, project, at // 1000)
-    for message in [*point.request.get("messages", ()), {"role": "assistant", "content": point.reply.get("content")}]:
+    reply = {"role": "assistant", "content": point.reply.get("content")}
+    for message in (*point.request.get("messages", ()), reply, *point.results):
         writing.add(message)
     return writing.session()
 

@@ -381,7 +381,7 @@ def _nothing(_first: object, _second: object) -> list[str]:
 def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.claude_transcripts import list_folders, write_fork
 
-    return write_fork(list_folders(environ), point.session, point.message_id)
+    return write_fork(list_folders(environ), point.session, point.message_id, point.calls)
 
 
 def _resume_claude(session: str, words: Sequence[str]) -> list[str]:

@@ -47,7 +47,7 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, **
     \b
       mnemosyne checkpoint 319a before-the-rewrite
       mnemosyne diff 319a --turn before-the-rewrite 40
-      mnemosyne fork 319a --turn before-the-rewrite
+      mnemosyne fork 319a --at before-the-rewrite
 
     A name cannot be moved to another turn.
     """

@@ -28,33 +28,41 @@ MODES = {"manage": "--manage", "off": "--off"}
 @click.command()
 @session_argument
 @click.argument("client", nargs=-1, type=click.UNPROCESSED, metavar="[-- CLIENT [ARGS]...]")
-@click.option("--turn", metavar="TURN|CHECKPOINT", help="Fork after this turn.  [default: the last]")
+@click.option(
+    "--at",
+    metavar="TURN|CALL|CHECKPOINT",
+    help="Fork after this turn, or the one with this call, and the results of its calls.  [default: the last]",
+)
+@click.option("--branch", metavar="BRANCH", help="Look for it on this branch.  [default: main]")
 @click.option("--mode", type=click.Choice(list(MODES)), help="Manage the fork or not.  [default: as its parent]")
-@click.option("--with-files", is_flag=True, help="Also restore this folder's files to their state at that turn.")
+@click.option("--with-files", is_flag=True, help="Also restore this folder's files to their state there.")
 @log_options()
 @json_option
 def fork(
     session: str,
     client: tuple[str, ...],
-    turn: str | None,
+    at: str | None,
+    branch: str | None,
     mode: str | None,
     with_files: bool,
     as_json: bool,
     **options: object,
 ) -> None:
-    """Start a new session from an earlier turn of a recorded one, which is not changed.
+    """Start a new session from an earlier step of a recorded one, which is not changed.
 
     \b
-      mnemosyne fork 319a --turn 30
-      mnemosyne fork 319a --turn before-the-rewrite --mode off
+      mnemosyne fork 319a --at 30
+      mnemosyne fork 319a --at toolu_01A09q90qw90lq917835lq9
+      mnemosyne fork 319a --at before-the-rewrite --mode off
       mnemosyne fork 319a -- npx opencode
 
     The command prints the id of the fork and the command line that continues it in this folder; `mnemosyne run --fork
     319a@30 -- claude` also starts the client. CLIENT defaults to the client of the session: Claude Code, opencode or
-    Codex. If the turn has no complete reply, the fork starts at the last one before it.
+    Codex. Each request and its reply are a turn, so a fork can also start between the calls of one prompt. If a turn
+    has no complete reply, or its calls have no results, the fork starts at the last turn before it that has them.
     """
     config = log_of(options)
-    point = find_point(session, turn, config)
+    point = find_point(session, at, config, branch)
     command = client or command_of(point.client)
     if mode == OFF:
         require_mode_support(command, "--mode off")
@@ -79,15 +87,15 @@ def _option(name: str) -> str:
 # Shared with ``run --fork``
 
 
-def find_point(session: str, at: str | None, config: Config) -> ForkPoint:
-    """The point at which to fork a recorded session: a turn, a checkpoint, or its end.
+def find_point(session: str, at: str | None, config: Config, branch: str | None = None) -> ForkPoint:
+    """The point at which to fork a recorded session: a turn, a call, a checkpoint, or its end.
 
-    Raises BadParameter if ``at`` is neither a turn number nor a checkpoint name.
+    Raises BadParameter if ``at`` cannot be any of these.
     """
     if at is not None and not re.fullmatch(rf"\d+|{CHECKPOINT.pattern}", at, re.ASCII):
-        raise click.BadParameter(f"{at!r} is neither a turn number, such as 30, nor a checkpoint name.")
-    turn = int(at) if at is not None and at.isdecimal() else at
-    return with_log(config, lambda storage: find_fork_point(storage, session, turn))
+        raise click.BadParameter(f"{at!r} is neither a turn number, such as 30, nor the name of a checkpoint or call.")
+    place = int(at) if at is not None and at.isdecimal() else at
+    return with_log(config, lambda storage: find_fork_point(storage, session, place, branch))
 
 
 def make_fork(command: Sequence[str], point: ForkPoint) -> Fork:
@@ -97,13 +105,16 @@ def make_fork(command: Sequence[str], point: ForkPoint) -> Fork:
 
 def place_sentence(point: ForkPoint) -> str:
     """``after turn 30 of session 319a``; names a later turn that cannot be forked."""
-    instead = f", because turn {point.wanted} has no complete reply" if point.turn < point.wanted else ""
-    return f"after turn {point.turn} of session {point.session}{instead}"
+    answered = ", with the results of its calls" if point.calls else ""
+    missing = "no complete reply, or no results of its calls"
+    instead = f", because turn {point.wanted} has {missing}" if point.turn < point.wanted else ""
+    return f"after turn {point.turn} of session {point.session}{answered}{instead}"
 
 
 def restore_folder(point: ForkPoint) -> str:
-    """Restore the folder's files to their state after that turn's reply. Returns a sentence about the result."""
-    calls = list_calls(list_folders(os.environ), point.session, point.message_id)
+    """Restore the folder's files to their state at the fork. Returns a sentence about the result."""
+    listed = list_calls(list_folders(os.environ), point.session, point.message_id)
+    calls = [call for call in listed if call not in point.calls]
     found = find_files(Path.cwd(), point.session, calls)
     if found is None:
         return "no recorded call after that turn changed files, so they stay unchanged"

@@ -60,10 +60,10 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 @click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
     "--fork",
-    metavar="SESSION[@TURN|@CHECKPOINT]",
+    metavar="SESSION[@TURN|@CALL|@CHECKPOINT]",
     help="Start a new session from an earlier point of a recorded one.",
 )
-@click.option("--with-files", is_flag=True, help="With --fork: also restore the folder's files as of that turn.")
+@click.option("--with-files", is_flag=True, help="With --fork: also restore the folder's files to their state there.")
 @click.option("--record-worktree", is_flag=True, help="Save the folder's files before each call that may change them.")
 @click.argument(
     "command",
@@ -158,7 +158,7 @@ def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_f
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
     if not session:
         raise click.BadParameter(
-            f"{wanted!r} is not of the form SESSION, SESSION@TURN or SESSION@CHECKPOINT, such as 319a@30.",
+            f"{wanted!r} is not of the form SESSION or SESSION@TURN, @CALL or @CHECKPOINT, such as 319a@30.",
             param_hint="--fork",
         )
     point = find_point(session, at or None, config)

@@ -1,7 +1,8 @@
 """The point at which a client can continue a recorded session under another name."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -9,8 +10,9 @@ from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.session.directory import UNNAMED
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted, TurnFinished
 from mnemosyne.domain.wire import json_values
-from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import is_whole
 from mnemosyne.errors import NotFound
 from mnemosyne.services import sessions
@@ -21,9 +23,10 @@ from mnemosyne.services.sessions import Archive
 @attrs.frozen
 class ForkPoint:
     """The reply to a ``turn``, by its message id, in the ``client``'s ``session`` (both as the log names them).
-    ``wanted`` is the requested turn, or a later one without a complete reply.
+    ``wanted`` is the requested turn, or a later one without a complete reply or with unanswered calls.
 
-    ``request`` is the client's request, ``reply`` the reply as it saw it, in the client's own ``dialect``.
+    ``request`` is the client's request, ``reply`` the reply as it saw it, in the client's own ``dialect``. ``calls``
+    are the ids of the reply's calls, ``results`` the elements of the next request that answer them.
     """
 
     client: str
@@ -34,46 +37,95 @@ class ForkPoint:
     dialect: Dialect
     request: Mapping[str, Any]
     reply: Mapping[str, Any]
+    calls: tuple[str, ...] = ()
+    results: tuple[Mapping[str, Any], ...] = ()
 
 
-async def find_fork_point(archive: Archive, wanted: str, turn: int | str | None) -> ForkPoint:
-    """The last complete reply up to a turn of a session's main branch, of the branch that the client calls ``wanted``,
-    or up to a checkpoint; None: the last of all.
+async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, branch: str | None = None) -> ForkPoint:
+    """The last complete reply whose calls are answered: up to a turn, up to a checkpoint's turn, or the reply with the
+    call of this id; None: the last of all. It is looked for on ``branch``, by default on the one that the client calls
+    ``wanted``, or the main one.
 
-    Raises NotFound if there is no such turn or no complete reply, or the client gave the session no name;
-    ContentForgotten if the content is erased; ContentMissing, LogFailed.
+    Raises NotFound if there is no such turn, call or reply, or the client gave the session no name; ContentForgotten if
+    the content is erased; ContentMissing, LogFailed.
     """
     stream = await sessions.find(archive, wanted)
     recorded = await archive.events.read(stream)
     events = [each.envelope.event for each in recorded]
     started = next(event for event in events if isinstance(event, SessionStarted))
+    history = history_of(str(stream), recorded)
     alias = next((each for each in await archive.directory.aliases(wanted) if each.stream == stream), None)
-    if alias is not None:
-        name, branch = wanted, alias.branch
-    else:
-        name = started.external_id
+    name = wanted if alias is not None else started.external_id
+    if branch is None and alias is not None:
+        branch = alias.branch
+    elif branch is None:
         opened = (each for each in events if isinstance(each, BranchOpened) and each.kind is BranchKind.MAIN)
         branch = next((each.branch for each in opened), "")
+    else:
+        name = _name_of(history, branch) or name
     if name.startswith(UNNAMED):
         raise NotFound(f"Session {stream} cannot be continued, because its client gave it no id.")
-    history = history_of(str(stream), recorded)
-    if isinstance(turn, str):
-        began = history.find(branch, turn).began
-        name, branch, turn = _name_of(history, began.branch) or name, began.branch, began.turn
+    call = at if isinstance(at, str) and at.partition("/")[0] not in history.checkpoints else None
+    if isinstance(at, str) and call is None:
+        began = history.find(branch, at).began
+        name, branch, at = _name_of(history, began.branch) or name, began.branch, began.turn
     if branch not in history.lines:
         raise NotFound(f"Session {stream} has no agent conversation to fork.")
-    if turn is not None:
-        history.turn(branch, turn)
-    last = history.line(branch).last if turn is None else turn
+    last = at if isinstance(at, int) else history.line(branch).last
+    if isinstance(at, int):
+        history.turn(branch, at)
     dialect = history.dialect_of(branch)
-    for attempt, ended in _whole_before(history, branch, last):
+    for attempt, ended in _list_finished(history, branch, last):
         body = await read_reply(archive, stream, attempt)
         reply = json_values.read(body) if body is not None else {}
-        if body is not None and not any(map(is_call, dialect.reply_content(reply))):
+        calls = tuple(str(block.get("id")) for block in dialect.reply_content(reply) if is_call(block))
+        if body is None or (call is not None and call not in calls):
+            continue
+        results = await _read_results(archive, stream, history, branch, attempt, calls) if calls else ()
+        if results if calls else is_whole(ended.stop_reason):
             request = json_values.read((await rebuild(archive, stream, history, attempt)).body)
             place = attempt.began.turn, ended.message_id or ""
-            return ForkPoint(started.client, name, last, *place, dialect, request, reply)
+            wanted_turn = last if call is None else attempt.began.turn
+            return ForkPoint(started.client, name, wanted_turn, *place, dialect, request, reply, calls, results)
+        if call is not None:
+            raise NotFound(f"Session {stream} has no result of each call in the reply with {call}.")
+    if call is not None:
+        there = f"its checkpoints: {', '.join(history.checkpoints)}" if history.checkpoints else "it has none"
+        raise NotFound(
+            f"Session {stream} has no checkpoint {call!r} ({there}), and branch {branch} no call of this id."
+        )
     raise NotFound(f"Session {stream} has no complete reply up to turn {last}, so it cannot be forked there.")
+
+
+async def _read_results(
+    archive: Archive, stream: UUID, history: History, branch: str, attempt: Attempt, calls: Collection[str]
+) -> tuple[Mapping[str, Any], ...]:
+    """The elements of the next request on the branch, or on the one that it left, that answer these calls of a reply;
+    empty unless all are answered.
+    """
+    dialect, turn = history.dialect_of(branch), attempt.began.turn + 1
+    lines = [history.line(each) for each in dict.fromkeys((branch, attempt.began.branch))]
+    for following in (each for line in lines for each in line.turns.get(turn, ())):
+        request = json_values.read((await rebuild(archive, stream, history, following)).body)
+        found = [
+            (element, answered)
+            for element in request.get(dialect.array, ())[attempt.messages :]
+            if (answered := _answers(dialect.read_message(element)) & {*calls})
+        ]
+        if {*calls} == {each for _, answered in found for each in answered}:
+            return tuple(_results_only(element) for element, _ in found)
+    return ()
+
+
+def _answers(message: Mapping[str, Any]) -> set[str | None]:
+    """The ids of the calls that a message answers."""
+    return {call_id_of(block) for block in content_blocks(message.get("content")) if is_result(block)}
+
+
+def _results_only(element: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A request's element without what the user or the client added to the results."""
+    results = [block for block in content_blocks(element.get("content")) if is_result(block)]
+    return {**element, "content": results} if results else element
 
 
 def _name_of(history: History, branch: str) -> str | None:
@@ -82,12 +134,12 @@ def _name_of(history: History, branch: str) -> str | None:
     return next((each.external_id for each in spoken if each is not None), None)
 
 
-def _whole_before(history: History, branch: str, turn: int) -> Iterator[tuple[Attempt, TurnFinished]]:
-    """The turns of a branch up to ``turn``, including its parent's, with complete replies; the last one first."""
+def _list_finished(history: History, branch: str, turn: int) -> Iterator[tuple[Attempt, TurnFinished]]:
+    """The turns of a branch up to ``turn``, including its parent's, whose replies ended; the last one first."""
     line = history.line(branch)
     for number in range(turn, 0, -1):
         known = number in line.turns or number <= line.inherited
         for attempt in reversed(history.turn(branch, number) if known else ()):
             ended = attempt.ended
-            if isinstance(ended, TurnFinished) and is_whole(ended.stop_reason) and ended.message_id:
+            if isinstance(ended, TurnFinished) and ended.message_id:
                 yield attempt, ended

@@ -6,7 +6,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.history.time_travel import TurnPlace
-from mnemosyne.domain.session.events import CheckpointNamed, SessionForgotten
+from mnemosyne.domain.session.events import BranchKind, CheckpointNamed, SessionForgotten
 from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services.read_models import Question, ReadModels, Row
 from mnemosyne.services.sessions import Archive
@@ -27,6 +27,8 @@ class TurnPosition:
     names: Sequence[str]
     last: int
     is_open: bool
+    can_fork: bool
+    """Whether a new session may start after it."""
 
     @property
     def previous(self) -> int | None:
@@ -96,6 +98,7 @@ async def find_position(
         names=[each.name for each in points if (each.branch, each.turn) == (branch, row["turn"])],
         last=last,
         is_open=row["state"] == "open",
+        can_fork=BranchKind(known[branch]["kind"]).is_talked_to,
     )
 
 

@@ -41,6 +41,20 @@ def test_a_fork_ends_with_the_message_and_has_its_own_session_id(tmp_path: Path)
     assert "msg_3" in (tmp_path / "-home-ada-app/s.jsonl").read_text()
 
 
+def test_a_fork_behind_calls_ends_with_their_last_result(tmp_path: Path) -> None:
+    def answer(uuid: str, call: str) -> dict[str, object]:
+        content = [{"type": "tool_result", "tool_use_id": call, "content": "x"}]
+        return {"type": "user", "uuid": uuid, "message": {"content": content}}
+
+    entries = [make_entry("a", "msg_1"), answer("b", "call_1"), make_entry("c", "msg_1"), answer("d", "call_2")]
+    transcript(tmp_path, "s", *entries, {"type": "user", "uuid": "e", "message": {"content": "Stop."}})
+    name = write_fork([tmp_path], "s", "msg_1", ("call_1", "call_2"))
+    lines = (tmp_path / "-home-ada-app" / f"{name}.jsonl").read_text().splitlines()
+    assert [json.loads(line)["uuid"] for line in lines] == ["a", "b", "c", "d"]
+    with pytest.raises(NotFound, match="and the results of its calls"):
+        write_fork([tmp_path], "s", "msg_1", ("call_1", "call_3"))
+
+
 def test_truncated_and_other_lines_are_skipped(tmp_path: Path) -> None:
     odd = [
         '{"type": "assistant", "message": {"id": "msg_1"',

@@ -27,11 +27,12 @@ OWN = make_message(
     internal_chat_message_metadata_passthrough={"content_item_kinds": ["model.base_instructions"]},
 )
 CALL = {"type": "function_call", "call_id": "c", "name": "exec_command", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c", "output": "teal"}
 REPLY = make_message("assistant", "Teal.")
 
 
 def fork_point(request: dict[str, Any], dialect: Any = RESPONSES) -> ForkPoint:
-    return ForkPoint("codex", "s", 3, 3, "resp_1", dialect, request, {"output": [REPLY]})
+    return ForkPoint("codex", "s", 3, 3, "resp_1", dialect, request, {"output": [REPLY, CALL]}, ("c",), (RESULT,))
 
 
 def read(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, mar
     meta = first["payload"]
     assert (first["type"], meta["id"], meta["cwd"]) == ("session_meta", name, "/home/ada/app")
     assert meta["base_instructions"] == {"text": "You are Codex."}
-    assert [each["payload"] for each in lines if each["type"] == "response_item"] == [*items, REPLY]
+    assert [each["payload"] for each in lines if each["type"] == "response_item"] == [*items, REPLY, CALL, RESULT]
     shown = [(each["payload"]["type"], each["payload"]["message"]) for each in lines if each["type"] == "event_msg"]
     assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
 

@@ -77,6 +77,14 @@ def test_a_call_has_its_result_and_typed_text_becomes_a_message() -> None:
     assert strip(typed["parts"]) == [text("And?")]
 
 
+def test_results_behind_the_last_reply_are_those_of_its_calls() -> None:
+    request = {"messages": [{"role": "user", "content": "Go."}]}
+    results = ({"role": "user", "content": [result("a", "one")]},)
+    point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [call("a")]}, ("a",), results)
+    _, model = write_session(point, Path("/home/ada/app"), AT)["messages"]
+    assert model["parts"][0]["state"]["output"] == "one"
+
+
 def test_ids_are_unique_and_in_order_of_time() -> None:
     session = write(("user", [text("Go.")]), ("assistant", [call("a")]), ("user", [result("a", "x")]))
     names = [each["info"]["id"] for each in session["messages"]]

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from mnemosyne.cli.fork import place_sentence
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.services.forks import ForkPoint
 from tests.cli.running import run, run_json
 
-FOURTH, LAST = "msg_000000000000000000000004", "the last"
+FOURTH, CALLING, CALL = f"msg_{4:024}", f"msg_{8:024}", f"toolu_{4:024}"
+LAST = "the last"
 
 
 @pytest.fixture
@@ -20,6 +24,8 @@ def transcripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {"type": "assistant", "uuid": number, "sessionId": "s", "message": {"id": number, "content": []}}
         for number in (*(f"msg_{number:024}" for number in range(1, 18)), LAST)
     ]
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": CALL, "content": "It is there."}]}
+    entries.insert(8, {"type": "user", "uuid": "result", "sessionId": "s", "message": result})
     (folder / "s.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/claude").touch(mode=0o700)
@@ -30,13 +36,11 @@ def transcripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("conversation")
 def test_fork_ends_with_the_turn_and_prints_the_command_that_continues_it(transcripts: Path, tmp_path: Path) -> None:
-    made = run_json("fork", "s", "--turn", "5")
+    made = run_json("fork", "s", "--at", "4")
     content = (transcripts / f"{made['id']}.jsonl").read_text()
     assert (FOURTH in content, LAST in content) == (True, False)
     command = f"mnemosyne run -- claude --resume {made['id']}"
     assert made == {"id": made["id"], "parent": "s", "turn": 4, "command": command}
-    output = run("fork", "s", "--turn", "5").stdout
-    assert "begins after turn 4 of session s, because turn 5 has no complete reply." in output
     options = ("--mode", "off", "--data-dir", str(tmp_path), "--", "npx", "claude", "--verbose")
     sentence, _, line = run("fork", "s", *options).stdout.splitlines()
     name = sentence.split()[1]
@@ -45,12 +49,30 @@ def test_fork_ends_with_the_turn_and_prints_the_command_that_continues_it(transc
 
 
 @pytest.mark.usefixtures("conversation")
+def test_fork_at_a_call_ends_with_its_result(transcripts: Path) -> None:
+    for at in ("5", CALL):
+        made = run_json("fork", "s", "--at", at)
+        entries = [json.loads(line) for line in (transcripts / f"{made['id']}.jsonl").read_text().splitlines()]
+        assert (made["turn"], [each["uuid"] for each in entries[-2:]]) == (5, [CALLING, "result"])
+    assert run_json("fork", "s", "--branch", "fork-1", "--at", "6")["turn"] == 6
+    point = ForkPoint("claude-code", "s", 7, 5, CALLING, MESSAGES, {}, {}, (CALL,))
+    assert place_sentence(point) == (
+        "after turn 5 of session s, with the results of its calls, because turn 7 has no complete reply, or no results"
+        " of its calls"
+    )
+
+
+@pytest.mark.usefixtures("conversation")
 def test_impossible_fork_is_refused_and_writes_nothing(transcripts: Path) -> None:
     before = list(transcripts.iterdir())
     for arguments, code, sentence in (
-        (("s", "--turn", "99"), 1, "and not 99"),
-        (("s", "--turn", "never-named"), 1, "has no checkpoint 'never-named'"),
-        (("s", "--turn", "3 or 4"), 2, "is neither a turn number, such as 30, nor a checkpoint name"),
+        (("s", "--at", "99"), 1, "and not 99"),
+        (
+            ("s", "--at", "never-named"),
+            1,
+            "has no checkpoint 'never-named' (it has none), and branch main no call of this id",
+        ),
+        (("s", "--at", "3 or 4"), 2, "is neither a turn number, such as 30, nor the name of a checkpoint or call"),
         (("s", "--mode", "off", "--", "codex"), 2, "--mode off works with Claude Code and opencode"),
         (("s", "--", "aider"), 2, "aider cannot start from another session"),
         (("another",), 1, "There is no session 'another'"),
@@ -65,10 +87,10 @@ def test_archived_session_can_be_forked_while_its_file_exists_and_a_forgotten_on
     transcripts: Path, tmp_path: Path
 ) -> None:
     (row,) = run_json("archive", "s", "--to", str(tmp_path / "old"), "--quick")["sessions"]
-    assert run_json("fork", "s", "--turn", "5")["turn"] == 4
+    assert run_json("fork", "s", "--at", "5")["turn"] == 5
     before = list(transcripts.iterdir())
     moved = Path(row["file"]).rename(tmp_path / "moved")
-    assert row["file"] in run("fork", "s", "--turn", "5", code=1).stderr.replace("\n", "")
+    assert row["file"] in run("fork", "s", "--at", "5", code=1).stderr.replace("\n", "")
     moved.rename(row["file"])
     run("forget", "s", "--yes", "--quick")
     for command in (["fork", "s"], ["run", "--fork", "s@4", "--", "claude"]):

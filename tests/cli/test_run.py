@@ -590,7 +590,7 @@ def test_variables_that_would_bypass_the_proxy_are_reported(
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (("--fork", "@3"), 2, "is not of the form SESSION, SESSION@TURN or"),
+        (("--fork", "@3"), 2, "is not of the form SESSION or SESSION@TURN, @CALL or"),
         (("--fork", "319a@th ree"), 2, "is neither a turn number"),
         (("--off",), 2, "--off works with Claude Code and opencode"),
         (("--off", "--manage"), 2, "mutually exclusive"),

@@ -62,17 +62,40 @@ async def test_a_fork_of_a_running_fork_continues_from_the_last_complete_reply_b
         assert (found.turn, found.request["messages"]) == (1, said[:1])
 
 
-async def test_a_reply_with_an_open_call_is_no_fork_point() -> None:
-    whole: dict[str, Any] = {
-        "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
-    }
-    calling: dict[str, Any] = {"output": [{"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}]}
+def say(words: str) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]}
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": name, "name": "look", "arguments": "{}"}
+
+
+def result(name: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": name, "output": name}
+
+
+async def test_a_reply_with_calls_is_a_fork_point_once_all_are_answered() -> None:
     async with talking() as talk:
         asked = [user("one")]
-        for number, reply in enumerate((whole, calling), 1):
+        steps: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
+            ([say("Done.")], [user("more")]),
+            ([call("a"), call("b")], [result("a"), result("b"), user("and now?")]),
+            ([call("c"), call("d")], [result("c"), user("stop")]),
+            ([call("e")], []),
+        ]
+        for number, (output, then) in enumerate(steps, 1):
             request = json.dumps({"model": "gpt-5.5", "input": asked, "tools": TOOLS}).encode()
             address = await talk.ask(request, reply=None, dialect=RESPONSES)
-            answer = {"id": f"resp_{number}", "status": "completed", **reply}
+            answer = {"id": f"resp_{number}", "status": "completed", "output": output}
             await talk.finish_with(address, RESPONSES.read_reply(json.dumps(answer).encode()))
-            asked = [*asked, *reply["output"], user("more")]
-        assert (await find_fork_point(talk.archive, str(talk.stream), None)).message_id == "resp_1"
+            asked = [*asked, *output, *then]
+        for at in (None, 2, 3, "a", "b"):
+            found = await find_fork_point(talk.archive, str(talk.stream), at)
+            assert (found.turn, found.message_id, found.calls) == (2, "resp_2", ("a", "b"))
+            assert [*found.results] == [result("a"), result("b")]
+        assert (await find_fork_point(talk.archive, str(talk.stream), 1)).calls == ()
+        for unanswered in ("d", "e"):
+            with pytest.raises(NotFound, match="no result of each call"):
+                await find_fork_point(talk.archive, str(talk.stream), unanswered)
+        with pytest.raises(NotFound, match="no call of this id"):
+            await find_fork_point(talk.archive, str(talk.stream), "z")

@@ -24,7 +24,8 @@ class Unnamed:
 
 
 def branch(name: str, parent: str | None = None, forked_at: int = 0) -> dict[str, Any]:
-    return {"branch": name, "parent": parent, "forked_at": forked_at, "inherits": parent is not None}
+    kind = "main" if parent is None else "fork"
+    return {"branch": name, "parent": parent, "forked_at": forked_at, "inherits": parent is not None, "kind": kind}
 
 
 def taken(on: str, turn: int, attempt: int = 1, rounds: int = 1) -> dict[str, Any]:

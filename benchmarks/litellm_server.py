@@ -1,4 +1,4 @@
-"""LiteLLM as others run it: its proxy, with one model that is the benchmark's upstream.
+"""LiteLLM as others run it: its proxy, with models of one upstream: the benchmark's, and one of a real name.
 
 ``python -m benchmarks.litellm_server http://127.0.0.1:PORT DIRECTORY``. It is installed into a virtual environment of
 its own below ``.cache``, once, at the version named here; the project does not depend on it.
@@ -25,6 +25,13 @@ model_list:
       model: anthropic/benchmark
       api_base: {upstream}
       api_key: none
+  - model_name: claude-opus-5-5
+    litellm_params:
+      model: anthropic/claude-opus-5-5
+      api_base: {upstream}
+      api_key: none
+router_settings:
+  num_retries: 0
 """
 SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no request to elsewhere

@@ -38,9 +38,7 @@ EPOCHS = 2
 
 @attrs.frozen
 class Rounds:
-    """The number of rounds before and after the restart and resumption, and the lines of each file. With few lines,
-    the evicted content fits back completely.
-    """
+    """The number of rounds before and after the restart and resumption, and the lines of each file."""
 
     first: int
     second: int
@@ -90,7 +88,7 @@ def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: i
         gone = [each for body in standin.messages for each in first.findall(body.body.decode())]
         assert gone
         with serving(standin, *settings, data_dir=data_dir) as server:
-            back = {"type": "tool_use", "name": "memory_restore", "input": {"object_id": gone[0], "reason": "needed"}}
+            back = {"type": "tool_use", "name": "memory_restore", "input": {"object_id": gone[0], "target": "L1"}}
             begin: list[Block] = [{"type": "thinking", "thinking": "What was it?"}, back]
             numbers = range(rounds.first, rounds.first + rounds.second)
             standin.script = from_data({"rules": _loop(worker, GO_ON, numbers, "All is done.", begin)})

@@ -42,6 +42,8 @@ class ToolExchange:
 def exchange_of(call: Block | None, results: Sequence[Block]) -> ToolExchange:
     parts = exchange_parts(call, results)
     given = call.get("input") if call is not None else None
+    if isinstance(given, str) and (command := shell.find_in_script(given)) is not None:
+        given = {"cmd": command}
     return ToolExchange(
         name=parts[-1].tool or "Result",
         input=given if isinstance(given, Mapping) else {},

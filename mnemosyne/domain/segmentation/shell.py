@@ -1,5 +1,6 @@
 """Recognize the effects of shell commands from their words."""
 
+import json
 import re
 import shlex
 from hashlib import sha256
@@ -24,6 +25,9 @@ _SED_RANGE = re.compile(r"\A(\d+)(?:,(\d+|\$))?p\Z")
 _SET_UP = re.compile(r"\A(?:\w+=\S*|timeout|env|nice|sudo|time|command|exec|\d+[smh]?|-\S+)\Z", re.ASCII)
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(\S+)", re.MULTILINE)
 
+_SCRIPTED = re.compile(r"""\bcmd["']?\s*:\s*("(?:[^"\\\n]|\\.)*"|'[^'\\\n]*'|`[^`\\$]*`)""")
+_CALLED = re.compile(r"([\w$]+)\s*\(")
+
 _PRINTING = frozenset(
     {"cat", "head", "tail", "less", "more", "nl", "grep", "rg", "egrep", "fgrep", "ag", "ack", "find", "ls", "tree"}
     | {"git", "gh", "sed", "awk", "wc", "echo", "printf", "which", "file", "stat", "diff", "jq", "cut", "sort", "uniq"}
@@ -40,6 +44,23 @@ class Deed:
     path: str
     lines: tuple[int, int] | None = None
     whole: bool = False
+
+
+def find_in_script(script: str) -> str | None:
+    """Return the command that a script of Codex runs, if it runs only this and shows the output as it is. A script that
+    only applies a patch is returned as that command.
+    """
+    literal = _SCRIPTED.search(script)
+    around = script[: literal.start(1)] + script[literal.end(1) :] if literal is not None else script
+    called = _CALLED.findall(around)
+    if called.count("apply_patch") == 1 and "exec_command" not in called:
+        return "apply_patch\n" + script.replace("\\n", "\n")
+    if literal is None or sorted(called) != ["exec_command", "text"] or ".output)" not in around:
+        return None
+    try:
+        return str(json.loads(literal[1])) if literal[1][0] == '"' else literal[1][1:-1]
+    except ValueError:
+        return None
 
 
 def key_of(command: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_failure, is_run, key_of
+from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, find_in_script, is_failure, is_run, key_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,25 @@ from mnemosyne.domain.segmentation.shell import LONGEST, Deed, find_deed, is_fai
 )
 def test_the_effect_of_a_command_on_a_file(command: str, deed: Deed | None) -> None:
     assert find_deed(command) == deed
+
+
+RUNS = "const done = await tools.exec_command({%s}); text(done.output);"
+
+
+@pytest.mark.parametrize(
+    ("script", "deed"),
+    [
+        (RUNS % r'''cmd: "sed -n '5,9p' \"a.py\"", workdir: "/app"''', Deed("read", "a.py", lines=(5, 9))),
+        ("text((await tools.exec_command({'cmd': `cat a.py`})).output)", Deed("read", "a.py", whole=True)),
+        (r'text(await tools.apply_patch("*** Begin Patch\n*** Update File: a.py\n@@\n"));', Deed("edit", "a.py")),
+        (RUNS.replace(".output", ".output.slice(0, 90)") % 'cmd: "cat a.py"', None),
+        (RUNS % 'cmd: "cat a.py"' + RUNS % 'cmd: "cat b.py"', None),
+        (RUNS % r'cmd: "\x"', None),
+        ("text('cmd')", None),
+    ],
+)
+def test_script_that_only_shows_a_commands_output_is_that_command(script: str, deed: Deed | None) -> None:
+    assert (find_deed(find_in_script(script) or "")) == deed
 
 
 @pytest.mark.parametrize(("command", "runs"), [("pytest -q", True), ("cd a && git log", False), ("ls; make", True)])

@@ -259,7 +259,7 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
     # Truncating all of them takes ten times as long as finding those with rows.
     written = connection.execute("select relname from pg_class where relkind = 'r' and pg_relation_size(oid) > 0")
     if kept := [names[name] for (name,) in written if name in names and name in keep]:
-        connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(kept)))
+        connection.execute(sql.SQL("truncate {} cascade").format(sql.SQL(", ").join(kept)))
     connection.execute("select setval(seqrelid, seqstart, false) from pg_sequence")
 
 

@@ -1,9 +1,11 @@
 """The metrics page at ``/-/metrics``, in Prometheus text format 0.0.4.
 
-All values are in the memory of the process, except the worker's lag, which is read from the database.
+All values are in the memory of the process, except the worker's lag and the missed tokens, which are read from the
+database.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,10 @@ import trio
 from mnemosyne import __version__
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.app.supervising import Supervisor
+from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
+from mnemosyne.app.supervising import LAG_SECONDS, Supervisor
 from mnemosyne.domain.cost.prices import NANODOLLARS
+from mnemosyne.errors import LogFailed
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.services.tally import RecordTally
 
@@ -79,8 +83,8 @@ METRICS = (
     Metric(
         "mnemosyne_missed_tokens_total",
         "counter",
-        "Cached tokens that were not read because of rules (expiry, changes) or the provider, in turns of one request.",
-        ("model", "by"),
+        "Tokens that should have been read from the cache, by cause and culprit, in all sessions of the database.",
+        ("cause", "culprit"),
     ),
     Metric(
         "mnemosyne_cost_dollars_total",
@@ -122,12 +126,13 @@ class ServerMetrics:
     journal: GroupJournal
     registry: SessionRegistry
     supervisor: Supervisor
+    event_log: ReconnectingLog
 
     async def page(self) -> str:
         await trio.to_thread.run_sync(import_module, LIBRARY)
         from prometheus_client import generate_latest
 
-        values = {**self._traffic(), **self._record(), **self._log(), **await self._worker()}
+        values = {**self._traffic(), **self._record(), **self._log(), **await self._worker(), **await self._cache()}
         return generate_latest(_Page(values)).decode()
 
     def _traffic(self) -> Values:
@@ -162,7 +167,6 @@ class ServerMetrics:
             "mnemosyne_fidelity_changes_total": {(each.label,): count for each, count in tally.fidelities.items()},
             "mnemosyne_faults_total": {(kind.value,): count for kind, count in tally.faults.items()},
             "mnemosyne_tokens_total": tokens,
-            "mnemosyne_missed_tokens_total": dict(tally.missed),
             "mnemosyne_cost_dollars_total": {
                 labels: balance.nanodollars / NANODOLLARS for labels, balance in priced.items()
             },
@@ -193,6 +197,11 @@ class ServerMetrics:
             "mnemosyne_worker_restarts_total": worker["restarts"],
             **{f"mnemosyne_{name}": worker[name] for name in behind if name in worker},
         }
+
+    async def _cache(self) -> Values:
+        with trio.move_on_after(LAG_SECONDS), suppress(LogFailed):
+            return {"mnemosyne_missed_tokens_total": await self.event_log.count_missed()}
+        return {}
 
 
 @attrs.frozen

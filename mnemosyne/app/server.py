@@ -152,7 +152,12 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
                 )
                 metrics = ServerMetrics(
-                    gateway=gateway, tally=tally, journal=journal, registry=registry, supervisor=supervisor
+                    gateway=gateway,
+                    tally=tally,
+                    journal=journal,
+                    registry=registry,
+                    supervisor=supervisor,
+                    event_log=event_log,
                 )
                 parts = ServerParts(
                     off_since=finder.off_since,

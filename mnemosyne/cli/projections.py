@@ -8,10 +8,12 @@ from typing import Any
 import attrs
 import click
 
+from mnemosyne.adapters.postgres.cold_requests import ColdRequests, clear
 from mnemosyne.adapters.postgres.nodes import Node, list_nodes
 from mnemosyne.adapters.postgres.projection_store import Report
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
+from mnemosyne.app.storage import storage_of
 from mnemosyne.cli.log_access import json_option, log_of, prints, with_read_models
 from mnemosyne.cli.printing import print_json, print_table, say
 from mnemosyne.cli.settings import log_options
@@ -20,6 +22,7 @@ from mnemosyne.projections.catalog import ALL, find
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import rebuild_all
+from mnemosyne.projections.usage import USAGE
 from mnemosyne.terminal import json_text
 
 
@@ -122,6 +125,11 @@ async def _rebuild_all(models: OpenReadModels, chosen: list[Projection]) -> None
             say(f"{name} is rebuilt, up to position {mark.position}.")
     if OBJECT_INDEX in chosen:
         await fill_index(models, rebuild=True)
+    if USAGE in chosen:
+        await models.database.run(clear)
+        cold = ColdRequests(models.database, storage_of(models.database))
+        while await cold.explain_next():
+            pass
 
 
 # Processes

@@ -30,10 +30,9 @@ class RecordTally:
     """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
     ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a
     policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` their
-    actual and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``missed`` are cached
-    tokens that were not read, by model: because of the ``rules`` of the cache (expiry, changes), or of the
-    ``provider``; only of turns with one request. ``fidelities`` are the changes of objects' fidelities, by the new one,
-    ``faults`` the page faults. ``bytes`` are those of durable appends before compression.
+    actual and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``fidelities`` are the
+    changes of objects' fidelities, by the new one, ``faults`` the page faults. ``bytes`` are those of durable appends
+    before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)
@@ -42,7 +41,6 @@ class RecordTally:
     rounds: int = 0
     balances: dict[str, Balance] = attrs.field(factory=dict)
     helpers: int = 0
-    missed: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     fidelities: Counter[Fidelity] = attrs.field(factory=Counter)
     faults: Counter[FaultKind] = attrs.field(factory=Counter)
     appends: int = 0
@@ -51,8 +49,6 @@ class RecordTally:
     bytes: int = 0
     _terms: Lru[tuple[UUID, str, int, int], Terms] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
     """The terms of ended turns without an account."""
-    _cached: Lru[tuple[UUID, str], int] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
-    """The cached tokens of each branch after its last account."""
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
         """Count an append of ``size`` bytes after its outcome."""
@@ -88,19 +84,8 @@ class RecordTally:
                 model = self._row_of(event.model or "unknown")
                 terms = self._terms.pop((stream, event.branch, event.turn, event.attempt)) or Terms()
                 self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event, terms)
-                self._note_misses(stream, model, event)
             case _:
                 pass
-
-    def _note_misses(self, stream: UUID, model: str, event: TurnAccounted) -> None:
-        used, expected = event.actual, event.expected.read
-        if event.assumed or event.rounds > 1:
-            self._cached.pop((stream, event.branch))
-            return
-        cached = min(self._cached.get((stream, event.branch)) or 0, used.prompt)
-        self._cached.put((stream, event.branch), used.prompt - used.input)
-        self.missed[model, "rules"] += max(0, cached - max(expected, used.read))
-        self.missed[model, "provider"] += max(0, min(expected, cached) - used.read)
 
     def _row_of(self, model: str) -> str:
         return model if model in self.balances or len(self.balances) < MOST_MODELS else OTHER_MODELS

@@ -95,14 +95,3 @@ def test_a_turn_is_priced_by_the_terms_of_its_reply() -> None:
     tally.note(append(fast), 0, None)
     tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 0, None)
     assert tally.balances["claude-opus-4-5"].nanodollars == 10 * 5_500 + 10_000_000
-
-
-def test_tokens_that_were_not_read_are_missed_by_the_rules_or_by_the_provider() -> None:
-    def turn(read: int, expected: int, **more: Any) -> TurnAccounted:
-        account = accounted("m", actual=0, shadow=0, **more)
-        used = Tokens(read=read, write_5m=1_000 - read)
-        return attrs.evolve(account, actual=used, expected=Tokens(read=expected), assumed=False)
-
-    tally = RecordTally()
-    tally.note(append(turn(0, 0), turn(1_000, 1_000), turn(100, 400), turn(0, 0, rounds=2), turn(0, 0)), 0, None)
-    assert tally.missed == {("m", "rules"): 600, ("m", "provider"): 300}

@@ -268,8 +268,8 @@ order by place
 
 
 def _erase_index(connection: Connection, stream: UUID) -> None:
-    """Delete a session from the index of objects."""
-    for table in ("object_texts", "object_passages", "object_words", "object_vectors"):
+    """Delete a session from the index of objects, and its causes of cache misses, which name tools."""
+    for table in ("object_texts", "object_passages", "object_words", "object_vectors", "cold_sessions"):
         connection.execute(f"delete from mnemosyne.{table} where stream = %s".encode(), (stream,))
 
 

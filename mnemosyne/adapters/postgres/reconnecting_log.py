@@ -133,6 +133,7 @@ class ReconnectingLog:
         return await lag(self.current().database)
 
     bill_of = _forward(lambda log: log.bills.bill_of)
+    count_missed = _forward(lambda log: log.bills.count_missed)
     commit = _forward(lambda log: log.events.commit)
     read = _forward(lambda log: log.events.read)
     pick = _forward(lambda log: log.events.pick)

@@ -42,6 +42,7 @@ _TABLES = (
     "mnemosyne.object_texts",
     "mnemosyne.object_words",
     "mnemosyne.object_vectors",
+    "mnemosyne.cold_requests",
     # Samples of columns, which earlier versions allowed.
     "pg_catalog.pg_statistic",
 )

@@ -1,0 +1,181 @@
+"""The causes of cache misses as a table, for SQL and metrics: each cold request is explained once, behind its reply.
+
+The rules need the bodies of two requests, so this is no projection. A session is read only if its counts show a cold
+request that is not explained yet. The state is in the database, so any process can resume.
+"""
+
+import logging
+from collections.abc import Mapping
+from uuid import UUID
+
+import orjson
+import trio
+
+from mnemosyne.adapters.postgres.content_store import hold_sessions
+from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.backoff import backoff
+from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.ports import Progress
+from mnemosyne.errors import LogDamaged, LogFailed, UnknownEvent
+from mnemosyne.services.cache_misses import STARTS, read_misses, reading_as_json
+from mnemosyne.services.sessions import Archive
+
+log = logging.getLogger(__name__)
+
+RULES = 1
+"""The version of the rules. A new number explains all sessions again."""
+
+GATHER_SECONDS = 2.0
+"""The delay after an event, and between two sessions."""
+
+REST = 9
+"""The pause after a session, in the time that it took: at most a tenth of a core is used."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between attempts while the database is away."""
+
+Place = tuple[str, int, int, int]
+"""A request: its branch, turn, attempt and round; round 0 is the client's own request."""
+
+
+class ColdRequests:
+    """Explains the cold requests of all sessions in a database."""
+
+    def __init__(self, database: Database, archive: Archive) -> None:
+        self._database, self._archive = database, archive
+
+    async def run(self, progress: Progress) -> None:
+        """Explain cold requests until cancelled, woken by ``progress``."""
+        seen, pauses = 0, backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        while True:
+            try:
+                began = trio.current_time()
+                if await self.explain_next():
+                    await trio.sleep((trio.current_time() - began) * REST)
+                else:
+                    with trio.move_on_after(LONGEST_PAUSE):  # the read models may have been behind
+                        seen = await progress.beyond(seen)
+                    await trio.sleep(GATHER_SECONDS)
+                pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
+                continue
+            except LogFailed as error:
+                log.debug("causes of cache misses wait: %s", error)
+            except Exception:
+                log.exception("a session's cache misses could not be explained")
+            await trio.sleep(next(pauses))
+
+    async def explain_next(self) -> bool:
+        """Explain the session that was active last and is not explained; return whether there was one. Raises
+        LogFailed.
+        """
+        found = await self._database.run(_find_session)
+        if found is None:
+            return False
+        stream, active = found
+        cold = dict.fromkeys(await self._database.run(_list_cold, stream), b"[]")
+        if cold:
+            cold |= await self._explain(stream)
+        await self._database.run(_put, stream, active, cold)
+        return True
+
+    async def _explain(self, stream: UUID) -> Mapping[Place, bytes]:
+        try:
+            events = await self._archive.events.read(stream)
+        except (LogDamaged, UnknownEvent):
+            return {}
+        history = await trio.to_thread.run_sync(history_of, str(stream), events)
+        found = await read_misses(self._archive, stream, events, history)
+        return {
+            (each.address.branch, each.address.turn, each.address.attempt, each.round or 0): orjson.dumps(
+                reading_as_json(each)["causes"]
+            )
+            for each in found
+            if each.causes
+        }
+
+
+def clear(connection: Connection) -> None:
+    """Forget all explanations, so that they are made again."""
+    connection.execute("delete from mnemosyne.cold_sessions")
+    connection.execute("delete from mnemosyne.cold_totals")
+
+
+def _find_session(connection: Connection) -> tuple[UUID, int] | None:
+    if connection.execute(_POSITIONS).fetchone() != (2, 1):
+        return None
+    if connection.execute("select from mnemosyne.cold_sessions where rules <> %s limit 1", (RULES,)).fetchone():
+        clear(connection)
+    row = connection.execute(
+        "select s.stream, s.last_active_at from mnemosyne.timeline_sessions s"
+        " left join mnemosyne.cold_sessions c on c.stream = s.stream"
+        " where s.forgotten_at is null and s.last_active_at is distinct from c.active and s.last_active_at is not null"
+        " order by s.last_active_at desc limit 1"
+    ).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+_POSITIONS = (
+    b"select count(*), count(distinct position) from mnemosyne.projections"
+    b" where name in ('timeline', 'usage') and not side"
+)
+"""Both read models must have the same events."""
+
+
+def _list_cold(connection: Connection, stream: UUID) -> list[Place]:
+    """The requests that are not explained, and that began a branch or read less than the one before left in the
+    cache; some more than ``read_misses`` finds, never fewer.
+    """
+    return connection.execute(_COLD, {"stream": stream}).fetchall()
+
+
+_COLD = b"""
+with counted as (
+    select u.branch, u.turn, u.attempt, u.round, t.version, u.cache_read_tokens as read,
+        u.input_tokens + u.cache_read_tokens + u.cache_write_5m_tokens + u.cache_write_1h_tokens as prompt,
+        -- Only the Messages API, whose lanes have no such prefix, caches no more than what is marked.
+        case when b.lane ~ '^(chat|responses)/' or u.cache_write_5m_tokens + u.cache_write_1h_tokens = 0 then 0
+            else u.input_tokens end as unmarked
+    from mnemosyne.usage_turns u
+    join mnemosyne.timeline_branches b on b.stream = u.stream and b.branch = u.branch
+    join mnemosyne.timeline_turns t
+        on t.stream = u.stream and t.branch = u.branch and t.turn = u.turn and t.attempt = u.attempt
+    where u.stream = %(stream)s and u.input_tokens is not null and (u.round > 0 or u.in_rounds is null)
+), compared as (
+    select *, lag(prompt - unmarked) over (partition by branch order by version, round) as cached from counted
+)
+select branch, turn, attempt, round from compared c
+where (cached is null or least(prompt, cached) > read) and not exists (
+    select from mnemosyne.cold_requests r where r.stream = %(stream)s
+        and (r.branch, r.turn, r.attempt, r.round) = (c.branch, c.turn, c.attempt, c.round))
+"""
+
+
+def _put(connection: Connection, stream: UUID, active: int, cold: Mapping[Place, bytes]) -> None:
+    connection.execute("set local synchronous_commit to off")
+    hold_sessions(connection, (stream,), "share")  # against an erasure meanwhile
+    if connection.execute(_FORGOTTEN, (stream,)).fetchone():
+        return
+    connection.execute(
+        "insert into mnemosyne.cold_sessions (stream, active, rules) values (%s, %s, %s)"
+        " on conflict (stream) do update set active = excluded.active",
+        (stream, active, RULES),
+    )
+    columns = {name: [place[number] for place in cold] for number, name in enumerate("btar")}
+    starts = [each.value for each in STARTS]
+    connection.execute(_PUT, {**columns, "c": [each.decode() for each in cold.values()], "stream": stream, "s": starts})
+
+
+_FORGOTTEN = b"select from mnemosyne.stored_events where originator_id = %s and topic = 'session.forgotten.v1'"
+
+_PUT = b"""
+with made as (
+    insert into mnemosyne.cold_requests (branch, turn, attempt, round, causes, stream)
+    select *, %(stream)s from unnest(%(b)s::text[], %(t)s::bigint[], %(a)s::bigint[], %(r)s::bigint[], %(c)s::jsonb[])
+    on conflict do nothing returning causes
+)
+insert into mnemosyne.cold_totals as held (cause, culprit, tokens)
+select c.cause, c.culprit, sum(c.tokens)
+from made cross join lateral jsonb_to_recordset(made.causes) as c (cause text, culprit text, tokens bigint)
+where c.cause <> all(%(s)s) group by 1, 2
+on conflict (cause, culprit) do update set tokens = held.tokens + excluded.tokens
+"""

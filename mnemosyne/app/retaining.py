@@ -1,7 +1,9 @@
-"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas."""
+"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and empty the
+trash.
+"""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Never
 from uuid import UUID
 
@@ -12,10 +14,14 @@ from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedConten
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.app.storage import Storage, run_journal, storage_of
 from mnemosyne.config import Config
+from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.retention import DAY, Victim
 from mnemosyne.errors import MnemosyneError
+from mnemosyne.figures import plural
 from mnemosyne.services.archiving import find_archives
 from mnemosyne.services.forgetting import Forgotten, choose_old, clean, forget_all
+from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.trash import erase_expired_entries
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +56,8 @@ async def retain_daily(
         done_at = at
         for _, victim in retained.victims:
             log.info("session %s is forgotten: %s", victim.candidate.session, victim.reason)
+        if retained.entries:
+            log.info("%s of the trash: the text is erased", plural(retained.entries, "entry"))
         for file in retained.archives_left:
             log.warning("%s is kept: this log did not write it", file)
         if retained.files.startswith("kept: "):
@@ -70,11 +78,11 @@ class Limit:
     stored_bytes: int | None
 
 
-def limits_of(config: Config) -> Sequence[Limit]:
-    own = Limit(config.tenant, config.retain_days, config.retain_bytes)
-    others = [Limit(quota.tenant, None, quota.stored_bytes) for quota in config.tenant_quotas]
-    is_limited = config.retain_days is not None or config.retain_bytes is not None
-    return [*([own] if is_limited else []), *(limit for limit in others if limit.tenant != config.tenant)]
+def limits_of(config: Config, tenants: Collection[str] = ()) -> Sequence[Limit]:
+    """The limits of the configured tenant, and of others that have a quota or are among these ``tenants``."""
+    quotas = {**dict.fromkeys(sorted(tenants)), **{each.tenant: each.stored_bytes for each in config.tenant_quotas}}
+    others = [Limit(tenant, None, quota) for tenant, quota in quotas.items() if tenant != config.tenant]
+    return [Limit(config.tenant, config.retain_days, config.retain_bytes), *others]
 
 
 Rewrite = Callable[[Storage], Awaitable[str]]
@@ -83,13 +91,14 @@ Rewrite = Callable[[Storage], Awaitable[str]]
 
 @attrs.frozen
 class Retained:
-    """The sessions that exceed a limit, each with its tenant; the result of ``Rewrite``, or ``kept``; and the archives
-    that stay because another log wrote them.
+    """The sessions that exceed a limit, each with its tenant; the result of ``Rewrite``, or ``kept``; the archives that
+    stay because another log wrote them; and the number of entries whose time in the trash is over.
     """
 
     victims: Sequence[tuple[str, Victim]]
     files: str = "kept"
     archives_left: Sequence[str] = ()
+    entries: int = 0
 
 
 async def retain(
@@ -101,20 +110,24 @@ async def retain(
     rewrite: Rewrite | None = None,
     dry_run: bool = False,
 ) -> Retained:
-    """Forget each tenant's sessions that exceed its limits; ``dry_run`` only chooses them. Raises MnemosyneError."""
+    """Forget each tenant's sessions that exceed its limits, and erase what was in the trash for too long; ``dry_run``
+    only chooses. Raises MnemosyneError.
+    """
     victims: list[tuple[str, Victim]] = []
     left: list[str] = []
-    files = "kept"
-    for limit in limits_of(config):
+    files, entries = "kept", 0
+    first = [each.envelope.event for each in await storage_of(database).events.pick_first()]
+    for limit in limits_of(config, {each.tenant for each in first if isinstance(each, SessionStarted)}):
         async with run_journal(storage_of(database, limit.tenant, ours_alone=config.dsn is None)) as storage:
             chosen = await choose_old(storage, now=now(), days=limit.days, stored_bytes=limit.stored_bytes)
             victims += [(limit.tenant, victim) for victim in chosen]
+            entries += await erase_expired_entries(storage, limit.tenant, WriteStamp(now(), new_id()), dry_run=dry_run)
             if not dry_run:
                 _, archives = await erase(storage, [victim.candidate.session for victim in chosen], now, new_id)
                 left += archives
-    if victims and rewrite is not None and not dry_run:
+    if (victims or entries) and rewrite is not None and not dry_run:
         files = await rewrite(storage)
-    return Retained(victims, files, left)
+    return Retained(victims, files, left, entries)
 
 
 async def erase(

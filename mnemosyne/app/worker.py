@@ -23,7 +23,7 @@ from mnemosyne.app.deriving import follow, help_sessions
 from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
-from mnemosyne.app.retaining import limits_of, retain_daily
+from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
 from mnemosyne.config import Config
@@ -84,8 +84,7 @@ async def _lead(
     config: Config, database: Database, progress: Progress, now: Callable[[], int], new_id: Callable[[], str]
 ) -> None:
     async with trio.open_nursery() as nursery:
-        if any(limits_of(config)):
-            nursery.start_soon(retain_daily, config, database, now, new_id)
+        nursery.start_soon(retain_daily, config, database, now, new_id)
         await follow(await open_index(config, database), database, progress)
 
 

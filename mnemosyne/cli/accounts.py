@@ -205,7 +205,7 @@ async def _find_projects(models: "OpenReadModels") -> dict[UUID, str | None]:
     """The folder of each session, as in the list of sessions."""
     from mnemosyne.services.overviews import list_overviews  # imported late: it reads requests
 
-    return {each.stream: each.project for each in await list_overviews(models.archive, models, openings={})}
+    return {each.stream: each.project for each in await list_overviews(models.archive, models, openings={}, whole=True)}
 
 
 # Savings

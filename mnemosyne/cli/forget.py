@@ -8,13 +8,14 @@ from uuid import UUID
 import click
 
 from mnemosyne.app.process import new_id, now
-from mnemosyne.app.retaining import Retained, Rewrite, erase, limits_of
+from mnemosyne.app.retaining import Retained, Rewrite, erase
 from mnemosyne.app.retaining import retain as retain_now
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import has_log, json_option, log_of, render_emptiness, with_log
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.config import Config
+from mnemosyne.domain.session.retention import TRASH_DAYS
 from mnemosyne.errors import BadOption
 from mnemosyne.figures import bytes_text, local_time, plural
 from mnemosyne.services.forgetting import Forgotten, clean, describe
@@ -149,34 +150,35 @@ def print_files(files: str) -> None:
 @json_option
 def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None:
     """Forget the sessions that were not active for --retain-days, and then the oldest ones until the rest fits into
-    --retain-bytes; then the same for each tenant in --tenant-quotas.
+    --retain-bytes; then the same for each tenant in --tenant-quotas. What was in the trash for 30 days is erased, too.
 
     \b
       mnemosyne retain --retain-days 90 --dry-run
 
-    A server with these settings does this once a day. A session that was active within the last two hours is never
+    A server does this once a day. A session that was active within the last two hours is never
     forgotten.
     """
     config = configuration(options)
     retained = Retained(())
-    if not limits_of(config):
-        say("Nothing to forget: neither retain_days, retain_bytes nor tenant_quotas is set.", err=True)
-    elif not has_log(config):
+    if not has_log(config):
         say(render_emptiness(config), err=True)
     else:
         retained = with_log(config, partial(_retain, config, dry_run=dry_run, rewrite=None if quick else clean_files))
-        if not retained.victims:
-            say("Nothing to forget: no session is too old, and the total size is within the limit.", err=True)
+        if not (retained.victims or retained.entries):
+            say("Nothing to forget: no session or entry exceeds a limit.", err=True)
     if as_json:
         names = {"id": "candidate.session", "stored_bytes": "candidate.stored_bytes"}
         rows = [{"tenant": tenant, **members(victim, "reason", **names)} for tenant, victim in retained.victims]
-        print_json({"dry_run": dry_run, **members(retained, "files archives_left"), "sessions": rows})
+        print_json({"dry_run": dry_run, **members(retained, "files archives_left entries"), "sessions": rows})
         return
     for tenant, victim in retained.victims:
         last = local_time(victim.candidate.last_active_at)
         verb = "would be forgotten" if dry_run else "forgotten"
         whose = f" of tenant {tenant}" if tenant != config.tenant else ""
         say(f"session {victim.candidate.session}{whose}, last active {last}: {verb}, {victim.reason}")
+    if retained.entries:
+        verb = "would be erased" if dry_run else "erased"
+        say(f"{plural(retained.entries, 'entry')} in the trash for {TRASH_DAYS} days: {verb}")
     _print_outcome(retained.files, retained.archives_left)
 
 

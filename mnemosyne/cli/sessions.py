@@ -31,6 +31,7 @@ from mnemosyne.figures import (
 )
 from mnemosyne.services.overviews import SessionOverview, make_overviews
 from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions
+from mnemosyne.services.sessions import read_trashed
 from mnemosyne.services.unstructuring import members
 
 SHORT = 8
@@ -177,7 +178,8 @@ def sessions(limit: int | None, **options: Any) -> Found:
         listed = await list_sessions(models, limit=limit if as_json else limit or SHOWN)
         overviews = await make_overviews(models.archive, models, listed, openings={})
         if not (overviews or listed.damaged):
-            raise NothingRecorded(render_emptiness(models.config))
+            hidden = "All sessions are in the trash; `mnemosyne trash --list` shows them."
+            raise NothingRecorded(hidden if await read_trashed(models.archive) else render_emptiness(models.config))
         return listed, overviews
 
     return with_read_models(log_of(options), read)

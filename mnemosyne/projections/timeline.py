@@ -20,7 +20,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.input_events import SettingsTaken
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, SessionTrashed
 from mnemosyne.figures import settings_as_json
 from mnemosyne.projections.projection import (
     PROMPT_TOKENS,
@@ -49,6 +49,7 @@ SESSIONS = Table(
         "started_at": Type.INTEGER,
         "last_active_at": Type.INTEGER,
         "forgotten_at": Type.INTEGER,
+        "trashed_at": Type.INTEGER,
         "settings": Type.TEXT,
     },
 )
@@ -142,7 +143,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case GapRecorded():
             return (Merge("gaps", (stream, recorded.version), row_of(event, "since", "at", "turns", "reason")),)
         case SessionForgotten():
-            return (Merge("sessions", (stream,), {"forgotten_at": event.at}),)
+            return (Merge("sessions", (stream,), {"forgotten_at": event.at, "trashed_at": None}),)
+        case SessionTrashed():
+            return (Merge("sessions", (stream,), {"trashed_at": event.at if event.trashed else None}),)
         case RoundBegan() | FallbackSent():
             sent = Merge("rounds", (stream, recorded.version), {"bytes": event.size})
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)
@@ -175,7 +178,7 @@ def _fold_begin(event: TurnBegan, recorded: Recorded[object]) -> Sequence[Merge]
         # Unknown for a body that was not read as a conversation.
         "messages": event.kept + len(event.chains) if event.opaque is None else None,
     }
-    session: dict[str, Any] = {"last_active_at": event.at}
+    session: dict[str, Any] = {"last_active_at": event.at, "trashed_at": None}
     if event.branch == BranchKind.MAIN.value and event.model is not None:
         session["model"] = text(event.model)
     return (Merge("turns", _turn(recorded.stream, event), turn), Merge("sessions", (recorded.stream,), session))
@@ -224,7 +227,7 @@ LISTED = Query(
     order by n.stream limit 1) as behind
 from (
     select *, count(*) over () as sessions from mnemosyne.timeline_sessions
-    where {_OWN} and (%(only)s::uuid is null or stream = %(only)s)
+    where {_OWN} and case when %(only)s::uuid is null then %(whole)s or trashed_at is null else stream = %(only)s end
     order by last_active_at desc nulls last, started_at, stream limit %(limit)s) l
 left join mnemosyne.timeline_imports i using (stream)
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
@@ -296,7 +299,7 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=8,
+    version=9,
     tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
     changes=changes,
     queries=(

@@ -18,7 +18,7 @@ from mnemosyne.errors import LogDamaged, LogFailed, UnknownEvent, VersionConflic
 from mnemosyne.figures import plural
 from mnemosyne.services.footprints import Disk, Report, ignore_news
 from mnemosyne.services.memories import ATTEMPTS
-from mnemosyne.services.sessions import Archive, find_own, read_stream
+from mnemosyne.services.sessions import Archive, find_own, read_stream, read_trashed
 
 
 @attrs.frozen
@@ -93,17 +93,24 @@ async def forget_all(
 
 
 async def choose_old(archive: Archive, *, now: int, days: int | None, stored_bytes: int | None) -> Sequence[Victim]:
-    """The sessions that retention would delete: those inactive for ``days`` days, then the oldest until the rest fits
-    into ``stored_bytes``. None: no limit.
+    """The sessions that retention would delete: those whose time in the trash is over, those inactive for ``days``
+    days, then the oldest until the rest fits into ``stored_bytes``. None: no limit.
     """
-    active = await read_last_active(archive)
+    active, trashed = await read_last_active(archive), await read_trashed(archive)
     if stored_bytes is not None:
         sizes = await archive.events.sizes()
     else:
         # The sizes of the others do not matter, and counting them would read all contents.
-        active = {stream: at for stream, at in active.items() if retention.is_old(at, now=now, days=days)}
+        active = {
+            stream: at
+            for stream, at in active.items()
+            if retention.is_old(at, now=now, days=days) or retention.has_expired(trashed.get(stream), now)
+        }
         sizes = {stream: each for one in active for stream, each in (await archive.events.sizes(one)).items()}
-    found = [RetainedSession(each, at, sizes.get(each, StreamSizes()).stored_bytes) for each, at in active.items()]
+    found = [
+        RetainedSession(each, at, sizes.get(each, StreamSizes()).stored_bytes, trashed.get(each))
+        for each, at in active.items()
+    ]
     return retention.victims(found, now=now, days=days, stored_bytes=stored_bytes)
 
 

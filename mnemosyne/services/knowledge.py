@@ -193,7 +193,7 @@ class KnowledgeService:
                 for each in known.entries.values()
                 if each.id == matching or sought in f"{each.content}\n{each.summary}\n{each.detail}".casefold()
             )
-            erased += await _erase(self.store, place, found, stamp)
+            erased += await erase_entries(self.store, place, found, stamp)
         if not erased:
             raise NotFound(f"No entry has the id {matching!r} or contains these words.")
         return erased
@@ -258,14 +258,16 @@ class KnowledgeService:
         return fold_up_to(await self.store.read_events(place), known_at)
 
     async def list_history(self, wanted: str | None = None) -> list[PlacedEntry]:
-        """All entries, current and past, the oldest first; with an id, that entry with its predecessors and
-        successors.
+        """All entries, current and past, the oldest first, without those in the trash; with an id, that entry with its
+        predecessors and successors.
         """
         known = await self.store.read_all(self.places)
         all_of_them = [PlacedEntry(place, each) for place, one in known for each in one.entries.values()]
         if wanted is not None:
             line = _find_line(wanted, {each.entry.id: each.entry for each in all_of_them})
             all_of_them = [each for each in all_of_them if each.entry.id in line]
+        else:
+            all_of_them = [each for each in all_of_them if each.entry.trashed_at is None]
         return sorted(all_of_them, key=lambda each: each.entry.recorded_at)  # a stable sort
 
     async def recall(
@@ -316,7 +318,7 @@ async def erase_all(archive: Archive, tenant: str, stamp: WriteStamp) -> int:
     store, had = KnowledgeStore(archive.events, archive.journal), 0
     for place, known in await store.read_all(await store.list_places(tenant)):
         had += sum(not each.erased for each in known.entries.values())
-        await _erase(store, place, frozenset(known.entries), stamp)
+        await erase_entries(store, place, frozenset(known.entries), stamp)
     return had
 
 
@@ -328,7 +330,8 @@ async def list_learned(archive: Archive, tenant: str, session: UUID) -> list[Ent
     return [each for each in entries if each.provenance is not None and each.provenance.session == session]
 
 
-async def _erase(store: KnowledgeStore, place: Place, entries: frozenset[str], stamp: WriteStamp) -> int:
+async def erase_entries(store: KnowledgeStore, place: Place, entries: frozenset[str], stamp: WriteStamp) -> int:
+    """Erase the words of these entries of a place from the log; return their number."""
     if entries:
         command = EraseEntries(at=stamp.at, write=stamp.id, entries=tuple(sorted(entries)))
         await store.write(place, command, stamp.id)

@@ -22,7 +22,7 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import size_object
-from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, StartManaging, SwitchManaging
+from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, StartManaging, SwitchManaging, TrashSession
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, RecordWork
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
@@ -45,6 +45,7 @@ Decided = (
     | StartManaging
     | NoteImport
     | Sequence[objects.Command]
+    | TrashSession
 )
 """A person's decision, and a helper's work for a person."""
 
@@ -155,7 +156,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion() | RecordWork():
             return decision_inputs.decide(asked, state.taken)
-        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport():
+        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession():
             return turns.decide(asked, state)
         case Pin() | Unpin() | Release() | Request() | LinkObject():
             return objects.decide(asked, state.memory)

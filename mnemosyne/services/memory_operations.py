@@ -12,6 +12,7 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadOption, NotFound
+from mnemosyne.services import trash
 from mnemosyne.services.knowledge import (
     KnowledgeService,
     WriteReport,
@@ -488,6 +489,47 @@ async def _undo_write(call: ApiCall) -> Any:
 )
 async def _erase_entries(call: ApiCall) -> Any:
     return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
+
+
+@_operation("GET", "/trash", "listTrash", "List the sessions and entries in the trash, of all projects.", {})
+async def _list_trash(call: ApiCall) -> Any:
+    return {"trash": [describe_trashed(each) for each in await trash.list_trash(call.archive, call.knowledge.tenant)]}
+
+
+_REMOVED = {"id": {"type": "string", "description": "A session, or the id of an entry."}}
+
+
+@_operation(
+    "POST",
+    "/trash/{id}",
+    "putIntoTrash",
+    "Hide a session or an entry from lists, search and new sessions; after 30 days it is erased.",
+    _REMOVED,
+    ("id",),
+    writes=True,
+)
+async def _put_away(call: ApiCall) -> Any:
+    done = await trash.put_away(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
+    return {"what": "trashed", **describe_trashed(done)}
+
+
+@_operation(
+    "DELETE",
+    "/trash/{id}",
+    "restoreFromTrash",
+    "Restore a session or an entry from the trash.",
+    _REMOVED,
+    ("id",),
+    writes=True,
+)
+async def _take_out(call: ApiCall) -> Any:
+    done = await trash.take_out(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
+    return {"what": "restored", **describe_trashed(done)}
+
+
+def describe_trashed(each: trash.Trashed) -> dict[str, Any]:
+    """What is in the trash, as a JSON object; times are µs of UTC."""
+    return members(each, "kind id text at until")
 
 
 def _report(call: ApiCall, done: WriteReport) -> Any:

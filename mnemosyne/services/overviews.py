@@ -17,7 +17,7 @@ from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, NotFound, 
 from mnemosyne.services import contexts, savings
 from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.session_list import ListedSession, SessionList, list_sessions
-from mnemosyne.services.sessions import Archive
+from mnemosyne.services.sessions import Archive, read_trashed
 from mnemosyne.services.usage import helpers_since
 
 
@@ -89,11 +89,12 @@ async def list_overviews(
     limit: int | None = None,
     matching: str | None = None,
     order: Order = "active",
+    whole: bool = False,
 ) -> list[SessionOverview]:
-    """Every session, or at most ``limit``, the last active or the largest first; ``matching``: those whose title,
-    folder, name, client or id contains these words. Raises LogFailed.
+    """Every session outside the trash (``whole``: in it, too), or at most ``limit``, the last active or the largest
+    first; ``matching``: those whose title, folder, name, client or id contains these words. Raises LogFailed.
     """
-    listed = await list_sessions(models, limit=limit if matching is None and order == "active" else None)
+    listed = await list_sessions(models, limit=limit if matching is None and order == "active" else None, whole=whole)
     return await make_overviews(archive, models, listed, openings=openings, limit=limit, matching=matching, order=order)
 
 
@@ -222,10 +223,18 @@ async def _read_texts(archive: Archive, stream: UUID, versions: Sequence[int]) -
     return texts
 
 
-async def sessions_in(archive: Archive, folder: str) -> list[UUID]:
-    """The sessions whose client worked in a folder, or below it."""
-    streams = await archive.events.streams()
+async def sessions_in(archive: Archive, folder: str | None) -> list[UUID]:
+    """The sessions that are not in the trash; with a folder, those whose client worked in it, or below it."""
+    trashed = await read_trashed(archive)
+    streams = [stream for stream in await archive.events.streams() if stream not in trashed]
+    if folder is None:
+        return streams
     return [stream for stream in streams if is_within((await _read_opening(archive, stream)).project, folder)]
+
+
+async def read_title(archive: Archive, stream: UUID) -> str:
+    """The first words that the session's user typed; the empty text if they are unknown."""
+    return (await _read_opening(archive, stream)).title or ""
 
 
 async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:

@@ -87,10 +87,10 @@ async def search(
 async def search_sessions(
     archive: Archive, index: CrossSessionIndex, question: str, chosen: Filter, limit: int, *, folder: str | None = None
 ) -> Findings:
-    """The best objects of every session of the archive, or of those that worked in a folder. Raises NotFound if none
+    """The best objects of every session outside the trash, or of those that worked in a folder. Raises NotFound if none
     did.
     """
-    streams = await archive.events.streams() if folder is None else await overviews.sessions_in(archive, folder)
+    streams = await overviews.sessions_in(archive, folder)
     if folder is not None and not streams:
         raise NotFound(f"No recorded session worked in {folder}.")
     result = await index.search_across(question, chosen, streams, limit)

@@ -106,9 +106,16 @@ class SessionList:
     damaged: Mapping[UUID, DamagedSession]
 
 
-async def list_sessions(models: ReadModels, *, limit: int | None = None, only: UUID | None = None) -> SessionList:
-    """Every session, or at most ``limit``; ``only`` one. Reads one row of each other session. Raises LogFailed."""
-    listed, harmed = Question("timeline", "listed", {"limit": limit, "only": only}), Question("timeline", "damaged")
+async def list_sessions(
+    models: ReadModels, *, limit: int | None = None, only: UUID | None = None, whole: bool = False
+) -> SessionList:
+    """Every session outside the trash, or ``whole`` also those in it, at most ``limit``; or ``only`` one. Reads one row
+    of each other session.
+
+    Raises LogFailed.
+    """
+    asked = {"limit": limit, "only": only, "whole": whole}
+    listed, harmed = Question("timeline", "listed", asked), Question("timeline", "damaged")
     found, damaged = await models.answers(listed, harmed)
     about = {"streams": [row["stream"] for row in found]}
     more = await models.answers(*(Question("timeline", each, about) for each in ("listed_branches", "listed_modes")))

@@ -98,6 +98,7 @@ class SessionView:
     started_at: int
     last_active_at: int
     forgotten: bool
+    trashed_at: int | None
     branches: Sequence[SessionBranch]
     branch: str
     before: Sequence[ContextMap]
@@ -189,6 +190,7 @@ async def read_session_view(
         started_at=session["started_at"],
         last_active_at=session["last_active_at"],
         forgotten=session["forgotten_at"] is not None,
+        trashed_at=session["trashed_at"],
         branches=branches,
         branch=chosen,
         before=[(await read_map(models, stream, name)).until(left) for name, left in _windows_before(whole, chosen)],

@@ -1,14 +1,15 @@
 """Finds sessions in the log by any of their names, and reads them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from mnemosyne.domain.history.time_travel import History, history_of
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded
 from mnemosyne.domain.session.directory import Alias, Directory
-from mnemosyne.domain.session.events import Event, SessionStarted
+from mnemosyne.domain.session.events import Event, SessionForgotten, SessionStarted, TurnBegan
+from mnemosyne.domain.session.round_events import SessionTrashed
 from mnemosyne.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -109,12 +110,22 @@ async def read_stream(archive: Archive, stream: UUID) -> History:
     return history_of(str(stream), await archive.events.read(stream))
 
 
+async def read_trashed(archive: Archive) -> Mapping[UUID, int]:
+    """The sessions in the trash, and since when (µs of UTC)."""
+    last = [(each.stream, each.envelope.event) for each in await archive.events.pick_last(_DECIDING)]
+    return {stream: event.at for stream, event in last if isinstance(event, SessionTrashed) and event.trashed}
+
+
+_DECIDING = (SessionTrashed, TurnBegan, SessionForgotten)
+"""Events of which the last one decides whether a session is in the trash."""
+
+
 async def find_own(archive: Archive, wanted: str) -> UUID:
     """The session that a person wants to delete: not a branch, because its shared content would be deleted, too. Raises
     NotFound for a branch's name.
     """
     for alias in await _read_aliases(archive, wanted):
         raise NotFound(
-            f"{alias_sentence(alias, wanted)}: only whole sessions can be forgotten. Give the id of the session."
+            f"{alias_sentence(alias, wanted)}: only whole sessions can be removed. Give the id of the session."
         )
     return await find(archive, wanted)

@@ -95,9 +95,9 @@ async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path
 
 def test_retention_limits_follow_the_settings() -> None:
     config = attrs.evolve(load({}, {}), tenant_quotas=(TenantQuota("red", 7), TenantQuota("local", 8)))
-    assert limits_of(config) == [Limit("red", None, 7)]
+    assert limits_of(config) == [Limit("local", None, None), Limit("red", None, 7)]
     assert limits_of(attrs.evolve(config, retain_days=9)) == [Limit("local", 9, None), Limit("red", None, 7)]
-    assert limits_of(load({}, {})) == []
+    assert limits_of(load({}, {}), {"blue", "local"}) == [Limit("local", None, None), Limit("blue", None, None)]
 
 
 async def test_sessions_are_forgotten_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "objects": (["objects", SESSION], ["object", "OBJECT"], ["objects", SESSION, "--topics"]),
     "memory": (["memory", "admit", "--list"], ["memory", "list"]),
     "sql": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
+    "trash": (["trash", "--list"],),
     "replay": (),  # its table has only decisions that differ
     "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all"],),
     "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),
@@ -153,6 +154,7 @@ def rich(dsn: str, use_log: UseLog, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     use_log(dsn)
     run("import", str(file))
     run("remember", "Invoices have four digits, as auditors want. " * 9)
+    run("trash", run("remember", "Receipts have five digits. " * 9).stdout.split()[1])
     run("memory", "admit", "--variable", "KEY", KEY="sk-ant-another-0123456789")
     server = Database(dsn, name=name_of(SERVER))
     trio.run(server.prepare)

@@ -30,6 +30,7 @@ OF_SESSION = {
     "fork": ["SESSION"],
     "verify": ["SESSION"],
     "export": ["SESSION"],
+    "trash": ["SESSION"],
     "forget": ["SESSION", "--yes"],
     "timeline": ["SESSION"],
     "report": ["SESSION"],

@@ -26,7 +26,7 @@ async def test_listed_sessions_agree_with_the_events(folder: Path, dsn: str, tmp
         await append_all(world.journal, appends(folder))
     reported: list[str] = []
     async with open_read_models(load({"dsn": dsn, "data_dir": str(tmp_path)}, {}), reported.append, no_bars) as models:
-        listed = await list_sessions(models)
+        listed = await list_sessions(models, whole=True)
         streams = list(await models.archive.events.streams())
         histories = {stream: (await read_history(models.archive, str(stream)))[1] for stream in streams}
         assert sorted(each.stream for each in listed.sessions) == sorted(streams)

@@ -48,7 +48,7 @@ async def test_a_branch_s_client_name_finds_its_session_and_is_logged(
         assert await find(archive, str(title)) == title
         assert len(caplog.messages) == said
         with pytest.raises(
-            NotFound, match=r"'forked' is branch fork-1 of session .* \(s\): only whole sessions can be forgotten"
+            NotFound, match=r"'forked' is branch fork-1 of session .* \(s\): only whole sessions can be removed"
         ):
             await find_own(archive, "forked")
         assert await find_own(archive, "s") == owner

@@ -341,7 +341,7 @@ async def test_only_the_rows_of_listed_sessions_are_read() -> None:
     (found,) = await overviews.list_overviews(plain(), models, openings={}, limit=1)
     assert found.stream == UUID(int=2)
     listing, damaged, *rest = models.asked
-    assert listing == Question("timeline", "listed", {"limit": 1, "only": None})
+    assert listing == Question("timeline", "listed", {"limit": 1, "only": None, "whole": False})
     assert damaged == Question("timeline", "damaged")
     assert {each.query for each in rest} == {
         *("listed_branches", "listed_modes", "saved_of", "helpers", "last_prompts", "latest_work")

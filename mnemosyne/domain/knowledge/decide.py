@@ -124,6 +124,11 @@ class ForgetEntry(_WriteOfEntry):
 
 
 @attrs.frozen(kw_only=True)
+class TrashEntry(_WriteOfEntry):
+    """Put the entry into the trash. Undoing this write takes it out."""
+
+
+@attrs.frozen(kw_only=True)
 class ConfirmEntry(_WriteOfEntry):
     """Confirm that the entry is true. Only a person can confirm one that was never confirmed."""
 
@@ -165,6 +170,7 @@ KnowledgeCommand = (
     | LearnFacts
     | UpdateEntry
     | ForgetEntry
+    | TrashEntry
     | ConfirmEntry
     | LinkEntries
     | UndoWrite
@@ -177,7 +183,7 @@ KnowledgeCommand = (
 @attrs.frozen
 class WriteOutcome:
     """The outcome of a command: its events, the entry that it is about, and ``what`` was done with it: ``added``,
-    ``updated``, ``skipped``, ``forgotten``, ``confirmed``, ``linked``, ``undone``, ``erased``,
+    ``updated``, ``skipped``, ``forgotten``, ``trashed``, ``confirmed``, ``linked``, ``undone``, ``erased``,
     ``admitted`` or ``dismissed``.
     """
 
@@ -205,10 +211,11 @@ def _decide(command: KnowledgeCommand, known: Knowledge) -> WriteOutcome:
             return _learn(command, known)
         case UpdateEntry():
             return _update(command, known)
-        case ForgetEntry():
+        case ForgetEntry() | TrashEntry():
             found = find_entry(known, command.wanted, command.at)
-            ended = _end(found, command.at, command.write, command.at, EndReason.FORGOTTEN)
-            return WriteOutcome("forgotten", (ended,), found.id)
+            reason = EndReason.TRASHED if isinstance(command, TrashEntry) else EndReason.FORGOTTEN
+            ended = _end(found, command.at, command.write, command.at, reason)
+            return WriteOutcome(reason.value, (ended,), found.id)
         case ConfirmEntry():
             found = find_entry(known, command.wanted, command.at)
             if command.source is not EntrySource.USER and not found.is_confirmed:

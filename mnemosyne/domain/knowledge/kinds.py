@@ -78,3 +78,5 @@ class EndReason(Enum):
 
     REPLACED = "replaced"
     FORGOTTEN = "forgotten"
+    TRASHED = "trashed"
+    """Hidden; erased after 30 days, unless that is undone before."""

@@ -57,14 +57,14 @@ class Nearness:
 
 
 class EntryIndex:
-    """A word index over the entries of places, ended entries included."""
+    """A word index over the entries of places, ended entries included, but none in the trash."""
 
     def __init__(self, known: Iterable[tuple[Place, Knowledge]]) -> None:
         self._words: WordIndex[str] = WordIndex()
         self._entries: dict[str, PlacedEntry] = {}
         for place, knowledge in known:
             for each in knowledge.entries.values():
-                if not each.erased and each.id not in self._entries:
+                if not each.is_hidden and each.id not in self._entries:
                     self._entries[each.id] = PlacedEntry(place, each)
                     self._words.add(each.id, _text_of(each))
 

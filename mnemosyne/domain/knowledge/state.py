@@ -70,13 +70,23 @@ class Entry:
         return self.is_explicit or self.confirmed_at is not None
 
     @property
+    def trashed_at(self) -> int | None:
+        """Since when it is in the trash; None if it is not."""
+        return self.valid_until if self.ended is EndReason.TRASHED and not self.erased else None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether no list and no search shows it: it was erased, or is in the trash."""
+        return self.erased or self.trashed_at is not None
+
+    @property
     def line(self) -> str:
         """The line that is shown."""
         return self.summary or self.content
 
     def is_valid(self, at: int) -> bool:
         """Whether it is true at a time."""
-        return self.valid_from <= at and (self.valid_until is None or at < self.valid_until) and not self.erased
+        return self.valid_from <= at and (self.valid_until is None or at < self.valid_until) and not self.is_hidden
 
     def is_trusted(self, at: int) -> bool:
         """Whether sessions may get it without asking."""

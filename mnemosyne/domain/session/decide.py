@@ -129,6 +129,11 @@ class NameCheckpoint(CheckpointNamed):
 
 
 @attrs.frozen(kw_only=True)
+class TrashSession(round_events.SessionTrashed):
+    """Put the session into the trash, or take it out."""
+
+
+@attrs.frozen(kw_only=True)
 class SetMode(round_events.BranchModeSet):
     """Set the mode of a branch from now on."""
 
@@ -196,6 +201,7 @@ _Recorded = (
     | SwitchManaging
     | NoteImport
     | NameCheckpoint
+    | TrashSession
     | SetMode
     | RecordKnowledge
     | BeginEpoch
@@ -221,6 +227,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
             return _record(command) if session.off is command.on else ()
+        case TrashSession():
+            return _record(command) if session.trashed is not command.trashed else ()
         case StartManaging():
             switch = round_events.ManagingSwitched(at=command.at, on=True, why=command.why)
             return () if session.switched else (switch, switch) if session.off else (switch,)

@@ -60,6 +60,8 @@ def redact(event: events.Event) -> events.Event:
             return event
         case round_events.FallbackSent() | round_events.ManagingSwitched() | GoalChanged() | BroughtJudged():
             return event
+        case round_events.SessionTrashed():
+            return event
         case _:
             assert_never(event)
 

@@ -1,4 +1,4 @@
-"""Choose the sessions to forget, by age and by total size."""
+"""Choose the sessions to forget: those that were long enough in the trash, then by age and by total size."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -11,14 +11,20 @@ IN_USE = 2 * 60 * 60 * 1_000_000
 is an hour behind.
 """
 
+TRASH_DAYS = 30
+"""How long the trash keeps what a person put there."""
+
 
 @attrs.frozen
 class RetainedSession:
-    """A session with the stored size of its content in bytes, and the time of its last activity (µs of UTC)."""
+    """A session with the stored size of its content in bytes, the time of its last activity (µs of UTC), and since when
+    it is in the trash.
+    """
 
     session: UUID
     last_active_at: int
     stored_bytes: int
+    trashed_at: int | None = None
 
 
 @attrs.frozen
@@ -34,18 +40,23 @@ def is_old(last_active_at: int, *, now: int, days: int | None) -> bool:
     return days is not None and now - last_active_at > days * DAY
 
 
+def has_expired(trashed_at: int | None, now: int) -> bool:
+    """Whether something was in the trash since ``trashed_at``, longer than it is kept. None: it is not there."""
+    return trashed_at is not None and now - trashed_at > TRASH_DAYS * DAY
+
+
 def victims(
     candidates: Iterable[RetainedSession], *, now: int, days: int | None, stored_bytes: int | None
 ) -> tuple[Victim, ...]:
-    """The sessions to forget, oldest first: those inactive for more than ``days``, then as many as needed to reduce the
-    total to ``stored_bytes``. None sets no limit; sessions without content are skipped.
+    """The sessions to forget, oldest first: those whose time in the trash is over; those inactive for more than
+    ``days``; then as many as needed to reduce the total to ``stored_bytes``. None sets no limit; sessions without
+    content are skipped then.
     """
-    by_age = sorted(
-        (session for session in candidates if session.stored_bytes > 0),
-        key=lambda session: (session.last_active_at, session.session),
-    )
+    ordered = sorted(candidates, key=lambda session: (session.last_active_at, session.session))
+    expired = [session for session in ordered if has_expired(session.trashed_at, now)]
+    chosen = [Victim(session, f"in the trash for {TRASH_DAYS} days") for session in expired]
+    by_age = [session for session in ordered if session.stored_bytes > 0 and session not in expired]
     total = sum(session.stored_bytes for session in by_age)
-    chosen: list[Victim] = []
     for session in by_age:
         age = now - session.last_active_at
         if age < IN_USE:

@@ -137,6 +137,14 @@ class ManagingSwitched:
     why: str
 
 
+@attrs.frozen(kw_only=True)
+class SessionTrashed:
+    """A person put the session into the trash, or took it out (``trashed`` is False). A later turn also does."""
+
+    at: int
+    trashed: bool
+
+
 RoundEvent = (
     BranchModeSet
     | EpochBegan
@@ -147,6 +155,7 @@ RoundEvent = (
     | FallbackSent
     | KnowledgeTold
     | ManagingSwitched
+    | SessionTrashed
 )
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
@@ -159,4 +168,5 @@ ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.fallback_sent.v1": FallbackSent,
     "session.knowledge_told.v1": KnowledgeTold,
     "session.managing_switched.v1": ManagingSwitched,
+    "session.trashed.v1": SessionTrashed,
 }

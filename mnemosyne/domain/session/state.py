@@ -214,6 +214,7 @@ class Session:
     branches: Mapping[str, Branch] = attrs.field(factory=dict)
     running: frozenset[Address] = frozenset()
     switched: bool | None = None
+    trashed: bool = False
     memory: Memory = attrs.field(factory=Memory)
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
@@ -294,7 +295,7 @@ def evolve(session: Session, event: Event) -> Session:
             branch = _after_turn(session, session.branches[event.branch], event)
             address = event.address
             begun = _with_branch(session, attrs.evolve(branch, exchanges=_begin_exchange(session, branch, event)))
-            return attrs.evolve(begun, running=session.running | {address})
+            return attrs.evolve(begun, running=session.running | {address}, trashed=False)
         case TurnFinished() | TurnInterrupted():
             address = event.address
             ended = attrs.evolve(
@@ -328,6 +329,8 @@ def evolve(session: Session, event: Event) -> Session:
         case round_events.ManagingSwitched():
             # Switched on after off, it is as if neither had happened.
             return attrs.evolve(session, switched=None if event.on and session.off else event.on)
+        case round_events.SessionTrashed():
+            return attrs.evolve(session, trashed=event.trashed)
         case round_events.WindowStated():
             return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
         case round_events.FallbackSent():
@@ -351,7 +354,8 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = evolve_objects(session.memory, event)
-            return attrs.evolve(session, branches=bare, memory=remembered, checkpoints={}, summary=None, tool_uses={})
+            emptied = attrs.evolve(session, branches=bare, memory=remembered, trashed=False)
+            return attrs.evolve(emptied, checkpoints={}, summary=None, tool_uses={})
         case _:
             assert_never(event)
 

@@ -70,6 +70,8 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return f"{plural(len(event.uses), 'tool call')} declared", ""
         case turns.SessionForgotten():
             return "content erased", ""
+        case rounds.SessionTrashed():
+            return "moved to the trash" if event.trashed else "restored from the trash", ""
         case turns.CheckpointNamed():
             return f"checkpoint {event.name}", f"{event.branch} {event.turn}"
         case rounds.BranchModeSet():

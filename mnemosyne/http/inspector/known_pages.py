@@ -12,6 +12,7 @@ from mnemosyne.domain.knowledge.recalling import PlacedEntry
 from mnemosyne.http.inspector.page_context import Decide, PageContext, View
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.memory_operations import BY_NAME, PLACE, ApiCall, check_arguments
+from mnemosyne.services.trash import list_trash
 from mnemosyne.times import parse_day, render_day
 
 ENDED_SHOWN = 50
@@ -58,14 +59,21 @@ def _group(entries: list[PlacedEntry]) -> list[tuple[str, list[PlacedEntry]]]:
     return [(kind, of_kind) for kind, of_kind in groups if of_kind]
 
 
-VIEWS: Mapping[str, View] = {"/-/known": show_entries}
+async def show_trash(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
+    """Show the sessions and entries in the trash."""
+    return "trash.html", {"trash": await list_trash(page_context.archive, page_context.knowledge_of(None).tenant)}
+
+
+VIEWS: Mapping[str, View] = {"/-/known": show_entries, "/-/trash": show_trash}
 
 
 # Forms
 
 
-def _deciding(operation: str, **renamed: str) -> Decide:
-    """Return the handler of a form that calls an operation; ``renamed`` maps arguments to the form's field names."""
+def _deciding(operation: str, shown: str = "/-/known", **renamed: str) -> Decide:
+    """Return the handler of a form that calls an operation and then goes to the page ``shown``; ``renamed`` maps
+    arguments to the form's field names.
+    """
 
     async def decide(page_context: PageContext, form: Mapping[str, str], **of_path: str) -> str:
         called, fields, project = BY_NAME[operation], {**form, **of_path}, form.get("project", "")
@@ -74,7 +82,7 @@ def _deciding(operation: str, **renamed: str) -> Decide:
         check_arguments(called, given)
         stamp = WriteStamp(page_context.now(), page_context.new_id())
         await called.answer(ApiCall(page_context.knowledge_of(project or None), page_context.archive, given, stamp))
-        return f"/-/known?{urlencode({'project': project})}" if project else "/-/known"
+        return f"{shown}?{urlencode({'project': project})}" if project else shown
 
     return decide
 
@@ -84,5 +92,8 @@ DECISIONS: Mapping[str, Decide] = {
     "/-/known/entry/<id>/update": _deciding("updateMemory", content="text"),
     "/-/known/entry/<id>/confirm": _deciding("confirmMemory"),
     "/-/known/entry/<id>/forget": _deciding("forgetMemory"),
+    "/-/known/entry/<id>/trash": _deciding("putIntoTrash"),
+    "/-/trash/<id>/put": _deciding("putIntoTrash", "/-/"),
+    "/-/trash/<id>/restore": _deciding("restoreFromTrash", "/-/trash"),
     "/-/known/write/<write>/undo": _deciding("undoWrite"),
 }

@@ -94,7 +94,7 @@ async def show_savings(page_context: PageContext) -> tuple[str, Mapping[str, Any
     found = await read_savings(page_context.models)
     limit = None if "all" in request.args else SHOWN_SESSIONS
     listed = await overviews.list_overviews(
-        page_context.archive, page_context.models, openings=page_context.openings, limit=limit
+        page_context.archive, page_context.models, openings=page_context.openings, limit=limit, whole=True
     )
     return "savings.html", {
         "found": found,

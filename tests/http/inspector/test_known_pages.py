@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import trio
+
 from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.knowledge import WriteStamp
 from tests.domain.knowledge.support import draft
-from tests.http.inspector.shown import NASTY, NOW, Pages, open_pages
+from tests.http.inspector.shown import NASTY, NOW, Pages, fill, open_pages, session
 
 PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
 
@@ -26,7 +28,7 @@ async def decide(pages: Pages, path: str, word: str | None = None, **form: str) 
     match = re.search(r'name="word" value="([^"]*)"', text)
     own = match[1] if match else ""
     fields = {"project": "github.com/ada/app", "word": own if word is None else word, **form}
-    response = await pages.client.post(f"/-/known/{path}", form=fields)
+    response = await pages.client.post(path if path[0] == "/" else f"/-/known/{path}", form=fields)
     return int(response.status_code)
 
 
@@ -51,6 +53,25 @@ async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path:
         assert await decide(pages, f"write/{write}/undo") == 303
         result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
         assert result["entries"][0][1][0]["entry"]["content"] == "We use bun"
+
+
+async def test_the_trash_hides_sessions_and_entries_until_they_are_restored(dsn: str, tmp_path: Path) -> None:
+    (stream,) = map(str, await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=2)))
+    async with open_pages(dsn, tmp_path) as pages:
+        entry = await know(pages, "We use pnpm")
+        assert await decide(pages, f"entry/{entry}/trash") == 303
+        assert await decide(pages, f"/-/trash/{stream}/put") == 303
+        assert (await pages.json("/-/sessions.json"))["sessions"] == []
+        result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
+        assert (result["entries"], result["ended"]) == ([], [])
+        _, text = await pages.get(f"/-/session/{stream}")
+        assert "is in the <a" in text
+        held = (await pages.json("/-/trash.json"))["trash"]
+        assert {each["id"] for each in held} == {entry, stream}
+        for each in held:
+            assert await decide(pages, f"/-/trash/{each['id']}/restore") == 303
+        assert [each["stream"] for each in (await pages.json("/-/sessions.json"))["sessions"]] == [stream]
+        assert (await pages.json("/-/trash.json"))["trash"] == []
 
 
 async def test_a_reader_and_a_form_without_the_csrf_token_change_nothing(dsn: str, tmp_path: Path) -> None:

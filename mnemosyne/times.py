@@ -1,5 +1,6 @@
 """Times of events as dates. An event's time is in µs of UTC since 1970, and no date is beyond the year 9999."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from mnemosyne.errors import BadOption
@@ -16,6 +17,23 @@ def is_time(at: int) -> bool:
 def utc(at: int) -> datetime:
     """The date of a time; an invalid time gets the nearest valid date, so that one event cannot break a list."""
     return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1e6, tz=UTC)
+
+
+_HOUR = 3600 * 10**6
+_UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
+"""In µs."""
+
+
+def parse_time(text: str, now: int) -> int:
+    """A time such as ``2026-11-21``, ``2026-11-21T14:00`` (local unless it has an offset) or ``12h``, ``7d``, ``2w``
+    before ``now``. Raises BadOption.
+    """
+    if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1e6)
+    except (ValueError, OverflowError, OSError):
+        raise BadOption(f"{text!r} is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w.") from None
 
 
 def parse_day(day: str) -> int:

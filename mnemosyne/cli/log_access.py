@@ -1,9 +1,6 @@
 """Shared code of the commands that read the log: arguments, and opening it."""
 
-import re
-import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,11 +9,13 @@ import click
 import trio
 
 from mnemosyne.adapters.embedded.cluster import Cluster
+from mnemosyne.app.process import now
 from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.cli.printing import print_json, progress_bar, say
 from mnemosyne.cli.settings import configuration
 from mnemosyne.config import Config
-from mnemosyne.errors import BadConfiguration, NotFound, alone
+from mnemosyne.errors import BadConfiguration, BadOption, NotFound, alone
+from mnemosyne.times import FIRST, parse_time
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -123,20 +122,9 @@ def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable
     return trio.run(run)
 
 
-_HOUR = 3600 * 10**6
-_UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
-"""In µs."""
-
-
-def start_of(text: str | None) -> int:
+def start_of(text: str | None, option: str = "--since") -> int:
     """A start time in µs of UTC; 0 for None. Raises BadParameter."""
-    if text is None:
-        return 0
-    if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
-        return time.time_ns() // 1000 - int(ago[1]) * _UNITS[ago[2]]
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1e6)
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w.", param_hint="--since"
-        ) from None
+        return FIRST if text is None else parse_time(text, now())
+    except BadOption as error:
+        raise click.BadParameter(str(error), param_hint=option) from None

@@ -4,13 +4,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import click
 
-from mnemosyne.cli.log_access import log_of, prints, session_argument, with_read_models
+from mnemosyne.app.storage import Storage
+from mnemosyne.cli.log_access import log_of, prints, session_argument, start_of, with_log, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
+from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
 from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable, seconds_text
+from mnemosyne.http.inspector.happenings import Happening, list_happenings
+from mnemosyne.services import sessions
 from mnemosyne.services.timeline import Timeline, read_timeline, total
 
 Row = Mapping[str, Any]
@@ -143,19 +148,66 @@ def _remark(name: str, when: str, text: str) -> tuple[str, ...]:
     return (name, when, *[""] * (len(HEADERS) - 3), text)
 
 
+def _as_json_of(found: Timeline | Sequence[Happening]) -> Any:
+    return _as_json(found) if isinstance(found, Timeline) else [_plain(attrs.asdict(each)) for each in found]
+
+
+def _print_either(found: Timeline | Sequence[Happening]) -> None:
+    if isinstance(found, Timeline):
+        return _print(found)
+    rows = [
+        (local_time(each.at), each.by, f"{each.branch or ''} {each.turn or ''}".strip(), _change(each), each.why)
+        for each in reversed(found)
+    ]
+    return print_table(
+        ("WHEN", "BY", "TURN", "CHANGE", "WHY"), [tuple(map(printable, row)) for row in rows], spare="WHY"
+    )
+
+
+def _change(each: Happening) -> str:
+    return f"{each.object} {each.what}" if each.object else each.what
+
+
+async def _read_changes(storage: Storage, session: str, chosen: ChosenChanges) -> Sequence[Happening]:
+    return list_happenings(await storage.events.read(await sessions.find(storage, session)), chosen, None)
+
+
 @click.command()
 @session_argument
 @click.option("--branch", metavar="BRANCH", help="Only this branch.")
+@click.option("--changes", is_flag=True, help="List each change instead, with its actor.")
+@click.option("--by", type=click.Choice([each.value for each in Actor]), help="Only the changes of this actor.")
+@click.option("--since", metavar="WHEN", help="Only changes since then: 2026-11-21T14:00, or 12h, 7d, 2w ago.")
+@click.option("--until", metavar="WHEN", help="Only changes until then.")
 @log_options()
-@prints(_as_json, _print)
-def timeline(session: str, branch: str | None, **options: Any) -> Timeline:
+@prints(_as_json_of, _print_either)
+def timeline(
+    session: str,
+    branch: str | None,
+    changes: bool,
+    by: str | None,
+    since: str | None,
+    until: str | None,
+    **options: Any,
+) -> Timeline | Sequence[Happening]:
     """Show a session turn by turn: every attempt with its tokens, cost, duration and result, and where managing started
     or stopped.
 
     \b
       mnemosyne timeline 319a --branch main
+      mnemosyne timeline 319a --by user
+      mnemosyne timeline 319a --since 2026-11-21T14:00 --until 2026-11-21T15:00
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
-    under their parent.
+    under their parent. --by, --since and --until list changes.
     """
-    return with_read_models(log_of(options), lambda models: read_timeline(models, session, branch))
+    config = log_of(options)
+    if not (changes or by or since or until):
+        return with_read_models(config, lambda models: read_timeline(models, session, branch))
+    chosen = ChosenChanges(
+        since=start_of(since),
+        until=None if until is None else start_of(until, "--until"),
+        by=None if by is None else Actor(by),
+        branch=branch,
+    )
+    return with_log(config, lambda storage: _read_changes(storage, session, chosen))

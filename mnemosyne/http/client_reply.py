@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.session.events import CLIENT_LEFT
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead
 from mnemosyne.domain.wire.reply import Reply, describe, json_object
 from mnemosyne.errors import MnemosyneError, ReplyCut, copy_error
@@ -172,7 +173,7 @@ class ClientReply:
 
     def _why(self, reply: Reply | None, failure: MnemosyneError | None) -> str:
         if self.scope.cancelled_caught:
-            return "the client left"
+            return CLIENT_LEFT
         if failure is not None:
             return str(failure)
         if reply is not None and reply.error_type is not None:

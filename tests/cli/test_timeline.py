@@ -44,6 +44,22 @@ def test_json_has_times_in_utc_and_cost_in_dollars() -> None:
     assert [(row["branch"], row["turn"]) for row in turns] == [("agent-1", 1), ("agent-1", 2)]
 
 
+@pytest.mark.usefixtures("golden")
+def test_changes_are_listed_by_time_and_by_actor() -> None:
+    every = run_json("timeline", SESSION, "--changes")
+    by_model = run_json("timeline", SESSION, "--by", "model")
+    assert 0 < len(by_model) < len(every)
+    assert by_model == [each for each in every if each["by"] == "model"]
+    first, last = "1970-01-01T00:00:02+00:00", "1970-01-01T00:00:10+00:00"
+    between = run_json("timeline", SESSION, "--since", first, "--until", last)
+    assert 0 < len(between) < len(every)
+    assert between == [each for each in every if first[:19] <= each["at"][:19] <= last[:19]]
+    lines = run("timeline", SESSION, "--by", "user").stdout.splitlines()
+    assert lines[0].split() == ["WHEN", "BY", "TURN", "CHANGE", "WHY"]
+    assert lines[-1].split()[2:] == ["user", "content", "erased"]
+    assert "is not a time" in run("timeline", SESSION, "--until", "soon", code=2).stderr
+
+
 def test_managed_turn_has_the_cost_of_all_rounds_below_the_reason_for_managing(
     recorded: Callable[[Sequence[Any]], None],
 ) -> None:

@@ -131,6 +131,10 @@ class TurnFinished(AttemptEvent):
     first_byte: int | None = None
 
 
+CLIENT_LEFT = "the client left"
+"""The reason of an interrupted turn whose client closed the connection."""
+
+
 @attrs.frozen(kw_only=True)
 class TurnInterrupted(AttemptEvent):
     """The reply is incomplete; ``reply`` is the part that arrived, ``status`` is None if no headers arrived."""

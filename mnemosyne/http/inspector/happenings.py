@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from mnemosyne.domain.history.change_actors import EVERY_CHANGE, ChosenChanges, actor_of
 from mnemosyne.domain.objects import events as happened
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -21,10 +22,13 @@ SHOWN = 40
 
 @attrs.frozen(kw_only=True)
 class Happening:
-    """One described event. ``at`` is in µs of UTC; ``branch``, ``turn`` and ``object`` are None if not applicable."""
+    """One described event. ``at`` is in µs of UTC, ``by`` its actor; ``branch``, ``turn`` and ``object`` are None if
+    not applicable.
+    """
 
     version: int
     at: int
+    by: str
     branch: str | None
     turn: int | None
     object: str | None
@@ -32,10 +36,12 @@ class Happening:
     why: str
 
 
-def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
-    """Describe the events that matter to users, newest first, at most ``SHOWN``."""
+def list_happenings(
+    recorded: Sequence[Recorded[Event]], chosen: ChosenChanges = EVERY_CHANGE, most: int | None = SHOWN
+) -> Sequence[Happening]:
+    """Describe the chosen events that matter to users, newest first."""
     happenings = []
-    for record in reversed(recorded):
+    for record in filter(chosen.includes, reversed(recorded)):
         event = record.envelope.event
         described = describe_object(event, sized=False) if isinstance(event, ObjectEvent) else describe_event(event)
         if described is not None:
@@ -43,6 +49,7 @@ def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
                 Happening(
                     version=record.version,
                     at=event.at,
+                    by=actor_of(record).value,
                     branch=getattr(event, "branch", None),
                     turn=getattr(event, "turn", None),
                     object=event.object if isinstance(event, ObjectEvent) else None,
@@ -50,7 +57,7 @@ def list_happenings(recorded: Sequence[Recorded[Event]]) -> Sequence[Happening]:
                     why=described[1],
                 )
             )
-    return happenings[:SHOWN]
+    return happenings[:most]
 
 
 def describe_event(event: Event) -> tuple[str, str] | None:

@@ -11,9 +11,10 @@ import attrs
 from quart import Response, jsonify, request
 
 from mnemosyne.domain.history import context_view
+from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
-from mnemosyne.errors import LogFailed, NotFound
+from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
@@ -24,21 +25,28 @@ from mnemosyne.services.session_view import read_branch_bill, read_session_view
 from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
+from mnemosyne.times import parse_time
 
 MAIN = "main"
 """The default branch of an address."""
 
 
 async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
-    """Show one session; ``?branch=`` selects the branch whose context is drawn."""
-    branch = request.args.get("branch")
+    """Show one session; ``?branch=`` selects the branch whose context is drawn, ``?since=``, ``?until=`` and ``?by=``
+    select the changes that are listed.
+    """
+    branch, chosen = request.args.get("branch"), _choose_changes(page_context.now())
     if branch is not None:
         await session_view.require_session_branch(page_context.models, stream, branch)
     overview = await _read_overview(page_context, stream)
     return LongPage(
         stream=stream,
         template="session.html",
-        values={"overview": overview, "switched_on": await page_context.archive.directory.is_switched_on(stream)},
+        values={
+            "overview": overview,
+            "switched_on": await page_context.archive.directory.is_switched_on(stream),
+            "actors": [each.value for each in Actor],
+        },
         rest="session_body.html",
         read=partial(
             read_as_json,
@@ -49,6 +57,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
             page_context.observations,
             page_context.turns,
             page_context.budgets,
+            chosen,
         )
         if request.path.endswith(".json")
         else partial(
@@ -60,9 +69,24 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
             seen=page_context.observations,
             known=page_context.turns,
             budgets=page_context.budgets,
+            chosen=chosen,
             every_turn="all" in request.args,
             linked=True,
         ),
+    )
+
+
+def _choose_changes(now: int) -> ChosenChanges | None:
+    """The changes that a request asks for; None if for none in particular. Raises BadOption."""
+    since, until, by = (request.args.get(name, "") for name in ("since", "until", "by"))
+    if not (since or until or by):
+        return None
+    if by not in ("", *(each.value for each in Actor)):
+        raise BadOption(f"{by!r} is no actor; these are: {', '.join(each.value for each in Actor)}.")
+    return ChosenChanges(
+        since=parse_time(since, now) if since else 0,
+        until=parse_time(until, now) if until else None,
+        by=Actor(by) if by else None,
     )
 
 

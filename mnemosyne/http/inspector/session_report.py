@@ -9,6 +9,7 @@ import attrs
 from jinja2 import Environment, PackageLoader
 
 from mnemosyne import __version__
+from mnemosyne.domain.history.change_actors import ChosenChanges
 from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.history.window_contents import list_contents, name_object
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -38,6 +39,9 @@ SHOWN_LEFT = 100
 SHOWN_ITEMS = 12
 """Number of rows listed of each kind of content."""
 
+MOST_CHOSEN = 1_000
+"""Number of events listed when they were chosen by time or actor."""
+
 LATE_TURNS = 10
 """Number of last turns whose events are listed."""
 
@@ -51,6 +55,7 @@ async def read_shown(
     seen: Observations,
     known: KnownTurns | None = None,
     budgets: Budgets | None = None,
+    chosen: ChosenChanges | None = None,
     every_turn: bool = False,
     linked: bool = False,
 ) -> Mapping[str, Any]:
@@ -80,7 +85,8 @@ async def read_shown(
         "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
         "objects": links.objects,
         "sources": {each: name_object(made) for each, made in links.objects.items()},
-        "happenings": await read_happenings(archive, view),
+        "chosen": chosen,
+        "happenings": await read_happenings(archive, view, chosen),
     }
 
 
@@ -92,6 +98,7 @@ async def read_as_json(
     seen: Observations,
     known: KnownTurns,
     budgets: Budgets,
+    chosen: ChosenChanges | None = None,
 ) -> Mapping[str, Any]:
     """Return the contents of a session's page for programs. Raises NotFound, LogFailed."""
     view = await read_session_view(models, stream, branch, budgets)
@@ -103,7 +110,7 @@ async def read_as_json(
         "window": None if contents is None else manifests.contents_as_json(contents),
         "view": view,
         "agents": await read_agent_uses(archive, models, stream),
-        "happenings": await read_happenings(archive, view),
+        "happenings": await read_happenings(archive, view, chosen),
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
         "checkpoints": observed.checkpoints,
@@ -124,8 +131,12 @@ async def read_window(
     return {"contents": list_contents(manifest), "last_turn": history.line(branch).last, "most": most}
 
 
-async def read_happenings(archive: Archive, view: SessionView) -> Sequence[Happening]:
-    """Describe the session's latest events on all branches, since the last ``LATE_TURNS`` turns of the shown one."""
+async def read_happenings(archive: Archive, view: SessionView, chosen: ChosenChanges | None) -> Sequence[Happening]:
+    """Describe the chosen events of the session; by default the latest on all branches, since the last ``LATE_TURNS``
+    turns of the shown one.
+    """
+    if chosen is not None:
+        return list_happenings(await archive.events.read(view.stream), chosen, MOST_CHOSEN)
     versions = (turn.version for turn in view.turns[-LATE_TURNS:] if turn.version is not None)
     first = next(versions, None)
     return () if first is None else list_happenings(await archive.events.read(view.stream, after=first - 1))

@@ -7,12 +7,14 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from mnemosyne import times
 from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import open_storage
@@ -114,6 +116,21 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
     assert f"<code>mnemosyne fork {shown.session[:8]} --at 12</code>" in named
     points = (await pages.json(f"{page}.json"))["checkpoints"]
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
+
+
+async def test_events_of_a_session_are_chosen_by_time_and_by_actor(pages: Pages, shown: ShownLog) -> None:
+    page = f"/-/session/{shown.session}"
+    by_model = (await pages.json(f"{page}.json?by=model"))["happenings"]
+    assert {each["by"] for each in by_model} == {"model"}
+    at = times.utc(by_model[-1]["at"]).isoformat()
+    older = (await pages.json(f"{page}.json?until={quote(at)}"))["happenings"]
+    assert older
+    assert all(each["at"] <= by_model[-1]["at"] for each in older)
+    assert (await pages.json(f"{page}.json?since=2999-01-01"))["happenings"] == []
+    status, text = await pages.get(f"{page}?by=provider")
+    assert status == 200
+    assert "<option selected>provider</option>" in text
+    assert (await pages.get(f"{page}?by=nobody"))[0] == 400
 
 
 async def test_costs_of_the_session_list_are_those_of_the_commands(pages: Pages, shown: ShownLog) -> None:

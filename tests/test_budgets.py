@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
     "mnemosyne": Budget("mnemosyne", 82_820, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
-    "tests": Budget("tests", 74_985, 50_000),
+    "tests": Budget("tests", 75_015, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 14_290, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),

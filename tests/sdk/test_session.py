@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from mnemosyne import Session
+from mnemosyne.app.storage import open_storage
+from mnemosyne.config import load
+from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.errors import BadTurn, BudgetTooSmall
 from mnemosyne.sdk import Pressure
+from mnemosyne.services import sessions
 from tests.http.managing import look, model_says, recall, text, think
 from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
 
@@ -76,6 +80,34 @@ async def test_a_fork_diverges_and_does_not_change_its_parent(dsn: str, tmp_path
             await agent.ask(session)
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
         assert (await verify(dsn, tmp_path, "other")).verdict == "ok"
+
+
+async def test_a_fork_shares_its_parent_s_objects_until_it_changes_them(dsn: str, tmp_path: Path) -> None:
+    first_turns = []
+    for files in (2, 5):
+        name = f"with-{files}"
+        async with open_agent({"rules": [SEEN]}) as agent, opened(dsn, tmp_path, name) as session:
+            for number in range(files):
+                session.user_says(f"look at file {number}")
+                await agent.ask(session, 60_000)
+                session.tool_result(session.open_calls[0], f"line {number} of a file\n" * 300)
+                await agent.ask(session, 60_000)
+            other = session.fork(f"{name}-fork")
+            other.user_says("and another one")
+            await agent.ask(other, 60_000)
+            other.tool_result(other.open_calls[0], "short\n")
+            await agent.ask(other, 2_200)
+            session.user_says("thanks")
+            kept = (await agent.ask(session, 60_000))[0]
+        async with open_storage(load({"dsn": dsn, "data_dir": str(tmp_path)}, {})) as storage:
+            events = [each.envelope.event for each in await storage.events.read(await sessions.find(storage, name))]
+        assert f"line {files - 1} of a file".encode() in kept.body
+        forks = [each for each in events if getattr(each, "branch", None) == "fork-1"]
+        first_turns.append([type(each) for each in forks if getattr(each, "turn", 0) <= 2 * files + 1])
+        later = events[events.index(forks[0]) :]
+        lowered = {each.branch for each in later if isinstance(each, ObjectDegraded)}
+        assert lowered == {"fork-1"}, "the fork lowered what it shares with its parent, and its parent did not"
+    assert first_turns[0] == first_turns[1], "a fork records as much for many objects as for few"
 
 
 async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Overviews of sessions: opening prompt, folder, cost and savings."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Literal
 from uuid import UUID
 
@@ -34,10 +34,11 @@ class SessionOpening:
 
 @attrs.frozen(kw_only=True)
 class HelperTexts:
-    """A helper model's latest texts about a session: its title, the lines of its summary, and its user's goal."""
+    """A helper model's latest texts about a session: a title, a summary's lines, the source of each, and a goal."""
 
     title: str = ""
     lines: Sequence[str] = ()
+    sources: Mapping[str, str] = attrs.field(factory=dict)
     goal: str = ""
 
 
@@ -219,7 +220,7 @@ async def _read_texts(archive: Archive, stream: UUID, versions: Sequence[int]) -
         if event.task == GOAL and (goal := goal_after(None, event)) is not None:
             texts = attrs.evolve(texts, goal=goal.text)
         elif event.task == SUMMARY and (summary := summary_after(None, event)) is not None:
-            texts = attrs.evolve(texts, title=summary.title, lines=summary.lines)
+            texts = attrs.evolve(texts, title=summary.title, lines=summary.lines, sources=summary.sources)
     return texts
 
 

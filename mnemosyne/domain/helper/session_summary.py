@@ -23,7 +23,7 @@ from mnemosyne.domain.helper.task import (
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.kinds import KINDS, is_inserted
-from mnemosyne.domain.session.helper_results import SUMMARY, SUMMARY_LISTS, list_lines
+from mnemosyne.domain.session.helper_results import SOURCES, SUMMARY, SUMMARY_LISTS, list_lines
 from mnemosyne.domain.session.sanitize import blank_private
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
@@ -62,12 +62,12 @@ and error messages exactly from the texts, and add nothing that is not in them."
 
 @attrs.frozen(kw_only=True)
 class _Ordered:
-    """The objects whose text is sent, with their ``by_user``; lines about others; the texts behind the last object, by
-    speaker; the conversation of the branch; and the ``context`` for the caller that uses the summary.
+    """The objects whose text is sent, with their ``by_user``; others, with a line about each; the texts behind the last
+    object, by speaker; the conversation of the branch; and the ``context`` for the caller that uses the summary.
     """
 
     said: tuple[tuple[str, tuple[int, ...]], ...]
-    listed: tuple[str, ...]
+    listed: tuple[tuple[str, str], ...]
     last: Sequence[tuple[PartRole, str]]
     conversation: str
     context: Any
@@ -76,17 +76,24 @@ class _Ordered:
 @attrs.frozen(kw_only=True)
 class SessionInputs:
     """The texts of a session's conversations, in order, the ``agent``'s own texts among them, and lines about its
-    other objects.
+    other objects. ``ids`` are the objects of ``said``, then of ``listed``; empty for a text that no object holds yet.
     """
 
     said: tuple[str, ...] = attrs.field(repr=False)
     agent: tuple[str, ...] = attrs.field(default=(), repr=False)
     listed: tuple[str, ...] = attrs.field(default=(), repr=False)
+    ids: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
         """Everything that a summary can rest on."""
         return "\n".join((*self.said, *self.listed))
+
+    def find_source(self, line: str) -> str:
+        """The object whose text alone supports a line best, the newest of equal ones; empty if none does."""
+        texts = zip(self.ids, (*self.said, *self.listed), strict=bool(self.ids))
+        found = [(measure_grounding(text, line), key) for key, text in texts if key and _is_grounded(text, line)]
+        return max(reversed(found), key=lambda each: each[0], default=(0, ""))[1]
 
     def is_agents(self, line: str) -> bool:
         """Whether a line is supported by the agent's own words and quotes no others: results and pasted text must not
@@ -106,7 +113,7 @@ def order_summary(
     objects.sort(key=lambda each: each.last_turn)
     spoken = [each for each in objects if _is_spoken(each)]
     said = spoken if len(spoken) <= MOST_SAID else [*spoken[:2], *spoken[2 - MOST_SAID :]]
-    lines = [plain(each.line or each.stub, LONGEST_LISTED) for each in objects if each.places and not _is_spoken(each)]
+    others = [each for each in objects if each.places and not _is_spoken(each)][-MOST_LISTED:]
     replies = [reply for _, reply in sorted(branch.replies.items())][-1:]
     return HelperOrder(
         task=SUMMARY,
@@ -115,7 +122,7 @@ def order_summary(
         turn=branch.turns,
         about=_Ordered(
             said=tuple((each.id, each.by_user) for each in said),
-            listed=tuple(lines[-MOST_LISTED:]),
+            listed=tuple((each.id, plain(each.line or each.stub, LONGEST_LISTED)) for each in others),
             last=last,
             conversation=branch.conversation,
             context=context,
@@ -130,14 +137,20 @@ def _is_spoken(each: MemoryObject) -> bool:
 
 def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SessionInputs | None:
     ordered: _Ordered = order.about
-    parts = [part for key, by_user in ordered.said for part in full_parts(found[key], by_user)]
-    parts += [TextPart(role, text) for role, text in ordered.last]
+    parts = [(key, part) for key, by_user in ordered.said for part in full_parts(found[key], by_user)]
+    parts += [("", TextPart(role, text)) for role, text in ordered.last]
     if _REPLY in found:
         content = dialect_of(ordered.conversation).reply_content(json_object(found[_REPLY]))
-        parts += [TextPart(PartRole.ASSISTANT, text_of(block)) for block in content if type_of(block) == "text"]
-    texts = [f"{_SPEAKERS[part.role]}: {_shorten(part.text)}" for part in parts if part.text.strip()]
-    agent = tuple(_shorten(part.text) for part in parts if part.role is PartRole.ASSISTANT)
-    return SessionInputs(said=tuple(texts), agent=agent, listed=ordered.listed) if texts else None
+        parts += [("", TextPart(PartRole.ASSISTANT, text_of(block))) for block in content if type_of(block) == "text"]
+    parts = [(key, part) for key, part in parts if part.text.strip()]
+    listed = ordered.listed
+    inputs = SessionInputs(
+        said=tuple(f"{_SPEAKERS[part.role]}: {_shorten(part.text)}" for _, part in parts),
+        agent=tuple(_shorten(part.text) for _, part in parts if part.role is PartRole.ASSISTANT),
+        listed=tuple(line for _, line in listed),
+        ids=tuple(key for key, _ in (*parts, *listed)),
+    )
+    return inputs if parts else None
 
 
 _SPEAKERS = {PartRole.USER: "user", PartRole.ASSISTANT: "agent", PartRole.CALL: "call", PartRole.RESULT: "result"}
@@ -170,6 +183,9 @@ def _verify(inputs: SessionInputs, answer: Mapping[str, Any]) -> Accepted[Mappin
         room -= len(record[name])
         if len(record[name]) < len(given):
             dropped.append("a line is not supported by the session, or is one too many")
+    record[SOURCES] = {
+        line: key for name in SUMMARY_LISTS for line in record[name] if (key := inputs.find_source(line))
+    }
     reasons = tuple(dict.fromkeys(dropped))
     return Accepted(record, record, reasons) if title or room < MOST_LINES else Rejected(reasons)
 
@@ -187,7 +203,9 @@ def _apply(order: HelperOrder, inputs: SessionInputs, signed: Signed) -> Effect:
 
 
 SUMMARIZE_SESSION = BackgroundTask(
-    task=HelperTask(name=SUMMARY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    task=HelperTask(
+        name=SUMMARY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, added=frozenset({SOURCES})
+    ),
     gather=_gather,
     apply=_apply,
 )

@@ -82,11 +82,13 @@ class HelperTask(Generic[Inputs, Result]):
     prompt: Callable[[Inputs], HelperPrompt]
     verify: Callable[[Inputs, Mapping[str, Any]], Accepted[Result] | Rejected]
     limits: Limits = BACKGROUND
+    added: frozenset[str] = frozenset()
+    """The members that verification adds to the record of an answer."""
 
     def read(self, inputs: Inputs, answer: str) -> Accepted[Result] | Rejected:
         """Parse and verify an answer, or the record of one."""
         members = parse_object(answer)
-        if members is None or members.keys() != self.properties.keys():
+        if members is None or members.keys() - self.added != self.properties.keys():
             return Rejected((UNREADABLE,))
         accepted = self.verify(inputs, members)
         if isinstance(accepted, Accepted) and len(accepted.text) > LONGEST_RECORD:

@@ -20,6 +20,9 @@ GOAL, SUMMARY = "goal", "session_summary"
 SUMMARY_LISTS = ("done", "decided", "open")
 """The lists of lines in a summary."""
 
+SOURCES = "sources"
+"""The member of its record that names an object for each line that one supports."""
+
 MOST_MISSED = 2
 """Number of consecutive exchanges with unused predictions after which no more objects are placed."""
 
@@ -63,13 +66,15 @@ class Goal:
 @attrs.frozen(kw_only=True)
 class SessionSummary:
     """A session's ``title``, and ``lines`` about its work, decisions and open points; empty if none was accepted. The
-    last work was asked for after a ``turn`` of a ``branch``.
+    ``sources`` are the objects that they rest on, by line. The last work was asked for after a ``turn`` of a
+    ``branch``.
     """
 
     branch: str
     turn: int
     title: str = ""
     lines: tuple[str, ...] = ()
+    sources: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def goal_after(before: Goal | None, event: HelperWorked) -> Goal | None:
@@ -103,7 +108,9 @@ def summary_after(before: SessionSummary | None, event: HelperWorked) -> Session
     found = _read(event.record)
     if not found:
         return attrs.evolve(known, branch=event.branch, turn=event.turn)
-    return SessionSummary(branch=event.branch, turn=event.turn, title=found["title"], lines=list_lines(found))
+    lines, named = list_lines(found), found.get(SOURCES, {})
+    sources = {line: key for line in lines if (key := named.get(line.partition(": ")[2]))}
+    return SessionSummary(branch=event.branch, turn=event.turn, title=found["title"], lines=lines, sources=sources)
 
 
 def list_lines(record: Mapping[str, Any]) -> tuple[str, ...]:

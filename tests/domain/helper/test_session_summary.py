@@ -76,6 +76,21 @@ def test_a_line_that_the_session_does_not_support_is_dropped(line: str) -> None:
     assert accepted(done=[line])["done"] == []
 
 
+def test_each_line_names_the_newest_object_whose_text_alone_supports_it() -> None:
+    said = ("user: Fix src/queue.py.", "agent: The queue makes 7 retries.", "agent: The queue makes 7 retries now.")
+    inputs = SessionInputs(
+        said=said, listed=("Bash pytest: 12 passed",), ids=("user111", "agent11", "agent22", "bash111")
+    )
+    lines = ["The queue makes 7 retries.", "pytest: 12 passed", "src/queue.py makes 7 retries."]
+    verdict = SUMMARIZE_SESSION.task.read(inputs, answer(done=lines))
+    assert isinstance(verdict, Accepted)
+    assert SUMMARIZE_SESSION.task.read(inputs, verdict.text) == verdict
+    summary = summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=verdict.text))
+    assert summary is not None
+    assert summary.lines == tuple(f"Done: {line}" for line in lines)
+    assert summary.sources == dict(zip(summary.lines[:2], ["agent22", "bash111"], strict=True))
+
+
 @pytest.mark.parametrize("title", ["", "x" * (LONGEST_TITLE + 1), "Run https://evil.example/x"])
 def test_without_a_supported_title_the_first_words_are_used(title: str) -> None:
     assert accepted(title=title, done=["The upload queue makes 7 retries."])["title"] == ""
@@ -90,11 +105,12 @@ def test_the_texts_of_the_first_and_last_conversations_are_sent_and_the_last_rep
     assert len(order.contents) == MOST_SAID + 1
     assert {objects[0].object, objects[1].object, objects[-1].object} < order.contents.keys()
     assert order.contents["reply"] == b"reply"
-    assert [line for line in order.about.listed if "src/a.py" in line]
+    assert [line for key, line in order.about.listed if key == "file234" and "src/a.py" in line]
     block = json.dumps({"type": "text", "text": "Please fix it.<private>The code is 4711."}).encode()
     reply = json.dumps({"content": [{"type": "text", "text": "It is fixed."}]}).encode()
     inputs = SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply})
     assert inputs is not None
+    assert (inputs.ids[0], inputs.ids[-2:]) == (objects[0].object, ("", "file234"))
     assert (inputs.said[0].rstrip(), inputs.said[-1]) == ("user: Please fix it.", "agent: It is fixed.")
 
 

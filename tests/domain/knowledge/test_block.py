@@ -1,5 +1,7 @@
 """The block at the beginning of a session: small, deterministic, and without doubtful entries."""
 
+import re
+
 import pytest
 
 from mnemosyne.domain.knowledge.block import MOST_TOKENS, compose, count_tokens, describe_use
@@ -41,6 +43,16 @@ def test_sections_are_in_fixed_order_with_id_and_date_and_without_empty_ones() -
     assert titles == ["## Project brief", "## Architecture", "## User preferences"]
     assert f"- [{brief}, day 1] a proxy that manages memory" in text
     assert f"- [{arch}, day 0] a relay, a log and a planner" in text
+
+
+def test_an_entry_about_the_prompt_comes_last_with_its_relevance_in_percent() -> None:
+    place = KnowledgePlace()
+    place.remember("a proxy that manages memory", kind=EntryKind.BRIEF)
+    port = place.remember("The billing service listens on port 8443")
+    text = compose_text(place, "why does the billing service not answer on its port?")
+    shown = re.search(rf"memory\n\n## Relevant to the current task\n- \[{port}, (\d+)%, day 0\] The billing", text)
+    assert shown is not None
+    assert 35 <= int(shown[1]) <= 100
 
 
 def test_a_project_rule_is_not_shown_as_a_user_preference() -> None:

@@ -18,6 +18,7 @@ from mnemosyne import times
 from mnemosyne.app.pages import OpenPageContext
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import open_storage
+from mnemosyne.figures import plural
 from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
@@ -77,6 +78,16 @@ async def test_every_page_is_served_as_json_and_as_html_that_escapes_session_con
         where, _, asked = page.partition("?")
         as_json = "/-/sessions.json" if where == "/-/" else f"{where}.json"
         assert await pages.json(f"{as_json}?{asked}")
+
+
+async def test_every_page_says_that_models_err_and_a_session_s_page_that_it_was_compacted(
+    pages: Pages, shown: ShownLog
+) -> None:
+    for page in ("/-/", "/-/known", f"/-/session/{shown.session}"):
+        assert "Models make mistakes: check their summaries and answers." in (await pages.get(page))[1]
+    _, text = await pages.get(f"/-/session/{shown.session}")
+    compacted = (await pages.json(f"/-/session/{shown.session}.json"))["view"]["rewrites"]
+    assert f"Compacted {plural(len(compacted), 'time')}: requests to the model shorten or omit older content." in text
 
 
 async def test_a_question_has_the_same_answer_in_the_api_and_on_the_search_page(pages: Pages, shown: ShownLog) -> None:

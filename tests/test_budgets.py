@@ -19,8 +19,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_440, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_445, 5_400),
+    "domain": Budget("mnemosyne/domain", 32_450, 29_000),
+    "actors": Budget("mnemosyne/actors", 7_455, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_485, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_840, 7_600),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_705, 5_600),
     "replay": Budget("mnemosyne/replay", 800, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
-    "mnemosyne": Budget("mnemosyne", 82_850, 65_800),
+    "mnemosyne": Budget("mnemosyne", 82_875, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
-    "tests": Budget("tests", 75_055, 50_000),
+    "tests": Budget("tests", 75_075, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 14_290, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),

@@ -623,6 +623,7 @@ class ManagedRounds:
             helped=helped,
             why=why,
             restores=settings.restores != "proxy",
+            faults=settings.faults,
         )
 
     def _sum_spent(self, address: Address) -> Spent:

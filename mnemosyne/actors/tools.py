@@ -117,6 +117,7 @@ class FromMemory:
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
         why: FaultReason = FaultReason.REFERENCE,
         restores: bool = True,
+        faults: int = LIMITS.faults,
     ) -> Answers:
         """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
         call is impossible or its content cannot be read in time.
@@ -125,11 +126,21 @@ class FromMemory:
         which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
         them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
         answers by call; ``why`` is the reason of their faults. ``restores``: the model
-        may restore and ask.
+        may restore and ask, at most ``faults`` times in the turn.
         """
         dialect = dialect_of(state.branches[address.branch].conversation)
         context = _CallContext(
-            state, address, at, spent, room, tools, helped, attaches=dialect.attaches, why=why, restores=restores
+            state,
+            address,
+            at,
+            spent,
+            room,
+            tools,
+            helped,
+            attaches=dialect.attaches,
+            why=why,
+            restores=restores,
+            faults=faults,
         )
         results: dict[str, bytes] = {}
         for call in calls:
@@ -394,6 +405,7 @@ class _CallContext:
         attaches: bool = False,
         why: FaultReason = FaultReason.REFERENCE,
         restores: bool = True,
+        faults: int = LIMITS.faults,
     ) -> None:
         self.at = at
         self.restores = restores
@@ -404,7 +416,8 @@ class _CallContext:
         self.turn = address.turn
         self.spent = spent
         self.tools = tools
-        self.limits = LIMITS if room is None else LIMITS.within(spent, room)
+        limits = attrs.evolve(LIMITS, faults=faults)
+        self.limits = limits if room is None else limits.within(spent, room)
         messages = state.branches[address.branch].counts[: address.turn][-1]
         self.memory: Memory = memory.proven(state.memory, address.branch, messages)
         self.eviction_turns = state.eviction_turns

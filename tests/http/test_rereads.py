@@ -148,6 +148,18 @@ async def test_where_only_the_proxy_restores_a_call_of_the_model_is_refused() ->
         assert await faults_of(stage, ledger.object) == []
 
 
+async def test_where_a_request_allows_no_restores_a_call_of_the_model_is_refused() -> None:
+    async with open_stage(window=ROOMY) as stage:
+        client = client_of(stage)
+        client.headers = {"x-mnemosyne-restores": "0"}
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        (ledger,) = await ledger_objects(stage)
+        answer(stage, [think(), restore(ledger.object)], [text("I see.")])
+        await client.turn(*results_of(message))
+        assert "0 objects or answers were brought back in this turn" in json.dumps(stage.upstream[-1]["messages"][-1])
+        assert await faults_of(stage, ledger.object) == []
+
+
 async def test_where_only_the_proxy_restores_the_model_may_ask() -> None:
     async with open_stage(window=ROOMY, restores="proxy") as stage:
         client = client_of(stage)

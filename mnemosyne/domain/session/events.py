@@ -293,6 +293,7 @@ _ONE_POLICY: Mapping[str, Any] = {
     "chosen": [],
     "refused": [],
     "restores": "both",
+    "faults": 3,
 }
 _UNCOUNTED: Mapping[str, Any] = {"counted": False, **_ONE_POLICY}
 _OF_BEFORE: Mapping[str, Any] = {"manages_small": True, "scaled": False, "parts": False, **_UNCOUNTED}
@@ -324,15 +325,16 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     ),
     "session.branch_mode_set.v2": ("session.branch_mode_set.v3", lambda fields: {**fields, "behind": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v8",
+        "session.settings_taken.v9",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v8", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v8", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v8", _upcast_settings(parts=False, **_UNCOUNTED)),
-    "session.settings_taken.v5": ("session.settings_taken.v8", _upcast_settings(**_UNCOUNTED)),
-    "session.settings_taken.v6": ("session.settings_taken.v8", lambda fields: {**fields, **_UNCOUNTED}),
-    "session.settings_taken.v7": ("session.settings_taken.v8", lambda fields: {**fields, **_ONE_POLICY}),
+    "session.settings_taken.v2": ("session.settings_taken.v9", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v9", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v9", _upcast_settings(parts=False, **_UNCOUNTED)),
+    "session.settings_taken.v5": ("session.settings_taken.v9", _upcast_settings(**_UNCOUNTED)),
+    "session.settings_taken.v6": ("session.settings_taken.v9", lambda fields: {**fields, **_UNCOUNTED}),
+    "session.settings_taken.v7": ("session.settings_taken.v9", lambda fields: {**fields, **_ONE_POLICY}),
+    "session.settings_taken.v8": ("session.settings_taken.v9", lambda fields: {**fields, "faults": 3}),
     "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
     "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),

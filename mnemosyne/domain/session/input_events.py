@@ -8,6 +8,7 @@ from enum import Enum
 
 import attrs
 
+from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.round_events import Mode
@@ -33,6 +34,7 @@ class RecordedSettings:
     chosen: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     restores: str = "both"
+    faults: int = LIMITS.faults
 
 
 @attrs.frozen(kw_only=True)
@@ -171,6 +173,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v8": SettingsTaken,
+    "session.settings_taken.v9": SettingsTaken,
     "session.grounds_noted.v2": GroundsNoted,
 }

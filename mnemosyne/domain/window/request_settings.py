@@ -1,7 +1,7 @@
 """Settings that a request chooses for itself, by its headers.
 
-A request may choose among the names that the operator lists, and a smaller window. Anything else is refused with a
-sentence, and the server's own setting applies.
+A request may choose among the names that the operator lists, a smaller window, and fewer restores. Anything else is
+refused with a sentence, and the server's own setting applies.
 """
 
 import re
@@ -18,6 +18,7 @@ from mnemosyne.domain.window.window_size import LEAST, WINDOW
 WINDOW_HEADER = "x-mnemosyne-window"
 POLICY_HEADER = "x-mnemosyne-policy"
 FIDELITY_HEADER = "x-mnemosyne-fidelity"
+FAULTS_HEADER = "x-mnemosyne-restores"
 
 
 def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> ServerSettings:
@@ -27,13 +28,17 @@ def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> Serv
     asked = {name.lower(): value.strip().lower() for name, value in headers}
     changes: dict[str, Any] = {}
     refused: list[str] = []
-    if (wanted := asked.get(WINDOW_HEADER)) is not None:
-        most = settings.window or WINDOW
-        least = min(LEAST, most)
-        if re.fullmatch(r"[1-9][0-9]{0,8}", wanted) and least <= int(wanted) <= most:
-            changes["window"] = int(wanted)
-        else:
-            refused.append(f"{WINDOW_HEADER}: a number of tokens from {least} to {most}, this server's own, is needed")
+    window = settings.window or WINDOW
+    numbers = {
+        WINDOW_HEADER: ("window", "a number of tokens", min(LEAST, window), window),
+        FAULTS_HEADER: ("faults", "a number", 0, settings.faults),
+    }
+    for header, (name, unit, least, most) in numbers.items():
+        wanted = asked.get(header)
+        if wanted is not None and re.fullmatch(r"0|[1-9][0-9]{0,8}", wanted) and least <= int(wanted) <= most:
+            changes[name] = int(wanted)
+        elif wanted is not None:
+            refused.append(f"{header}: {unit} from {least} to {most}, this server's own, is needed")
     modes = {mode.value: mode for mode in FidelityMode}
     named: dict[str, tuple[str, Mapping[str, object]]] = {
         POLICY_HEADER: ("policy", {name: name for name in BUILT_IN}),

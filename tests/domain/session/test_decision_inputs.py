@@ -66,6 +66,7 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         chosen=("window",),
         refused=("x-mnemosyne-policy: not allowed",),
         restores="both",
+        faults=3,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

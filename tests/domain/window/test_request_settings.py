@@ -22,13 +22,15 @@ def test_settings_are_the_server_s_without_a_header() -> None:
 
 def test_a_request_chooses_listed_names_and_a_smaller_window() -> None:
     headers = [("X-Mnemosyne-Window", " 60000 "), ("x-mnemosyne-policy", "Zones"), ("x-mnemosyne-fidelity", "thrifty")]
+    headers.append(("x-mnemosyne-restores", "0"))
     assert choose(SERVER, headers) == attrs.evolve(
         SERVER,
         window=60_000,
         policy="zones",
         policy_version="",
         fidelity=FidelityMode.THRIFTY,
-        chosen=("window", "policy", "fidelity"),
+        faults=0,
+        chosen=("window", "faults", "policy", "fidelity"),
     )
 
 
@@ -39,6 +41,8 @@ def test_a_request_chooses_listed_names_and_a_smaller_window() -> None:
         ("window", "7999", "a number of tokens from 8000 to 100000, this server's own, is needed"),
         ("window", "-5", "a number of tokens from 8000 to 100000, this server's own, is needed"),
         ("window", "١٢", "a number of tokens from 8000 to 100000, this server's own, is needed"),
+        ("restores", "4", "a number from 0 to 3, this server's own, is needed"),
+        ("restores", "00", "a number from 0 to 3, this server's own, is needed"),
         ("policy", "os:system", "one of economic, zones is needed"),
         ("policy", "plans:rolling", "one of economic, zones is needed"),
         ("fidelity", "graded", "one of thrifty is needed"),

@@ -14,7 +14,7 @@ from mnemosyne.actors.messages import ArrivedRequest, Prepare, UpstreamPlan
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
-from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted, TurnRelation
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnRelation
 from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
@@ -32,10 +32,8 @@ from tests.actors.support import (
     events_of,
     finish,
     interrupt,
-    of_turns,
     open_actor,
     rebuilt,
-    reply,
     reply_text,
     request,
     turns,
@@ -52,9 +50,7 @@ def last_finished(events: list[Any]) -> TurnFinished:
     return [event for event in events if isinstance(event, TurnFinished)][-1]
 
 
-async def test_prepared_request_is_parsed_once_when_passed_through(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_prepared_request_is_parsed_once_when_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[ArrivedRequest] = []
     reading = Loaded.read_turn
 
@@ -198,18 +194,6 @@ async def test_request_after_deletion_is_stored_in_full(log: StoppableLog, marke
     if marked:
         body = recipe.apply(recipe.Recipe(), recipe.decode(second.body))
         assert await assembled(log, body) == request(LONG, "a1", "something new")
-
-
-async def test_turn_ends_only_once(log: StoppableLog) -> None:
-    async with open_actor(log) as teller:
-        address = await teller.begin("u1")
-        assert await teller.tell(interrupt(address, reply("half")))
-        assert not await teller.tell(finish(address, "whole"))
-        assert not await teller.tell(finish(Address("main", 9, 1), "never began"))
-    interrupted = of_turns(await events_of(log))[-1]
-    assert isinstance(interrupted, TurnInterrupted)
-    assert interrupted.reply is not None
-    assert await reply_text(log, interrupted.reply) == "half"
 
 
 async def test_a_session_is_loaded_as_soon_as_the_database_is_back(

@@ -142,8 +142,7 @@ def query(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 def waiting_for_a_lock(dsn: str) -> int:
     """How many sessions wait for a lock in a database."""
     ((number,),) = query(
-        dsn,
-        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        dsn, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     )
     return int(number)
 

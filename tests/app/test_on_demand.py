@@ -102,6 +102,7 @@ def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(ds
     assert "token=" not in said, "the server's log contains no token"
 
 
+@pytest.mark.release
 def test_the_page_process_ends_with_a_killed_server(dsn: str, tmp_path: Path) -> None:
     with opened(dsn, tmp_path) as (server, _):
         (maker,) = page_makers(server)

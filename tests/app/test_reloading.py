@@ -192,6 +192,7 @@ def at_terminal(*, ignoring: bool) -> Iterator[tuple["subprocess.Popen[bytes]", 
         os.close(reading)
 
 
+@pytest.mark.release
 def test_a_closed_terminal_ends_the_server_and_other_sighups_reload() -> None:
     with at_terminal(ignoring=False) as (process, terminal, next_words):
         assert next_words() == b"ready "
@@ -201,6 +202,7 @@ def test_a_closed_terminal_ends_the_server_and_other_sighups_reload() -> None:
         assert process.wait(DEADLINE) == -signal.SIGTERM
 
 
+@pytest.mark.release
 def test_under_nohup_a_closed_terminal_ends_nothing() -> None:
     with at_terminal(ignoring=True) as (process, terminal, next_words):
         assert next_words() == b"ready "

@@ -9,8 +9,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 import trio
@@ -18,16 +16,14 @@ import trio
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec, open_database
-from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.projections.catalog import ALL
-from mnemosyne_lab.helper import open_endpoint
 from tests.adapters.log_support import query, until
 from tests.app.home import Home, Served, at_home
 from tests.cli.support import MNEMOSYNE, ended, mnemosyne
-from tests.http.evicting import DECIDED, exchange, result
-from tests.http.managing import Client, Stage, model_says, recall, script, text, think
-from tests.http.test_epochs import SMALL, TOOLS, answer, read
-from tests.http.test_helped_answers import QUESTION, SENTENCE, composed
+from tests.http.evicting import DECIDED, result
+from tests.http.managing import Client, model_says, recall, script, text, think
+from tests.http.test_epochs import SMALL, TOOLS, read
+from tests.http.test_helped_answers import QUESTION
 from tests.projections.support import dump_of, rebuilt_dump
 from tests.waiting import DEADLINE
 
@@ -108,6 +104,7 @@ async def alone(home: Home) -> AsyncIterator[trio.Process]:
             await process.wait()
 
 
+@pytest.mark.release
 async def test_one_worker_leads_another_takes_over_and_ends_when_its_server_is_killed(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home, alone(home) as process:
         await until(lambda: query(dsn, HOLDERS) == [(1,)])
@@ -124,26 +121,6 @@ async def test_one_worker_leads_another_takes_over_and_ends_when_its_server_is_k
 
 
 HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted"
-
-
-async def test_helper_answers_a_memory_question_through_the_worker(tmp_path: Path, dsn: str) -> None:
-    async with at_home(tmp_path, dsn) as home, open_endpoint(composed()) as endpoint:
-        options = ["--helper", "openai", "--helper-model", "small", "--helper-url", f"{endpoint.url}/v1"]
-        async with home.served("manage", "--manage-window", str(SMALL), *options) as served:
-            await served.until_worker(state="working")
-            client = Client(served.url, session="s", tools=TOOLS)
-            stage = cast("Stage", SimpleNamespace(standin=home.standin))
-            for number in range(4):
-                replies = [think(), read(f"/docs/notes_{number}.md")], [think(), text("Done.")]
-                await exchange(client, stage, f"Read it, {number}.", *replies, holds="" if number else DECIDED)
-            assert DECIDED not in str(home.standin.messages[-1].json()["messages"])
-
-            answer(stage, [recall(QUESTION)], [text("So.")])
-            assert (await client.turn(text("Go on.")))["content"][-1] == text("So.")
-            assert SENTENCE in str(home.standin.messages[-1].json()["messages"][-1]["content"])
-        home.assert_lawful()
-        (asked,) = [event for event in await home.events("s") if isinstance(event, HelperAsked)]
-        assert [each.text for each in asked.sentences] == [SENTENCE]
 
 
 KEY = "sk-ant-api03-of-a-client-Rw7Q2x"

@@ -149,6 +149,7 @@ def test_tenants_are_counted(variables: dict[str, str], texts: list[str], tmp_pa
     assert [finding.text for finding in look("tenants", circumstances(tmp_path, upstream, **variables))] == texts
 
 
+@pytest.mark.release
 def test_port_is_free_or_taken_or_ours_and_our_worker_works(tmp_path: Path, upstream: Provider, dsn: str) -> None:
     at = circumstances(tmp_path, upstream, MNEMOSYNE_DSN=dsn)
     assert look("port", at) == [Finding("good", "any free port will be used")]
@@ -186,12 +187,7 @@ def test_port_is_free_or_taken_or_ours_and_our_worker_works(tmp_path: Path, upst
     ],
 )
 def test_worker_is_as_its_server_reports_it(
-    worker: dict[str, Any],
-    verdict: str,
-    text: str,
-    tmp_path: Path,
-    upstream: Provider,
-    monkeypatch: pytest.MonkeyPatch,
+    worker: dict[str, Any], verdict: str, text: str, tmp_path: Path, upstream: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = circumstances(tmp_path, upstream)
     assert look("worker", at) == [Finding("good", "the first server will start it")]

@@ -45,6 +45,7 @@ def test_new_session_gets_the_facts_of_its_folder(environ: dict[str, str], tmp_p
     assert ask(environ, begins(tmp_path / "elsewhere")) == ("", "")
 
 
+@pytest.mark.release
 def test_session_of_a_managing_server_gets_nothing_from_the_hook(environ: dict[str, str], tmp_path: Path) -> None:
     with serving(environ={**environ, "MNEMOSYNE_MODE": "manage"}) as url:
         assert ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))[0] == ""

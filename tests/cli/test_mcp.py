@@ -90,6 +90,7 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         assert window["blocks"]
 
 
+@pytest.mark.release
 def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path: Path) -> None:
     given = {"protocolVersion": "2099-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     requests: list[dict[str, Any]] = [
@@ -114,6 +115,7 @@ def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path
     assert all("result" in answer for answer in answers)
 
 
+@pytest.mark.release
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # the client's library leaves readers open

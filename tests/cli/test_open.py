@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.cli.logs import OBSERVED, put_events
 from tests.cli.support import environ_for, invoked, line, serving, started
 from tests.projections.test_savings import STREAM
@@ -22,6 +24,7 @@ def enter(link: str) -> tuple[int, str]:
         return reply.status, str(reply.headers["Location"])
 
 
+@pytest.mark.release  # it starts a server, as the test of pages on demand, which follows a link too, does
 def test_link_opens_the_pages_of_a_running_server_once(dsn: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
     with serving(environ=environ) as url:

@@ -43,6 +43,7 @@ from tests.cli.support import (
     started,
 )
 from tests.clients.provider import standin_in_a_thread
+from tests.profiles import rarely
 from tests.threads import in_a_thread
 from tests.waiting import DEADLINE, IMPATIENT, PATIENT
 
@@ -282,6 +283,7 @@ def mode_of(url: str, home: Path) -> str:
         return str(json.load(reply)["settings"]["mode"])
 
 
+@pytest.mark.release
 def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, str], home: Path) -> None:
     client = ("--", sys.executable, "-c", "")
     with serving("--manage-window", "160000", environ=environ) as url:
@@ -312,6 +314,7 @@ def test_ignored_options_and_stopped_managing_are_reported(environ: dict[str, st
             assert invoked("off", "--undo", environ=environ).exit_code == 0
 
 
+@pytest.mark.release
 def test_a_limit_that_the_client_cannot_choose_is_applied_by_a_server_of_its_own(environ: dict[str, str]) -> None:
     client = ("--", sys.executable, "-c", SHOW)
     with serving("--session-budget-dollars", "3", environ=environ) as url:
@@ -365,6 +368,7 @@ print(json.load(r.urlopen(asked))["usage"]["input_tokens"])
 RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Where?"}}
 
 
+@pytest.mark.release
 def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: dict[str, str]) -> None:
     """The server that runs has another upstream, so the command starts its own."""
     with standin_in_a_thread() as standin:
@@ -433,7 +437,7 @@ def joined(home: Path, upstream: Provider) -> Iterator[dict[str, str]]:
         yield environ | {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [*rarely([signal.SIGKILL]), signal.SIGINT])
 def test_signal_that_ends_the_client_ends_the_command(number: int, joined: dict[str, str]) -> None:
     code = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
     result = mnemosyne("run", *python(code), environ=joined)
@@ -525,6 +529,7 @@ def _read_until(screen: IO[bytes], wanted: bytes) -> bytes:
     return seen
 
 
+@pytest.mark.release
 def test_stopped_client_stops_the_command_and_continues_with_it(joined: dict[str, str]) -> None:
     """As with Ctrl-Z: the shell must see its job stopped, and `fg` must wake both."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('awake', flush=True)"
@@ -538,6 +543,7 @@ def test_stopped_client_stops_the_command_and_continues_with_it(joined: dict[str
         assert process.wait(DEADLINE) == 0
 
 
+@pytest.mark.release
 def test_ignored_signals_stay_ignored_in_the_client(joined: dict[str, str]) -> None:
     """As under nohup; but not those that only Python ignores."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -20,6 +20,7 @@ def show(given: object, environ: dict[str, str]) -> str:
     return done.stdout.rstrip("\n")
 
 
+@pytest.mark.release
 def test_line_is_about_the_client_s_own_session(dsn: str, tmp_path: Path) -> None:
     environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
     fill(dsn, tmp_path / "data", session("afc9f602-one", turns=3))

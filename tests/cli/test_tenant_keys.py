@@ -76,6 +76,7 @@ async def test_server_distinguishes_tenants_by_their_keys_alone_and_stores_no_ke
     assert b"tenant_keys is assigned to tenant local" in stored
 
 
+@pytest.mark.release
 async def test_tenant_header_of_a_trusted_proxy_is_accepted(tmp_path: Path, dsn: str) -> None:
     async with at_home(tmp_path, dsn) as home:
         async with home.served("manage", "--tenant-proxies", "127.0.0.0/8,::1") as served:

@@ -19,6 +19,7 @@ from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
 from tests.cli.running import run, run_json
 from tests.fixtures import PostgresServer
 from tests.http.managing import Client
+from tests.profiles import cover
 
 LOG = "select originator_id, originator_version, topic, state, notification_id from mnemosyne.stored_events order by 5"
 CONTENT = "select stream, size, encoding, digest, data from mnemosyne.content order by 1, 4"
@@ -151,17 +152,16 @@ def test_log_of_an_older_postgresql_is_restored_into_a_newer_one(
         assert last[name] == again[name] == held[name]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "/home/me/.ssh/id_ed25519",
-        "/archive/{other}-4.jsonl",
-        "/archive/{stream}-4.jsonl.d/notes.txt",
-        "/archive/{stream}-4.jsonl\n",
-        "{stream}-4.jsonl",
-    ],
-)
-@pytest.mark.parametrize("with_log", [False, True])
+FILES = {
+    "no archive": "/home/me/.ssh/id_ed25519",
+    "another session's": "/archive/{other}-4.jsonl",
+    "in a folder of that name": "/archive/{stream}-4.jsonl.d/notes.txt",
+    "with a newline": "/archive/{stream}-4.jsonl\n",
+    "without a folder": "{stream}-4.jsonl",
+}
+
+
+@pytest.mark.parametrize(("file", "with_log"), cover(FILES, {"with log": True, "without": False}))
 def test_backup_that_refers_to_another_file_than_the_session_s_archive_is_refused(
     file: str, with_log: bool, filled: str, target: str, tmp_path: Path
 ) -> None:

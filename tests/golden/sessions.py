@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.history import loading
@@ -34,6 +35,15 @@ from tests.plain.log import PlainLog
 GOLDEN = Path(__file__).parent
 LOGS = GOLDEN / "logs"
 FOLDERS = sorted(LOGS.iterdir())
+OFTEN = ("gap-and-forgotten", "helped", "managed", "one-of-everything")
+"""Logs that contain every kind of row. Where a log needs a database, `make test` reads these alone."""
+
+EACH_IN_A_DATABASE = pytest.mark.parametrize(
+    "folder",
+    [each if each.name in OFTEN else pytest.param(each, marks=pytest.mark.release) for each in FOLDERS],
+    ids=lambda folder: folder.name,
+)
+
 CODEC = event_codec()
 
 Json = dict[str, Any]

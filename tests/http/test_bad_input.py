@@ -24,7 +24,8 @@ from tests.http.managing import Stage, open_stage
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, exchange
-from tests.http.test_dialects import CLIENTS, EACH, PATHS
+from tests.http.test_dialects import CLIENTS, DIALECTS, EACH, PATHS
+from tests.profiles import cover
 
 Json = dict[str, Any]
 
@@ -190,8 +191,7 @@ def talk(turns: int, strange: str) -> Sequence[Exchange]:
     return [*map(exchange, range(turns)), Exchange(exchange(turns).asked, ())]
 
 
-@EACH
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize(("odd", "written"), cover(ODD, DIALECTS))
 async def test_conversation_with_an_odd_character_is_managed(
     written: Written, odd: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,23 +226,22 @@ async def test_conversation_with_a_number_out_of_range_stays_managed(
     assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
 
 
-@EACH
-@pytest.mark.parametrize(
-    ("value", "role"),
-    [
-        (b"[" * 5000 + b"]" * 5000, "assistant"),
-        (b"tru", "assistant"),
-        (b"'x'", "assistant"),
-        (b'["words", {"type": "text", "text": "more"}]', "user"),
-        (b'[null, {"type": "text", "text": "more"}]', "assistant"),
-        (b'[["words"], {"type": "text", "text": "more"}]', "assistant"),
-    ],
-    ids=["deep", "no literal", "no string", "words", "null", "list"],
-)
+UNREADABLE = {
+    "deep": (b"[" * 5000 + b"]" * 5000, "assistant"),
+    "no literal": (b"tru", "assistant"),
+    "no string": (b"'x'", "assistant"),
+    "words": (b'["words", {"type": "text", "text": "more"}]', "user"),
+    "null": (b'[null, {"type": "text", "text": "more"}]', "assistant"),
+    "list": (b'[["words"], {"type": "text", "text": "more"}]', "assistant"),
+}
+
+
+@pytest.mark.parametrize(("content", "written"), cover(UNREADABLE, DIALECTS))
 async def test_unreadable_message_is_sent_unchanged_for_the_provider_to_judge(
-    written: Written, value: bytes, role: str, caplog: pytest.LogCaptureFixture
+    content: tuple[bytes, str], written: Written, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the middle of a managed conversation, where the proxy once answered with an error of its own."""
+    value, role = content
     async with open_lenient(written) as (sent, stage):
         assert (await send(stage, written, raw_of(request(written, talk(0, ""))))).status == 200
         body = request(written, talk(0, ""))
@@ -270,23 +269,20 @@ def in_a_call(odd: str) -> ModelReply:
     return ModelReply("Look.", "", [Call(f"call_{odd}", f"bash{odd}", {f"command{odd}": f"cat {odd}"}, "done " * 200)])
 
 
-@EACH
-@pytest.mark.parametrize(
-    ("half", "where", "streamed"),
-    [
-        ("\\ud83d", in_text, True),
-        ("\\ude00", in_thinking, False),
-        ("\\ude00\\ud83d", in_a_call, True),
-        ("\\ud83d", in_a_call, False),
-    ],
-)
+UNPAIRED: dict[str, tuple[str, Callable[[str], ModelReply], bool]] = {
+    "text": ("\\ud83d", in_text, True),
+    "thinking": ("\\ude00", in_thinking, False),
+    "a streamed call": ("\\ude00\\ud83d", in_a_call, True),
+    "a call": ("\\ud83d", in_a_call, False),
+}
+
+
+@pytest.mark.parametrize(("unpaired", "written"), cover(UNPAIRED, DIALECTS))
 async def test_unpaired_surrogate_in_a_reply_reaches_the_client_and_is_sent_back(
-    written: Written,
-    half: str,
-    where: Callable[[str], ModelReply],
-    streamed: bool,
-    caplog: pytest.LogCaptureFixture,
+    unpaired: tuple[str, Callable[[str], ModelReply], bool], written: Written, caplog: pytest.LogCaptureFixture
 ) -> None:
+    half, where, streamed = unpaired
+
     def odd(raw: bytes) -> bytes:
         escaped = half.encode()
         return raw.replace(MARK.encode(), escaped).replace(b"\\\\ue000", b"\\" + escaped).replace(b"\\ue000", escaped)
@@ -320,12 +316,14 @@ async def test_unpaired_surrogate_in_a_reply_reaches_the_client_and_is_sent_back
     assert [each.exc_text or each.getMessage() for each in caplog.records if each.exc_info] == []
 
 
-@EACH
-@pytest.mark.parametrize(
-    "name",
-    [lambda number: "call", lambda number: f"call_{number % 2}", lambda number: f"call_{number if number != 2 else 0}"],
-    ids=["one for all", "two in turn", "one repeated"],
-)
+NAMINGS: dict[str, Callable[[int], str]] = {
+    "one for all": lambda number: "call",
+    "two in turn": lambda number: f"call_{number % 2}",
+    "one repeated": lambda number: f"call_{number if number != 2 else 0}",
+}
+
+
+@pytest.mark.parametrize(("name", "written"), cover(NAMINGS, DIALECTS))
 async def test_conversation_with_repeated_call_ids_is_rewritten(written: Written, name: Callable[[int], str]) -> None:
     def exchange(number: int) -> Exchange:
         call = Call(name(number), "bash", {"command": f"cat {number}"}, f"line of {number}\n" * 250)

@@ -12,9 +12,11 @@ from tests.domain.wire.dialects import WRITTEN, Written, bodies, replies
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import exchange
+from tests.profiles import cover
 
 PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
-EACH = pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.dialect.name)
+DIALECTS = {written.dialect.name: written for written in WRITTEN}
+EACH = pytest.mark.parametrize("written", DIALECTS.values(), ids=DIALECTS)
 CLIENTS = {
     "messages": [(b"user-agent", b"claude-cli/2.1.329 (external)"), (b"x-claude-code-session-id", b"s")],
     "chat": [(b"user-agent", b"opencode/1.18.33 ai-sdk"), (b"x-session-id", b"s")],
@@ -70,8 +72,9 @@ async def test_every_request_is_recorded_and_every_reply_parsed(written: Written
 SPELLINGS = ("/{}", "//{}//", "{}/", "{}/?beta=true", "/anthropic{}?beta=true", "/gateway/v1/team//openai{}", "/api{}")
 
 
-@EACH
-@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.MANAGE])
+@pytest.mark.parametrize(
+    ("written", "mode"), cover(DIALECTS, {mode.value: mode for mode in (Mode.OBSERVE, Mode.MANAGE)})
+)
 async def test_other_spelling_of_a_path_is_recognized_and_goes_upstream_unchanged(written: Written, mode: Mode) -> None:
     async def events_with(path: str) -> list[type]:
         log = StoppableLog()

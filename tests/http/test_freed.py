@@ -16,6 +16,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.reply_rounds import SplicedRounds
 from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
+from tests.profiles import cover
 from tests.waiting import until
 
 CALLS: Json = {"replies": [model_says(think(), look(at=1)), model_says(think(), recall()), model_says(text("Done."))]}
@@ -70,8 +71,10 @@ async def outrun(stage: Stage) -> None:
 ENDS = [work, work_unstreamed, disconnect, fail, try_again, outrun]
 
 
-@pytest.mark.parametrize("end", ENDS, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
+@pytest.mark.parametrize(
+    ("end", "mode"),
+    cover({end.__name__: end for end in ENDS}, {mode.value: mode for mode in (Mode.MANAGE, Mode.OBSERVE)}),
+)
 async def test_finished_turn_is_freed_without_garbage_collection(
     mode: Mode, end: Callable[[Stage], Awaitable[None]], loopback_clock: MockClock
 ) -> None:

@@ -34,6 +34,7 @@ from tests.http.managing import (
 from tests.http.test_epochs import SMALL, TOOLS, answer, epochs_of, read
 from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk
 from tests.plain.archive import MemoryArchive
+from tests.profiles import rarely
 
 OFFER = find_offer(MESSAGES) or b""
 BETA = (IN_MESSAGES.header or (b"", b""))[1]
@@ -147,7 +148,7 @@ async def test_error_about_the_added_message_is_followed_by_a_request_with_the_t
         assert offered(stage)[-3:] == [True, False, False]
 
 
-@pytest.mark.parametrize("kept", [None, 4], ids=["as it is", "rewound"])
+@pytest.mark.parametrize("kept", [None, *rarely([4])], ids=["as it is", "rewound"])
 async def test_switched_on_session_joins_with_its_next_rewrite_and_after_a_restart(kept: int | None) -> None:
     async with open_known(Mode.OBSERVE) as (stage, client):
         for number in range(3):

@@ -49,6 +49,7 @@ from tests.http.managing import (
 from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
 from tests.http.test_forks import calls_of
 from tests.plain.directory import PlainDirectory
+from tests.profiles import rarely
 
 STUBS = [each.text for each in WORDINGS if each.refers_to is RefersTo.EARLIER_RESULT]
 STUB = STUBS[0]
@@ -102,7 +103,9 @@ async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
     return [each for each in await stage.events() if isinstance(each, ObjectFaulted) and each.object == object_id]
 
 
-@pytest.mark.parametrize(("stub", "shape"), [(STUBS[0], "text"), (STUBS[1], "blocks")], ids=["text", "blocks"])
+@pytest.mark.parametrize(
+    ("stub", "shape"), [(STUBS[0], "text"), *rarely([(STUBS[1], "blocks")])], ids=["text", "blocks"]
+)
 async def test_evicted_content_replaces_the_clients_reference_permanently(stub: str, shape: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
@@ -137,6 +140,7 @@ async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() 
         assert await faults_of(stage, ledger.object) == []
 
 
+@pytest.mark.release
 async def test_where_only_the_proxy_restores_a_call_of_the_model_is_refused() -> None:
     async with open_stage(window=ROOMY, restores="proxy") as stage:
         client = client_of(stage)
@@ -160,6 +164,7 @@ async def test_where_a_request_allows_no_restores_a_call_of_the_model_is_refused
         assert await faults_of(stage, ledger.object) == []
 
 
+@pytest.mark.release
 async def test_where_only_the_proxy_restores_the_model_may_ask() -> None:
     async with open_stage(window=ROOMY, restores="proxy") as stage:
         client = client_of(stage)
@@ -212,6 +217,7 @@ async def test_restarted_server_sends_the_same_content() -> None:
             assert NEEDLE in json.dumps(again.upstream[-1])
 
 
+@pytest.mark.release
 async def test_forked_branch_also_restores_the_content() -> None:
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
@@ -254,7 +260,7 @@ async def read_without_content(stage: Stage, kind: str) -> tuple[Client, Json]:
     return client, await deliver(client, stage, message, STUB)
 
 
-@pytest.mark.parametrize("kind", NEVER_HELD)
+@pytest.mark.parametrize("kind", [*NEVER_HELD[:3], *rarely(NEVER_HELD[3:])])
 async def test_reference_to_content_the_conversation_never_had_is_sent_unchanged(kind: str) -> None:
     async with open_stage(window=ROOMY) as stage:
         client, message = await read_without_content(stage, kind)

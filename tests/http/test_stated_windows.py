@@ -153,9 +153,7 @@ async def test_refused_rewrite_gets_the_providers_error_and_is_sent_once() -> No
     await check_replay(log)
 
 
-async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(monkeypatch: pytest.MonkeyPatch) -> None:
     find, lost = ManagedRounds.turn_of, []
 
     async def find_in_log(self: ManagedRounds, address: Address, request: bytes) -> ManagedTurn | None:
@@ -189,6 +187,7 @@ async def test_window_of_the_table_is_not_learned() -> None:
             assert await of_kind(stage, WindowStated) == []
 
 
+@pytest.mark.release
 async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
     log, takes = StoppableLog(), 12_000
     look = {"type": "tool_use", "name": "look", "input": {}}
@@ -261,6 +260,7 @@ async def off(stage: Stage) -> Client:
     return client
 
 
+@pytest.mark.release
 async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await off(stage)
@@ -272,6 +272,7 @@ async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:
         await stage.rounds()
 
 
+@pytest.mark.release
 async def test_client_can_compact_such_a_conversation() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await off(stage)
@@ -286,9 +287,8 @@ async def test_client_can_compact_such_a_conversation() -> None:
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
-async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.release
+async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(*_: object) -> None:
         """Nothing can be rendered."""
 
@@ -303,6 +303,7 @@ async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(
         assert broken_rules(stage) == []
 
 
+@pytest.mark.release
 async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await outgrown(stage)

@@ -37,6 +37,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_managed import LOOP
+from tests.profiles import rarely
 from tests.waiting import until
 
 MODE = "x-mnemosyne-mode"
@@ -59,7 +60,7 @@ def broken_rules(stage: Stage) -> list[str]:
     return [each.violation.message for each in stage.standin.violations if each.violation.rule != "R10"]
 
 
-@pytest.mark.parametrize(("asked", "server"), [("off", Mode.MANAGE), ("observe", Mode.OBSERVE)])
+@pytest.mark.parametrize(("asked", "server"), [("off", Mode.MANAGE), *rarely([("observe", Mode.OBSERVE)])])
 async def test_client_that_stops_and_restarts_managing_is_observed_and_served(asked: str, server: Mode) -> None:
     async with open_talk(mode=server) as (stage, client):
         for mode in ("manage", asked, "manage", asked, "manage"):
@@ -98,9 +99,7 @@ async def test_managed_conversation_stays_managed_through_servers_that_only_obse
         await stage.rounds()
 
 
-async def test_late_switch_off_takes_effect_with_the_next_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_late_switch_off_takes_effect_with_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_talk() as (stage, client):
         await exchanges(stage, client, "manage", 1)
         client.headers = {MODE: "off"}

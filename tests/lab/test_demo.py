@@ -174,6 +174,7 @@ def test_command_that_opens_the_kept_log_can_be_copied(played: "subprocess.Compl
     assert shlex.split(command) == ["mnemosyne", "open", "demo", "--data-dir", str(kept.resolve())]
 
 
+@pytest.mark.release
 def test_kept_record_is_verified(
     played: "subprocess.CompletedProcess[str]", kept: Path, environ: dict[str, str], place: Path
 ) -> None:

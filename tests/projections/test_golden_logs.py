@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.projections.catalog import ALL
-from tests.golden.sessions import CODEC, FOLDERS, appends
+from tests.golden.sessions import CODEC, EACH_IN_A_DATABASE, FOLDERS, appends
 from tests.plain.log import PlainLog
 from tests.projections.support import POSTGRES, dump_of, open_world, rebuilt_dump
 
@@ -29,17 +29,7 @@ async def test_a_log_of_any_version_is_rebuilt_to_the_same_rows(folder: Path) ->
         assert dump == golden.read_text(encoding="utf-8"), projection.name
 
 
-IN_CI = ("gap-and-forgotten", "helped", "managed", "one-of-everything")
-"""Run in a database; the other logs are for long campaigns. These logs contain every kind of row."""
-
-
-@pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param(folder, id=folder.name, marks=[] if folder.name in IN_CI else pytest.mark.soak)
-        for folder in FOLDERS
-    ],
-)
+@EACH_IN_A_DATABASE
 async def test_a_database_holds_the_same_rows(folder: Path, dsn: str) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:
         for append in appends(folder):

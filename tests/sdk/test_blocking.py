@@ -100,6 +100,7 @@ def test_a_program_that_exits_without_closing_has_everything_recorded(dsn: str, 
     assert (verified.verdict, verified.turns) == ("ok", 2)
 
 
+@pytest.mark.release
 async def test_the_example_agent_runs_as_written(dsn: str, tmp_path: Path) -> None:
     (tmp_path / "ports.txt").write_text("The billing service listens on port 7443.\n")
     read = {"type": "tool_use", "name": "read_file", "input": {"path": "ports.txt"}}

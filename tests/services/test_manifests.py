@@ -53,6 +53,7 @@ def levels(manifests: list[Manifest]) -> set[Fidelity]:
     return {page.level for manifest in manifests for page in manifest.pages if page.blocks}
 
 
+@pytest.mark.release
 async def test_the_manifest_of_every_recorded_request_agrees_with_its_bytes() -> None:
     """The recorded sessions contain blocks of every use."""
     found = [each for folder in WITH_CONTENTS for each in await check_all(opened(folder))]

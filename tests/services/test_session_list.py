@@ -15,12 +15,12 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.footprints import measure
 from mnemosyne.services.session_list import ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
-from tests.golden.sessions import CODEC, FOLDERS, append_all, appends
+from tests.golden.sessions import CODEC, EACH_IN_A_DATABASE, append_all, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.services.answers import Answers
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@EACH_IN_A_DATABASE
 async def test_listed_sessions_agree_with_the_events(folder: Path, dsn: str, tmp_path: Path) -> None:
     async with open_world(POSTGRES, dsn, CODEC) as world:
         await append_all(world.journal, appends(folder))

@@ -47,6 +47,7 @@ from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from mnemosyne_lab.evaluation.what_if import what_if
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
+from tests.profiles import rarely
 from tests.services.answers import Answers
 from tests.services.talking import plain
 
@@ -226,7 +227,7 @@ async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenR
     assert [view.pause is None for view in views] == [True] + [False] * TURNS
 
 
-@pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
+@pytest.mark.parametrize("mode", [Mode.MANAGE, *rarely([Mode.OBSERVE])])
 async def test_cost_without_mnemosyne_is_one_number_in_every_command_and_page(
     mode: Mode, postgres_server: PostgresServer, template: str, tmp_path: Path
 ) -> None:
@@ -378,6 +379,7 @@ async def test_a_session_view_shows_the_last_used_branch_after_the_windows_befor
     assert [read for _, read in told] == [5_000 * number for number in range(len(told))]
 
 
+@pytest.mark.release
 async def test_size_of_a_turn_without_a_count_is_that_of_the_request_that_was_sent(
     models: OpenReadModels, held: Held
 ) -> None:

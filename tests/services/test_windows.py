@@ -82,6 +82,7 @@ async def test_preview_after_a_break_is_the_managed_session_s_rewrite() -> None:
     assert sum(planned_rewrite.freed.values()) <= planned_rewrite.began.freed
 
 
+@pytest.mark.release
 async def test_preview_of_an_overflow_is_at_the_managed_session_s_turn() -> None:
     observed, managed = await played(Mode.OBSERVE, 12), await played(Mode.MANAGE, 12, window=SMALL)
     began = managed.epochs()[0]

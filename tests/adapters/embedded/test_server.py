@@ -18,11 +18,7 @@ import trio
 from mnemosyne.adapters.embedded import cluster as embedded_cluster
 from mnemosyne.adapters.embedded import server as embedded_server
 from mnemosyne.adapters.embedded.cluster import Cluster
-from mnemosyne.adapters.embedded.programs import (
-    NEWEST,
-    ServerUser,
-    find_programs,
-)
+from mnemosyne.adapters.embedded.programs import NEWEST, ServerUser, find_programs
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.storage import is_embedded
 from mnemosyne.errors import LogUnavailable, NotFound

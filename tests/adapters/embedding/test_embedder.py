@@ -10,13 +10,7 @@ import tokenizers
 import trio
 
 from mnemosyne.adapters.embedding import model_files
-from mnemosyne.adapters.embedding.embedder import (
-    LONGEST_WORD,
-    MOST_PIECES,
-    EntryMeaning,
-    LocalModel,
-    MiniLM,
-)
+from mnemosyne.adapters.embedding.embedder import LONGEST_WORD, MOST_PIECES, EntryMeaning, LocalModel, MiniLM
 from mnemosyne.adapters.embedding.model_files import ModelFiles
 from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import installed_model
@@ -45,11 +39,7 @@ def model(files: ModelFiles) -> MiniLM:
 
 
 STORED = [
-    (
-        "The weather is lovely today.",
-        [101, 1996, 4633, 2003, 8403, 2651, 1012, 102],
-        [0.0238, 0.1343, 0.1532, 0.0656],
-    ),
+    ("The weather is lovely today.", [101, 1996, 4633, 2003, 8403, 2651, 1012, 102], [0.0238, 0.1343, 0.1532, 0.0656]),
     (
         "def frobnicate(x: int) -> str:  # E1234",
         [

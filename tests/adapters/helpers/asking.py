@@ -54,10 +54,7 @@ async def open_both(
     kind: str, answer: Callable[[str, Json], Answer], **options: str
 ) -> AsyncIterator[tuple[Endpoint, HelperModel]]:
     """A scripted endpoint and the helper model that asks it."""
-    async with (
-        open_endpoint(answer) as endpoint,
-        open_model(settings(kind, endpoint.url, **options), kind) as model,
-    ):
+    async with open_endpoint(answer) as endpoint, open_model(settings(kind, endpoint.url, **options), kind) as model:
         yield endpoint, model
 
 

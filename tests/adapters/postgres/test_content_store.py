@@ -6,16 +6,7 @@ import pytest
 
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.errors import ContentForgotten, ContentMissing, LogFailed
-from tests.adapters.log_support import (
-    World,
-    content,
-    hushed,
-    make_append,
-    open_postgres,
-    query,
-    stream,
-    texts,
-)
+from tests.adapters.log_support import World, content, hushed, make_append, open_postgres, query, stream, texts
 
 PIECES = [content(b""), content(b"short"), content(b"long and dull " * 1_000), content(bytes(range(256)) * 4)]
 SECRET = content(b"secret " * 100)

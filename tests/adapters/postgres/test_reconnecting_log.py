@@ -21,17 +21,7 @@ from mnemosyne.app.server import keep_open
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
 from tests.adapters.indexing import always
-from tests.adapters.log_support import (
-    CODEC,
-    content,
-    hushed,
-    make_append,
-    open_database,
-    running,
-    stream,
-    texts,
-    until,
-)
+from tests.adapters.log_support import CODEC, content, hushed, make_append, open_database, running, stream, texts, until
 from tests.waiting import DEADLINE
 
 S = stream(1)

@@ -50,6 +50,10 @@ class TestSessionRecorder(library.ApplicationRecorderTestCase[ApplicationRecorde
         with PooledDatastore(*address(dsn), pool_size=4, max_waiting=0, schema="mnemosyne") as self.datastore:
             yield
 
+    @pytest.mark.release  # its threads append for seconds
+    def test_concurrent_no_conflicts(self, initial_position: int = 0) -> None:  # noqa: PT028 -- as the library's
+        super().test_concurrent_no_conflicts(initial_position)
+
     def create_recorder(self) -> ApplicationRecorder:
         return SessionRecorder(self.datastore)
 

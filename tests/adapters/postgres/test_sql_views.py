@@ -321,9 +321,7 @@ async def test_a_statement_that_does_not_only_read_is_refused(dsn: str) -> None:
         assert query(dsn, "select * from pg_replication_slots") == []
 
 
-async def test_a_query_on_the_embedded_server_takes_no_locks_and_writes_no_wal(
-    postgres_server: PostgresServer,
-) -> None:
+async def test_a_query_on_the_embedded_server_takes_no_locks_and_writes_no_wal(postgres_server: PostgresServer) -> None:
     with postgres_server.fresh_database() as dsn:
         async with filled(dsn, "one-of-everything") as world:
             for sql, why in REFUSED_ON_A_SERVER_OF_OURS.items():

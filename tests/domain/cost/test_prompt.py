@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.prompt import (
-    Keys,
-    Prompt,
-    PromptBlock,
-    Tier,
-    block_of,
-    serialize,
-    with_automatic,
-)
+from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, block_of, serialize, with_automatic
 
 
 def block(name: str, tokens: int = 10, tier: Tier = Tier.MESSAGES, kind: str = "text") -> PromptBlock:

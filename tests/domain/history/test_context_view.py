@@ -105,10 +105,6 @@ def test_added_removed_and_changed_blocks_are_reported() -> None:
     )
     assert [
         (change.what, shown.kind, shown.preview) for change in found.changes if (shown := change.after or change.before)
-    ] == [
-        ("removed", "tool", ""),
-        ("changed", "text", "Other."),
-        ("added", "text", "Four."),
-    ]
+    ] == [("removed", "tool", ""), ("changed", "text", "Other."), ("added", "text", "Four.")]
     assert found.settings == {"max_tokens": (1, 2)}
     assert found.same == 3

@@ -34,10 +34,7 @@ def summarize_plan(plan: WorkPlan | None) -> tuple[str | None, dict[str, str], i
 def test_a_rewritten_list_continues_the_same_plan() -> None:
     """Open items that are missing from the new list were dropped and no longer count."""
     found = plan_after(
-        calls(
-            ("TodoWrite", todos(a=DOING, b=OPEN, c=OPEN)),
-            ("TodoWrite", todos(a=DONE, c=DOING, d=OPEN)),
-        )
+        calls(("TodoWrite", todos(a=DOING, b=OPEN, c=OPEN)), ("TodoWrite", todos(a=DONE, c=DOING, d=OPEN)))
     )
     assert summarize_plan(found) == ("1 of 3", {"a": "done", "c": "in progress", "d": "open", "b": "dropped"}, 0)
     assert found is not None

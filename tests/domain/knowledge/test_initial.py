@@ -45,11 +45,7 @@ def test_the_brief_is_the_first_paragraph_in_sentences_without_its_markup() -> N
             '[project]\nname = "app"\nrequires-python = ">=3.11"\n[tool.ruff]\n[tool.mypy]\n',
             ["pyproject.toml: the package app, for Python >=3.11", "Settings in pyproject.toml for ruff, mypy"],
         ),
-        (
-            "Cargo.toml",
-            '[package]\nname = "app"\nedition = "2024"\n',
-            ["Cargo.toml: the crate app, edition 2024"],
-        ),
+        ("Cargo.toml", '[package]\nname = "app"\nedition = "2024"\n', ["Cargo.toml: the crate app, edition 2024"]),
         ("go.mod", "module example.org/app\n\ngo 1.25\n", ["go.mod: the module example.org/app, for Go 1.25"]),
         ("Makefile", "X := 1\ntest: a\n\tx\nlint:\nobscure:\n", ["Targets of the Makefile: make test, make lint"]),
     ],

@@ -18,9 +18,7 @@ def test_folding_events_one_by_one_equals_folding_them_at_once(done: list[tuple[
 
 
 @given(steps())
-def test_knowledge_as_of_a_time_equals_the_live_state_then(
-    done: list[tuple[str, int, int, int]],
-) -> None:
+def test_knowledge_as_of_a_time_equals_the_live_state_then(done: list[tuple[str, int, int, int]]) -> None:
     live = dict(follow(done))  # of several at one time, the last
     for at, place in live.items():
         (*_, (_, last)) = follow(done)

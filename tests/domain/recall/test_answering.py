@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.answering import (
-    HELPER_TOKENS,
-    answer,
-    question_for,
-    quote,
-    quote_sentences,
-    quote_sources,
-)
+from mnemosyne.domain.recall.answering import HELPER_TOKENS, answer, question_for, quote, quote_sentences, quote_sources
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.sources import Source
 from mnemosyne.domain.session.input_events import GroundedSentence

@@ -10,8 +10,7 @@ SOURCE = "The parser in src/parse.py fails on line 1,042 with KeyError, since co
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["src/parse.py fails", "It is line 1042.", "config.toml", "KEYERROR", "", "no specifics at all"],
+    "text", ["src/parse.py fails", "It is line 1042.", "config.toml", "KEYERROR", "", "no specifics at all"]
 )
 def test_specific_of_the_source_in_another_spelling_is_not_invented(text: str) -> None:
     assert not find_invented(SOURCE, text)

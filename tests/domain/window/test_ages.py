@@ -47,12 +47,7 @@ def test_each_read_of_a_file_knows_the_later_operations() -> None:
 @pytest.mark.parametrize("again", [READ, WRITE])
 def test_whole_content_replaces_every_earlier_read(again: tuple[str, ...]) -> None:
     found = later_of([("a", PATH, READ), ("b", PATH, PART), ("c", PATH, again), ("d", PATH, PART)])
-    assert found == {
-        "a": Later.REPLACED,
-        "b": Later.REPLACED,
-        "c": Later.READ_IN_PART,
-        "d": Later.NOTHING,
-    }
+    assert found == {"a": Later.REPLACED, "b": Later.REPLACED, "c": Later.READ_IN_PART, "d": Later.NOTHING}
 
 
 @given(st.lists(st.tuples(st.sampled_from([PATH, "/b.py", None]), st.sampled_from([READ, PART, EDIT, WRITE, ()]))))

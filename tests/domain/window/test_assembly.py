@@ -370,10 +370,7 @@ def test_user_text_of_a_phase_stays_when_the_answer_is_evicted() -> None:
 def test_assistant_messages_never_contain_text_of_the_user_or_the_proxy() -> None:
     prompt = "Why is it slow?\nAlso wondering: should this be split?"
     messages = [
-        {
-            "role": "user",
-            "content": [{"type": "text", "text": prompt}],
-        },
+        {"role": "user", "content": [{"type": "text", "text": prompt}]},
         {"role": "assistant", "content": [{"type": "text", "text": "It reads all. So it is slow.\nIt is large, too."}]},
         {"role": "user", "content": [{"type": "text", "text": "Go on."}]},
     ]

@@ -41,8 +41,7 @@ TALK: list[dict[str, Any]] = [
 ]
 READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": TALK}).encode())
 HISTORY = upstream_history.first(
-    [READ.transcript.message_bytes(number) for number in range(len(TALK))],
-    dialect=MESSAGES,
+    [READ.transcript.message_bytes(number) for number in range(len(TALK))], dialect=MESSAGES
 )
 ASKED = PendingRequest(
     at=7,
@@ -128,13 +127,7 @@ def test_object_restored_from_an_earlier_window_is_evicted_with_its_answer() -> 
     gone = attrs.evolve(created("old2345"), branch="main-0")
     state = memory.succeed(remembered(gone), BRANCH, "main-0")
     back = ObjectRestored(
-        at=0,
-        object="old2345",
-        branch=BRANCH,
-        turn=15,
-        before=Fidelity.EVICTED,
-        after=Fidelity.FULL,
-        cause=Cause.FAULT,
+        at=0, object="old2345", branch=BRANCH, turn=15, before=Fidelity.EVICTED, after=Fidelity.FULL, cause=Cause.FAULT
     )
     state = remembered(back, attrs.evolve(PIN, object="old2345"), before=state)
     _, steps = done(rewritten(state, {}))

@@ -128,14 +128,7 @@ def filled(share: Fraction, **changes: object) -> Situation:
     [
         (49, {}),
         (51, {Fidelity.FULL: Fidelity.DETAILED}),
-        (
-            72,
-            {
-                Fidelity.FULL: Fidelity.DETAILED,
-                Fidelity.DETAILED: Fidelity.COMPACT,
-                Fidelity.COMPACT: Fidelity.STUB,
-            },
-        ),
+        (72, {Fidelity.FULL: Fidelity.DETAILED, Fidelity.DETAILED: Fidelity.COMPACT, Fidelity.COMPACT: Fidelity.STUB}),
         (
             86,
             {

@@ -136,13 +136,7 @@ def test_no_other_text_is_ever_replaced_and_nothing_of_it_is_lost(result: str, t
 
 
 @pytest.mark.parametrize(
-    "before",
-    [
-        [],
-        [Step("Bash", {"command": f"cat {PATH}"}, CONTENT)],
-        [reading(CONTENT, "src/b.py")],
-        [reading(STUB)],
-    ],
+    "before", [[], [Step("Bash", {"command": f"cat {PATH}"}, CONTENT)], [reading(CONTENT, "src/b.py")], [reading(STUB)]]
 )
 def test_reference_to_unread_content_is_sent_unchanged(before: list[Step]) -> None:
     assert answered(ask([*before, reading(STUB)]), session()) == (STUB, ())

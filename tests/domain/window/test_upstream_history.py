@@ -162,9 +162,7 @@ class Conversation:
 
 @examples(300)
 @given(turns)
-def test_provider_accepts_any_echo_and_the_history_only_grows(
-    played: list[tuple[list[list[str]], str]],
-) -> None:
+def test_provider_accepts_any_echo_and_the_history_only_grows(played: list[tuple[list[list[str]], str]]) -> None:
     conversation = Conversation(client=[{"role": "user", "content": [{"type": "text", "text": "Go."}]}])
     grew = True
     since = 0

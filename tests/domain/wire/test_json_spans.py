@@ -283,8 +283,7 @@ def test_a_bare_key_as_a_user_s_id_is_a_credential(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "user",
-    ["8f14e45f-ceea-467f-a0e6-0c0e6a3b7c11", "ada", "user-1", '{"session_id": "s1", "device_id": "0f0f0f"}'],
+    "user", ["8f14e45f-ceea-467f-a0e6-0c0e6a3b7c11", "ada", "user-1", '{"session_id": "s1", "device_id": "0f0f0f"}']
 )
 def test_a_user_id_that_is_not_a_key_is_kept(user: str) -> None:
     assert json_spans.credential_literals(json.dumps({"metadata": {"user_id": user}}).encode(), shapes=True) == []

@@ -80,13 +80,7 @@ def test_the_type_of_an_error_in_mid_stream_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "input_"),
-    [
-        (['{"a" : 1', "e3}"], {"a": 1000.0}),
-        (['{"a": "cu'], '{"a": "cu'),
-        ([""], {}),
-        ([], {}),
-    ],
+    ("pieces", "input_"), [(['{"a" : 1', "e3}"], {"a": 1000.0}), (['{"a": "cu'], '{"a": "cu'), ([""], {}), ([], {})]
 )
 def test_a_calls_input_is_parsed_and_invalid_json_is_kept_as_text(pieces: list[str], input_: Any) -> None:
     deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]

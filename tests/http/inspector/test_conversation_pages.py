@@ -46,6 +46,7 @@ async def test_page_begins_where_it_is_asked_to_and_by_default_shows_the_end(
     assert (numbers[0], numbers[-1], page["total"]) == (first, last, 92)
 
 
+@pytest.mark.release
 async def test_long_line_is_sent_in_part_and_its_block_is_one_link_away(dsn: str, tmp_path: Path) -> None:
     large = session(turns=1)
     large["messages"][2]["content"][0]["content"] = "<b>" * 2_000_000

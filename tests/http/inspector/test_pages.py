@@ -228,6 +228,7 @@ async def test_a_reply_is_shown_in_full_on_request(pages: Pages, shown: ShownLog
     assert (await pages.get(f"{reply}/9"))[0] == 404
 
 
+@pytest.mark.release
 async def test_a_megabyte_line_is_truncated_with_a_download_link(dsn: str, tmp_path: Path) -> None:
     line = (NASTY * (1_000_000 // len(NASTY) + 1))[:1_000_000]
     large = session(turns=1)
@@ -319,12 +320,6 @@ async def test_a_link_works_once_and_its_secret_is_removed_from_the_address(page
     assert {"HttpOnly", "SameSite=Strict", "Path=/-/"} <= set(first.headers["Set-Cookie"].split("; "))
     assert (await browser.get("/-/")).status_code == 200
     assert (await pages.app.test_client().get(f"/-/?token={secret}")).status_code == 403
-
-
-async def test_a_program_with_the_token_needs_no_cookie(pages: Pages) -> None:
-    program = pages.app.test_client()
-    response = await program.get("/-/sessions.json", headers={"Authorization": f"Bearer {TOKEN}"})
-    assert len((await response.get_json())["sessions"]) == 2
 
 
 async def test_every_response_has_the_content_security_policy(pages: Pages) -> None:

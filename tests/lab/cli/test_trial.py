@@ -39,6 +39,7 @@ def task(name: str, check: str) -> str:
     return f"[[task]]\nname = {json.dumps(name)}\ncommand = {json.dumps(command)}\ncheck = {json.dumps(check)}\n"
 
 
+@pytest.mark.release
 def test_trial_reports_passes_of_both_arms_and_resumes_where_it_stopped(dsn: str, tmp_path: Path) -> None:
     """A task that needs memory passes only with the proxy; a task without a need for it passes both ways."""
     tasks, results = tmp_path / "tasks.toml", tmp_path / "results.jsonl"

@@ -4,13 +4,7 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 
-from mnemosyne_lab.evaluation.results import (
-    Epoch,
-    Evaluation,
-    PolicyResult,
-    SessionResult,
-    TurnPoint,
-)
+from mnemosyne_lab.evaluation.results import Epoch, Evaluation, PolicyResult, SessionResult, TurnPoint
 
 
 def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: int = 0) -> SessionResult:

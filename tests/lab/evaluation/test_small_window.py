@@ -6,12 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne_lab.evaluation.results import PolicyResult, SessionResult
-from mnemosyne_lab.evaluation.small_window import (
-    list_refused,
-    render_too_small,
-    render_window,
-    split_too_small,
-)
+from mnemosyne_lab.evaluation.small_window import list_refused, render_too_small, render_window, split_too_small
 from tests.lab.evaluation.building import session
 
 WINDOW = 20_000

@@ -53,7 +53,6 @@ def test_tariffs_are_chosen_by_name_in_a_fixed_order_and_others_refused() -> Non
     assert choose_tariffs(["all"]) == list(TARIFFS)
     assert choose_tariffs(["local", "api-1h", "local"]) == [API_1H, LOCAL]
     with pytest.raises(
-        BadOption,
-        match=r"There is no tariff .free.; there are api-5m, .*, openai-before-5\.6, local, and all",
+        BadOption, match=r"There is no tariff .free.; there are api-5m, .*, openai-before-5\.6, local, and all"
     ):
         choose_tariffs(["free"])

@@ -57,11 +57,7 @@ def accepted(request: Json) -> bool:
 
 H = loop(3)
 ECHOED_IN_OTHER_WORDS = {
-    "tools in another order": (
-        loop(2, tools=[TOOL, {**TOOL, "name": "B"}]),
-        ("tools",),
-        [{**TOOL, "name": "B"}, TOOL],
-    ),
+    "tools in another order": (loop(2, tools=[TOOL, {**TOOL, "name": "B"}]), ("tools",), [{**TOOL, "name": "B"}, TOOL]),
     "a string for one text block": (H, ("messages", 0, "content"), "go"),
     "white space around a text": (H, ("messages", 0, "content", 0, "text"), " go\n"),
     "a cache marker": (H, ("messages", 2, "content", 0, "cache_control"), {"type": "ephemeral"}),
@@ -117,15 +113,7 @@ def test_deferred_tool_counts_once_it_is_referenced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "fine"),
-    [
-        ((0,), True),
-        ((0, 1), True),
-        ((2,), True),
-        ((1, 2), True),
-        ((0, 1, 2), True),
-        ((1,), False),
-    ],
+    ("rounds", "fine"), [((0,), True), ((0, 1), True), ((2,), True), ((1, 2), True), ((0, 1, 2), True), ((1,), False)]
 )
 def test_thinking_may_be_omitted_at_the_front_or_end_but_not_in_the_middle(rounds: tuple[int, ...], fine: bool) -> None:
     assert accepted(thinkless(H, *rounds)) is fine

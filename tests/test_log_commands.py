@@ -355,7 +355,7 @@ def test_nothing_is_forgotten_without_confirmation_or_while_in_use(world: World)
     world.post(body(ONE), "ask-first")
     assert "Erase the content of session" in world.run("forget", "ask-first", code=1).stderr
     assert world.run("verify", "ask-first").stdout == "ok 1 turn\n"
-    assert "neither retain_days, retain_bytes nor tenant_quotas is set" in world.run("retain").stderr
+    assert "no session or entry exceeds a limit" in world.run("retain").stderr
     assert world.json("retain", "--retain-bytes", "1", "--dry-run")["sessions"] == []
     assert "Nothing to forget" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 

@@ -75,9 +75,11 @@ class ManagedTurn:
         """The results of the hidden calls in an attempt's last round: each as JSON, by the id of its call."""
         return self.history.replies[attempt][-1].results
 
-    def find_refusal(self, error: bytes) -> Refusal | None:
-        """The cause of an error 400 for this round; None if no other request can replace it."""
-        return refusal_of(error, self.read.tools, self.read.dialect, upstream_history.find_offer(self.history))
+    def find_refusal(self, error: bytes, status: int = 400) -> Refusal | None:
+        """The cause of an error for this round; None if no other request can replace it."""
+        offer = upstream_history.find_offer(self.history)
+        joins = offer is not None and (self.prior is None or not upstream_history.offers(self.prior.history))
+        return refusal_of(error, self.read.tools, self.read.dialect, offer, status=status, joins=joins)
 
     def may_lack(self, refused: Refusal) -> bool:
         """Whether all earlier rounds of its attempt were refused, and this one holds the refused part. A prompt that is

@@ -560,6 +560,8 @@ class ManagedRounds:
             reply = branch.rounds.finished[address.attempt][-1].reply
             body = await self._loaded.bodies.read_stored(reply)
             usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS
+            if upstream_history.offers(turn.history) and branch.mode is Mode.MANAGE and not branch.behind:
+                usual = Refusal.TOOLS_BEHIND
             turn = turn.without(turn.find_refusal(body) or usual)
         elif not is_open:
             turn = turn.next

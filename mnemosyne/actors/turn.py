@@ -282,9 +282,9 @@ class Turn:
                 return self._settle(self._prepare_proposal(answer.proposal))
         return self._settle(await self._prepare_unplanned(mode))
 
-    async def preview(self) -> bytes | None:
-        """The first upstream request, if this were sent; None for the client's own bytes. Nothing is recorded. It asks
-        for no verdict, which an API refuses in a request for a token count.
+    async def preview(self) -> tuple[bytes, bytes] | None:
+        """The first upstream request, if this were sent, and one without anything of the proxy; None for the client's
+        own bytes. Nothing is recorded. It asks for no verdict, which an API refuses in a request for a token count.
         """
         self._request = attrs.evolve(self._request, asks_verdict=deny)
         is_observed = await self._find_mode() is Mode.OBSERVE and not await self._may_be_managed()
@@ -293,19 +293,22 @@ class Turn:
         await self._apply_operator_override()
         answer = await self._ask()
         proposal = await self._continue_last() if answer is None else answer.proposal
-        return None if proposal is None else proposal.body
+        if proposal is None:
+            return None
+        own = await trio.to_thread.run_sync(rounds.without_thinking, proposal.turn.read)
+        return proposal.body, own or self._request.raw
 
-    async def replace_refused(self, refusal: Reply) -> bytes | None:
-        """The replacement for a first request that the provider refused for something the proxy added; None for another
-        reason.
+    async def replace_refused(self, refusal: Reply, status: int) -> bytes | None:
+        """The replacement for a first request that the provider may have refused for something the proxy added; None
+        for another reason.
         """
         last = self._last
-        kind = None if last is None else last.turn.find_refusal(refusal.body)
+        kind = None if last is None else last.turn.find_refusal(refusal.body, status)
         if last is None or kind is None:
             return None
-        if kind in (Refusal.VERDICT, Refusal.TOOLS_BEHIND) and last.turn.may_lack(kind):
+        if kind in (Refusal.VERDICT, Refusal.TOOLS_BEHIND) and last.turn.may_lack(kind) and status < 500:
             self._registry.note_refused(kind, self._request.credential, last.turn.read)
-        refusal = await self._without_keys(refusal, 400)
+        refusal = await self._without_keys(refusal, status)
         if self._address is not None:
             asking = self._make_refused(kind, refusal, self._address)
             try:

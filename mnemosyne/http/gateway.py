@@ -124,12 +124,13 @@ class Gateway:
             await refuse(send, error_body_for(error, error_dialect(target_of(scope))))
             return
         self.traffic.request_bytes += len(request.body)
+        own = None
         if is_count(request):
-            request = await self._preview(scope, request)
+            request, own = await self._preview(scope, request)
         if may_hold_a_conversation(request):
             self._count_unrecorded(loggable_path(request.target))
         try:
-            relay = await self._relay(scope, request)
+            relay = await self._relay(scope, request, own)
         except CannotForward as error:
             self.traffic.note_error(error)
             await refuse(send, error_body_for(error, error_dialect(request.target)))
@@ -179,8 +180,10 @@ class Gateway:
                 "raise the setting to forward it."
             )
 
-    async def _relay(self, scope: Scope, request: UpstreamRequest) -> Relay:
-        """Return the relay for a request, which records it if it is a turn. A recording error never stops the turn."""
+    async def _relay(self, scope: Scope, request: UpstreamRequest, own: UpstreamRequest | None) -> Relay:
+        """Return the relay for a request, which records it if it is a turn; ``own`` replaces one of
+        the proxy's that is refused. A recording error never stops the turn.
+        """
         turn: TurnLog = Unrecorded()
         dialect = turn_dialect(request)
         if dialect is not None:
@@ -190,7 +193,7 @@ class Gateway:
                 raise
             except Exception:
                 log.exception("a turn could not be recorded")
-        return Relay(self.upstream, request, turn, self.progress, dialect or MESSAGES)
+        return Relay(self.upstream, request, turn, self.progress, dialect or MESSAGES, own)
 
     def _count_unrecorded(self, path: str) -> None:
         """Count a request under its path, or under ``other paths`` once there are too many."""
@@ -223,18 +226,23 @@ class Gateway:
             return None
         return self.turns.open_turn(asked[0], body, *asked[1:], lease=lease, lacks_room=lease.is_beyond)
 
-    async def _preview(self, scope: Scope, request: UpstreamRequest) -> UpstreamRequest:
-        """Return a token-count request with the body that a turn would send upstream for a managed branch."""
+    async def _preview(self, scope: Scope, request: UpstreamRequest) -> tuple[UpstreamRequest, UpstreamRequest | None]:
+        """Return a token-count request with the body that a turn would send upstream for a managed branch, and the
+        one to send if that is refused.
+        """
         try:
             turn = await self._open(scope, request, MESSAGES)
-            body = await turn.preview() if turn is not None else None
+            found = await turn.preview() if turn is not None else None
         except CannotForward as error:
             log.warning("a request is counted as its client sent it: %s", error)
-            return request
+            return request, None
         except Exception:
             log.exception("a request is counted as its client sent it")
-            return request
-        return request if body is None else request_with(request, body)
+            return request, None
+        if found is None:
+            return request, None
+        body, own = (request_with(request, each) for each in found)
+        return body, own
 
     async def _reply(self, request: UpstreamRequest, reply: ClientReply, send: Send) -> None:
         path, began = loggable_path(request.target), trio.current_time()

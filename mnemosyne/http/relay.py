@@ -28,7 +28,10 @@ class Relay:
         turn: TurnLog,
         progress: RelayProgress,
         dialect: Dialect,
+        instead: UpstreamRequest | None = None,
     ) -> None:
+        """``instead`` is sent if the provider refuses the request, which the proxy changed."""
+        self._instead = instead
         self.client = ClientReply(turn, progress)
         self._upstream = upstream
         self._request = request
@@ -74,6 +77,11 @@ class Relay:
     async def _pass_on(self, request: UpstreamRequest) -> None:
         """Pass the provider's bytes through unchanged."""
         async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
-            await safely(self._turn.note_begun())
-            async with aclosing(exchange.chunks()) as chunks:
-                await pass_on(chunks, reading_of(exchange.head, self._dialect), exchange.head, self.client)
+            if self._instead is None or exchange.head.status < 400 or exchange.head.status == 429:
+                await safely(self._turn.note_begun())
+                async with aclosing(exchange.chunks()) as chunks:
+                    await pass_on(chunks, reading_of(exchange.head, self._dialect), exchange.head, self.client)
+                return
+        log.warning("a request got HTTP %d; the client's own is sent", exchange.head.status)
+        own, self._instead = self._instead, None
+        await self._pass_on(own)

@@ -325,7 +325,7 @@ class SplicedRounds:
         error = decode(exchange.head, await _read_error(exchange))
         reply = describe(json_object(error), error, complete=True)
         if self._number == 0:
-            body = await self._turn.replace_refused(reply) if status == 400 else None
+            body = await self._turn.replace_refused(reply, status)
             if body is not None:
                 log.warning("the provider refused the managed request; sending a replacement: %s", reply.error_type)
                 return body

@@ -43,8 +43,10 @@ class TurnLog(Protocol):
         """Return the first upstream request."""
         return Unchanged()
 
-    async def preview(self) -> bytes | None:
-        """Return the body that would be sent upstream first, without recording; None for the client's own bytes."""
+    async def preview(self) -> tuple[bytes, bytes] | None:
+        """Return the body that would be sent upstream first, without recording, and the one to send if that is refused;
+        None for the client's own bytes.
+        """
         return None
 
     def note_sent(self) -> None:
@@ -52,8 +54,8 @@ class TurnLog(Protocol):
         sent."""
         return
 
-    async def replace_refused(self, refusal: Reply) -> bytes | None:
-        """Return a replacement for a first request refused with HTTP 400, if the proxy's changes caused the refusal."""
+    async def replace_refused(self, refusal: Reply, status: int) -> bytes | None:
+        """Return a replacement for a first request refused with this status, if the proxy may be the reason."""
         return None
 
     async def note_begun(self) -> None:

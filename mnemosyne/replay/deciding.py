@@ -85,6 +85,7 @@ from mnemosyne.domain.session.tool_uses import USES_HEADER, write_uses
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.policies import PlugIn, label_of
+from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.identity import ClientHeaders
@@ -415,7 +416,11 @@ class _Judge:
         message: Message
         if decision.events[0].envelope.causation_id == Refused.__name__:
             turn = await actor.rounds.turn_of(address, under_way.request)
-            kind = None if turn is None else turn.find_refusal(end.reply.body)
+            moved = _first(decision, BranchModeSet)
+            is_behind = moved is not None and moved.why == rounds.BEHIND_REFUSED
+            kind = (
+                Refusal.TOOLS_BEHIND if is_behind else turn.find_refusal(end.reply.body) if turn is not None else None
+            )
             if kind is None:
                 return ()
             message = Refused(

@@ -136,6 +136,29 @@ async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_an
         assert_nothing_of_ours(client)
 
 
+@pytest.mark.parametrize("status", [403, 500])
+async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count_is_the_clients_own(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        joined = offered(stage).index(True) + 1
+    failure = {"reply": {"failure": {"status": status, "message": "That did not work."}}}
+    rule = {"when": {"request": joined}} | failure
+    monkeypatch.setattr(test_epochs, "script", lambda *rules: script(rule, *rules))
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        assert [each.status for each in messages(stage)].count(status) == 1
+        assert offered(stage)[joined - 1 : joined + 1] == [True, False]
+        assert (await stage.modes())[-1].behind is False
+        assert_nothing_of_ours(client)
+        stage.standin.script = from_data({"rules": [{"counting": True, "times": 1} | failure]})
+        raw = json.loads(await client.count(text("And now?")))
+        ours, own = map(json.loads, stage.counted)
+        assert {each["name"] for each in ours["tools"]} > {each["name"] for each in raw["tools"]}
+        assert (own["tools"], len(own["messages"])) == (raw["tools"], len(raw["messages"]))
+
+
 async def test_error_about_the_added_message_is_followed_by_a_request_with_the_tools_at_its_head() -> None:
     async with open_known() as (stage, client):
         await read_and_evict(client, stage)

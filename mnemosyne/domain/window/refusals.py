@@ -35,10 +35,33 @@ _OF_THINKING = (
 )
 
 
-def refusal_of(error: bytes, tools: bytes, dialect: Dialect, offer: int | None = None) -> Refusal | None:
-    """The cause of an error with HTTP status 400, if a different request can be sent. ``tools`` is the JSON array of
-    the client's own tools, ``offer`` the number of the message that adds the memory tools, if there is one.
+MAY_BE_TOOLS = frozenset({400, 403, 404, 422, 500, 501})
+"""Statuses that may be due to tools behind the head, whatever the error says. Others are of the credential, a limit or
+an overload, and the client handles them.
+"""
+
+
+def refusal_of(
+    error: bytes,
+    tools: bytes,
+    dialect: Dialect,
+    offer: int | None = None,
+    *,
+    status: int = 400,
+    joins: bool = False,
+) -> Refusal | None:
+    """The cause of an error, if a different request can be sent. ``tools`` is the JSON array of the client's own tools,
+    ``offer`` the number of the message that adds the memory tools, if there is one. ``joins``: no turn sent it before.
     """
+    named = _find_named(error, tools, dialect, offer)
+    is_ours = named not in (None, Refusal.LENGTH, Refusal.THINKING)
+    if named is not None and (status == 400 or (is_ours and status < 500 and status != 429)):
+        return named
+    return Refusal.TOOLS_BEHIND if joins and status in MAY_BE_TOOLS else None
+
+
+def _find_named(error: bytes, tools: bytes, dialect: Dialect, offer: int | None) -> Refusal | None:
+    """The part that an error names."""
     if find_stated(error, dialect) is not None:
         return Refusal.LENGTH
     error_object = json_object(error).get("error")

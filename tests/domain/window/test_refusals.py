@@ -33,6 +33,31 @@ def test_error_is_a_refusal_if_it_names_an_addition_of_the_proxy_or_a_too_long_p
     assert refusal_of(json.dumps(error).encode(), b"[{}, {}, {}]", MESSAGES) is refusal
 
 
+@pytest.mark.parametrize(
+    ("status", "joining", "named", "later"),
+    [
+        (400, True, True, False),
+        (403, True, True, False),
+        (404, True, True, False),
+        (422, True, True, False),
+        (500, True, False, False),
+        (401, False, True, False),
+        (429, False, False, False),
+        (529, False, False, False),
+    ],
+)
+def test_any_status_but_of_a_credential_limit_or_overload_may_be_due_to_tools_that_were_never_accepted(
+    status: int, joining: bool, named: bool, later: bool
+) -> None:
+    def is_refusal(message: str, *, joins: bool) -> bool:
+        error = json.dumps({"error": {"message": message}}).encode()
+        return refusal_of(error, b"[{}]", MESSAGES, 1, status=status, joins=joins) is Refusal.TOOLS_BEHIND
+
+    assert is_refusal("That did not work.", joins=True) is joining
+    assert is_refusal("inline-tools-2026-09-15 is not allowed", joins=False) is named
+    assert is_refusal("That did not work.", joins=False) is later
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>memory_query</html>", b'{"error": "memory_query"}', b'{"error": {}}'])
 def test_other_errors_are_not_refusals(body: bytes) -> None:
     assert refusal_of(body, b"", MESSAGES) is None

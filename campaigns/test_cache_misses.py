@@ -1,4 +1,4 @@
-"""A session of 200 turns with eleven injected cache misses: each is named with its byte, its culprit and its cost."""
+"""A session of 200 turns with twelve injected cache misses: each is named with its byte, its culprit and its cost."""
 
 from collections.abc import Mapping
 
@@ -23,6 +23,8 @@ def inject(client: Client, turn: int) -> bool:
             client.messages[8]["content"][0] = text("Something else. " + WORDS)
         case 110:
             client.model = "claude-opus-4-6"
+        case 120:
+            client.betas = "oauth-2025-04-20"
         case 130:
             client.effort = "high"
         case 140:
@@ -33,7 +35,7 @@ def inject(client: Client, turn: int) -> bool:
             client.at += 61 * 60
         case _:
             pass
-    return turn == 190
+    return turn in (120, 190)
 
 
 INJECTED: Mapping[int, tuple[MissCause, Culprit, str | None, bytes | None]] = {
@@ -43,6 +45,7 @@ INJECTED: Mapping[int, tuple[MissCause, Culprit, str | None, bytes | None]] = {
     80: (MissCause.MESSAGES, Culprit.HOOK, None, b'{"type":"text","text":"<system-reminder>notes'),
     100: (MissCause.MESSAGES, Culprit.CLIENT, None, b"Something else."),
     110: (MissCause.MODEL, Culprit.USER, "model", b'"claude-opus-4-6"'),
+    120: (MissCause.ROUTE, Culprit.CLIENT, "the beta context-1m-2025-08-07", None),
     130: (MissCause.SETTING, Culprit.CLIENT, "output_config", b'{"effort":"high"}'),
     140: (MissCause.LOOKBACK, Culprit.CLIENT, None, None),
     160: (MissCause.MARKER, Culprit.CLIENT, None, None),
@@ -51,7 +54,7 @@ INJECTED: Mapping[int, tuple[MissCause, Culprit, str | None, bytes | None]] = {
 }
 
 
-async def test_each_of_ten_injected_misses_is_named_and_nothing_else_is() -> None:
+async def test_each_of_twelve_injected_misses_is_named_and_nothing_else_is() -> None:
     async with talking() as talk:
         bodies = await record(talk, Client(), 200, inject)
         found = await explain(talk)

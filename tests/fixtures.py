@@ -27,9 +27,9 @@ from trio.testing import MockClock
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne.domain.cost.catalogue import in_force, use
 from tests.profiles import load_profile
-from tests.threads import in_a_thread
 
 load_profile()  # before the first property is imported
 os.environ["MNEMOSYNE_SEMANTIC_SEARCH"] = "false"  # servers of tests download no model

@@ -95,6 +95,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "tools are tested with the official client, on a real log",
         "adapters/mcp_sdk app/agent_tools",
     ),
+    "app/test_door.py": (
+        "certificates and threads show in what a client of the door can reach",
+        "adapters/run_authority app/threads",
+    ),
     "app/test_replaying.py": (
         "what is answered shows at a client, in the report and in its exit code",
         "http/recorded services/recorded_replies",

@@ -1,20 +1,22 @@
 r"""The connection of a client without a visible proxy: it believes that it talks to the provider itself, over TLS.
 
 A proxy on loopback (the client gets HTTPS_PROXY) intercepts connections to the provider's host, ends the TLS with a
-certificate of its own authority, and forwards the bytes to the scripted provider. It refuses everything else.
+certificate of its own authority, and forwards the bytes to the scripted provider; so it does for other hosts that it
+is given. It refuses everything else.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 import trio
 import trustme
 
-from tests.threads import in_a_thread
+from mnemosyne.app.threads import in_a_thread
 
 PROVIDER = "api.anthropic.com"
 
@@ -34,38 +36,44 @@ class FirstParty:
 
 
 @contextmanager
-def first_party(standin_port: int, folder: Path) -> Iterator[FirstParty]:
-    """The proxy, in a thread of its own; it writes its authority's certificate into the folder."""
-    with in_a_thread(partial(_open, standin_port, folder), "the way to the provider") as opened:
+def first_party(
+    standin_port: int, folder: Path, others: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[FirstParty]:
+    """The proxy, in a thread of its own; it writes its authority's certificate into the folder. ``others`` are further
+    hosts and the ports of their servers on this machine.
+    """
+    ports = {PROVIDER: standin_port, **others}
+    with in_a_thread(partial(_open, ports, folder), "the way to the provider") as opened:
         yield opened
 
 
 @asynccontextmanager
-async def _open(standin_port: int, folder: Path) -> AsyncIterator[FirstParty]:
+async def _open(ports: Mapping[str, int], folder: Path) -> AsyncIterator[FirstParty]:
     authority = trustme.CA()
     file = folder / "authority.pem"
     authority.cert_pem.write_to_path(str(file))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert(PROVIDER).configure_cert(context)
+    authority.issue_cert(*ports).configure_cert(context)
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, partial(_serve, standin_port, context), [listener])
+        nursery.start_soon(trio.serve_listeners, partial(_serve, ports, context), [listener])
         yield FirstParty(f"http://127.0.0.1:{listener.socket.getsockname()[1]}", file)
         nursery.cancel_scope.cancel()
 
 
-async def _serve(standin_port: int, context: ssl.SSLContext, client: trio.SocketStream) -> None:
+async def _serve(ports: Mapping[str, int], context: ssl.SSLContext, client: trio.SocketStream) -> None:
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         if not (chunk := await client.receive_some(1)):  # read no byte of the TLS data after it
             return
         head += chunk
-    if not head.startswith(f"CONNECT {PROVIDER}:443 ".encode()):
+    port = next((port for host, port in ports.items() if head.startswith(f"CONNECT {host}:443 ".encode())), None)
+    if port is None:
         await client.send_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
         return
     await client.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
     secure = trio.SSLStream(client, context, server_side=True, https_compatible=True)
-    provider = await trio.open_tcp_stream("127.0.0.1", standin_port)
+    provider = await trio.open_tcp_stream("127.0.0.1", port)
     async with secure, provider, trio.open_nursery() as nursery:
         nursery.start_soon(_copy, secure, provider, nursery.cancel_scope)
         nursery.start_soon(_copy, provider, secure, nursery.cancel_scope)

@@ -2,17 +2,23 @@
 distinguish the scripted provider from the real one.
 """
 
+import io
 import re
+import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from campaigns.clients.first_party import FirstParty, first_party
 from mnemosyne.http.headers import HOP_BY_HOP
-from tests.clients.agents import ONE_IN_CI
-from tests.clients.workspace import Server, Workspace
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
+from tests.clients.workspace import Server, Workspace, bare_environment, visit
 
 pytestmark = pytest.mark.clients
 
@@ -84,3 +90,85 @@ def test_first_request_equals_a_direct_one(
         assert b'"diagnostics"' in body
         assert "prompt-caching-scope-2026-01-05" in betas
         assert set(lost) < set(direct[0][1]), "what docs/clients.md calls lost is sent by this version"
+
+
+FILES = "files.example.invalid"
+"""A host of which the proxy knows nothing."""
+
+WORK = f"""set -e
+curl --silent --show-error --fail https://{FILES}/hello.txt > curl.txt
+git clone --quiet https://{FILES}/origin.git cloned
+npm install --no-audit --no-fund --loglevel=error https://{FILES}/package.tgz
+env > env.txt
+cat "$NODE_EXTRA_CA_CERTS" > bundle.txt
+if grep -rls "PRIVATE KEY" "$(dirname "$NODE_EXTRA_CA_CERTS")" /proc/[0-9]*/environ; then exit 9; fi
+"""
+"""What the agent runs. Its authority's key is in no file and no environment while it works."""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[int]:
+    """A server of a file, a repository and a package, at the port."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "hello.txt").write_text("hello")
+    git = ["git", "-c", "user.name=Tester", "-c", "user.email=tester@example.invalid"]
+    environ = bare_environment(tmp_path)
+    for words in (["init", "-q", "w"], ["-C", "w", "commit", "-q", "--allow-empty", "-m", "Begin"]):
+        subprocess.run([*git, *words], cwd=folder, env=environ, check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", "w", "origin.git"], cwd=folder, env=environ, check=True)
+    subprocess.run(["git", "update-server-info"], cwd=folder / "origin.git", env=environ, check=True)
+    with tarfile.open(folder / "package.tgz", "w:gz") as archive:
+        text = b'{"name": "a-package", "version": "1.0.0"}'
+        member = tarfile.TarInfo("package/package.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.mark.parametrize("agent", [CLAUDE_CODE], ids=["claude"])
+def test_door_loses_no_beta_and_leaves_nothing_behind(workspace: Workspace, tmp_path: Path, files: int) -> None:
+    folder, work, data = tmp_path / "own", tmp_path / "work.sh", tmp_path / "data"
+    folder.mkdir()
+    work.write_text(WORK)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    call = workspace.agent.shell(f"sh {work}")
+    with first_party(workspace.standin.port, folder, {FILES: files}) as way:
+        own = way.environment | {"TMPDIR": str(temporary)}
+        own |= dict.fromkeys(("GIT_SSL_CAINFO", "npm_config_cafile"), str(way.authority))
+        workspace.script({"when": {"tools": True}, "replies": [{"content": [call]}, {"text": "Done."}]})
+        workspace.run_alone("Good day", **CREDENTIALS["token"], **own, SSL_CERT_FILE=str(way.authority))
+        direct = first_requests(workspace)
+        subprocess.run(["git", "clean", "-ffdxq"], cwd=workspace.project, check=True)
+        began = visit(workspace.server)
+        options = ("--door", "tls", "--data-dir", str(data), "--port", "0")
+        assert workspace.run("Good day", options=options, **CREDENTIALS["token"], **own).text == "Done."
+        assert len(began.recorded(data).turns) == 2
+        assert first_requests(workspace)[0] == direct[0]
+    assert (workspace.project / "curl.txt").read_text() == "hello"
+    assert (workspace.project / "cloned/.git").is_dir()
+    assert (workspace.project / "node_modules/a-package").is_dir()
+    environ, bundle = workspace.project / "env.txt", workspace.project / "bundle.txt"
+    variables = dict(line.split("=", 1) for line in environ.read_text().splitlines() if "=" in line)
+    assert "ANTHROPIC_BASE_URL" not in variables
+    door, named = variables["HTTPS_PROXY"], Path(variables["NODE_EXTRA_CA_CERTS"])
+    authority = bundle.read_text().strip().rpartition("-----BEGIN CERTIFICATE-----")[2].splitlines()[1]
+    assert not named.parent.exists()
+    environ.unlink()
+    bundle.unlink()
+    left = [file for file in tmp_path.rglob("*") if file.is_file() and not file.is_symlink()]
+    words = (door.encode(), authority.encode(), b"PRIVATE KEY")
+    assert [file for file in left if file != work and any(word in file.read_bytes() for word in words)] == []
+    assert [file for file in Path("/proc").glob("[0-9]*/environ") if holds(file, door.encode())] == []
+
+
+def holds(environ: Path, word: bytes) -> bool:
+    """Whether a process that is still there has it in its environment."""
+    try:
+        return word in environ.read_bytes()
+    except OSError:
+        return False

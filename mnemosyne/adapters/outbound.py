@@ -23,8 +23,8 @@ PROXY_SCHEMES = ("http", "https")
 REPLACING = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """OpenSSL's variables for authorities instead of the system's; the first one counts."""
 
-ADDING = ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-"""Variables of other programs (Python's requests, Node.js) for additional authorities."""
+ADDING = ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "CODEX_CA_CERTIFICATE")
+"""Variables of other programs (Python's requests, Node.js, curl, Codex) for additional authorities."""
 
 
 @attrs.frozen
@@ -93,10 +93,12 @@ def _find_fault(proxy: str) -> str | None:
 
 def _is_excepted(host: str, port: int | None, entries: str) -> bool:
     """Whether NO_PROXY contains the host: by name, parent domain, address or network, optionally with a port."""
-    return any(_excepts(entry.strip().lower(), host.lower(), port) for entry in entries.split(",") if entry.strip())
+    return any(excepts(entry, host, port) for entry in entries.split(",") if entry.strip())
 
 
-def _excepts(entry: str, host: str, port: int | None) -> bool:
+def excepts(entry: str, host: str, port: int | None) -> bool:
+    """Whether this entry of NO_PROXY names the host."""
+    entry, host = entry.strip().lower(), host.lower()
     if entry == "*":
         return True
     try:

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,11 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 )
 @click.option("--with-files", is_flag=True, help="With --fork: also restore the folder's files to their state there.")
 @click.option("--record-worktree", is_flag=True, help="Save the folder's files before each call that may change them.")
+@click.option(
+    "--door",
+    type=click.Choice(["tls"]),
+    help="Experimental: leave the client's base URL alone, and end the TLS of the upstream's host instead.",
+)
 @click.argument(
     "command",
     nargs=-1,
@@ -85,6 +90,7 @@ def run(
     fork: str | None,
     with_files: bool,
     record_worktree: bool,
+    door: str | None,
     **options: object,
 ) -> None:
     """Run a client, such as claude or opencode, through Mnemosyne.
@@ -106,7 +112,10 @@ def run(
     command reports what was recorded and what the client's cost display omits. See docs/clients.md.
     """
     short = {"manage_window": window, "session_budget_dollars": budget}
-    config = configuration({**options, **{name: value for name, value in short.items() if value}}, manage=manage)
+    options |= {name: value for name, value in short.items() if value}
+    config = configuration(options, manage=manage)
+    if door is not None:
+        config = _behind_door(config, options, manage=manage, off=off)
     refuse_unfindable(command[0])
     if with_files and fork is None:
         raise click.UsageError("--with-files needs --fork: it restores the files of the forked turn.")
@@ -116,9 +125,12 @@ def run(
         require_mode_support(command, "--off")
     if record_worktree:
         _refuse_without_worktree()
-    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
+    # A hook that vouches for prompts finds the server by the base URL.
+    needs_hooks = door is None or record_worktree
+    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree)) if needs_hooks else command
     command = _go_on_from(hooked, fork, config, with_files=with_files) if fork is not None else hooked
-    with _server(config, command) as (url, started):
+    with ExitStack() as stack:
+        url, started = stack.enter_context(_server(config, command, alone=door is not None))
         if sys.stderr.isatty():
             from mnemosyne.cli.serve import page_line
 
@@ -129,9 +141,16 @@ def run(
         began = time.time_ns() // 1000
         mode = OFF if off else config.mode if config.mode == "manage" else None
         choices = _find_choices(command, config) if started is None else {}
-        environ = _client_environment(command, config, url, mode, choices)
+        if door is not None:
+            from mnemosyne.app.door import open_door
+
+            _print_obstacles(command)
+            environ, words = stack.enter_context(open_door(url, config, os.environ, _say)), [*command]
+        else:
+            environ = _client_environment(command, config, url, mode, choices)
+            words = command_line(command, Route(url, config.upstream))
         try:
-            code = run_client(command_line(command, Route(url, config.upstream)), environ, started, _say)
+            code = run_client(words, environ, started, _say)
         except OSError as error:
             raise client_error(command[0], error) from None
         found = _wait_for_record(url, config)
@@ -142,6 +161,18 @@ def run(
             _say(sentence)
         _print_summary(config, began, complete=found is None or found.has_all_on_record)
     ctx.exit(end_like(code))
+
+
+def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool, off: bool) -> Config:
+    """The settings of a server behind a door: all requests go to the upstream's host, and it manages only if asked."""
+    from mnemosyne.app.door import host_of
+
+    if off or options["upstreams"]:
+        raise click.UsageError("--door excludes --off and --upstreams: requests go unchanged to the upstream's host.")
+    host = host_of(config.upstream, os.environ)
+    names = ",".join((*config.allowed_hosts, host.name))
+    ours = {"upstreams": f"host={config.upstream}", "allowed_hosts": names, "mode": options["mode"] or "observe"}
+    return configuration({**options, **ours}, manage=manage, warns=False)
 
 
 def _refuse_without_worktree() -> None:
@@ -213,8 +244,11 @@ def refuse_unfindable(program: str) -> None:
 
 
 @contextmanager
-def _server(config: Config, command: Sequence[str]) -> Iterator[tuple[str, StartedServer | None]]:
-    found = find_server(config)
+def _server(
+    config: Config, command: Sequence[str], *, alone: bool = False
+) -> Iterator[tuple[str, StartedServer | None]]:
+    """A running server, or one for this run; with ``alone`` always the latter."""
+    found = find_server(config) if not alone else None
     if found is not None and found.serves(config) and not _needs_own_limits(found, config, command):
         yield found.url, None
         return
@@ -416,13 +450,17 @@ def _client_environment(
     named = os.environ.get(BASE_URL, "").rstrip("/")
     if named not in ("", config.upstream, url, url_of(config)):
         _say(f"{BASE_URL} is replaced for this client; --upstream sets where requests go (now {config.upstream}).")
-    client = recognise(command)
-    for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
-        _say(obstacle)
+    _print_obstacles(command)
     from mnemosyne.data_dir import memory_key
 
     token = memory_key(config.data_dir).token
     return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token, choices), os.environ)
+
+
+def _print_obstacles(command: Sequence[str]) -> None:
+    client = recognise(command)
+    for obstacle in client.obstacles(os.environ, Path.cwd()) if client else ():
+        _say(obstacle)
 
 
 def _say(sentence: str) -> None:

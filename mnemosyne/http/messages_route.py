@@ -21,6 +21,7 @@ PATHS: Mapping[bytes, Dialect] = {
     b"/chat/completions": CHAT,
     b"/v1/responses": RESPONSES,
     b"/responses": RESPONSES,
+    b"/backend-api/codex/responses": RESPONSES,  # of a ChatGPT plan
 }
 """The dialect of each turn endpoint, by the request's ``plain_path``."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from mnemosyne.adapters.outbound import choose_proxy, open_client, read_authorities
+from mnemosyne.adapters.outbound import ADDING, choose_proxy, open_client, read_authorities
 
 UPSTREAM = "https://api.provider.example"
 HTTP = "http://proxy.example:3128"
@@ -90,7 +90,7 @@ def certificates(context: ssl.SSLContext) -> int:
     return context.cert_store_stats()["x509_ca"]
 
 
-@pytest.mark.parametrize("name", ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
+@pytest.mark.parametrize("name", ADDING)
 def test_authorities_of_other_programs_are_added_to_the_system_s(name: str, root: Path) -> None:
     system = read_authorities(None, {})
     found = read_authorities(None, {name: str(root)})

@@ -24,6 +24,7 @@ import pytest
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne.cli import run
 from mnemosyne.cli.run import _print_hidden_usage, list_unrecorded, render_recorded
 from mnemosyne.config import list_settings, load
@@ -44,7 +45,6 @@ from tests.cli.support import (
 )
 from tests.clients.provider import standin_in_a_thread
 from tests.profiles import rarely
-from tests.threads import in_a_thread
 from tests.waiting import DEADLINE, IMPATIENT, PATIENT
 
 NAMES = ("ANTHROPIC_BASE_URL", "NO_PROXY", "no_proxy", "OPENCODE_CONFIG_CONTENT")
@@ -602,6 +602,8 @@ def test_variables_that_would_bypass_the_proxy_are_reported(
         (("--off", "--manage"), 2, "mutually exclusive"),
         (("--with-files",), 2, "--with-files needs --fork"),
         (("--record-worktree",), 1, "not in a git working tree"),
+        (("--door", "tls", "--off"), 2, "--door excludes --off"),
+        (("--door", "tls", "--upstream", "http://127.0.0.1:9"), 2, "--door needs an upstream with TLS"),
     ],
 )
 def test_impossible_option_is_refused_before_anything_is_started(

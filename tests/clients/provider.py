@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne_lab.provider import Standin, open_standin
-from tests.threads import in_a_thread
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Asynchronous context managers for tests without an event loop of their own."""
+"""Asynchronous context managers for code without an event loop of its own."""
 
 import queue
 import threading
@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 @contextmanager
 def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
-    """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value."""
+    """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value.
+    Raises what it raises.
+    """
     started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
 
     async def serve() -> None:
@@ -27,7 +29,6 @@ def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str
             trio.run(serve)
         except BaseException as error:
             started.put(error)
-            raise
 
     thread = threading.Thread(target=run, name=name)
     thread.start()
@@ -41,3 +42,7 @@ def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str
     finally:
         token.run_sync_soon(end.set)
         thread.join()
+    if not started.empty():
+        failed = started.get()
+        assert isinstance(failed, BaseException)
+        raise failed

@@ -146,7 +146,7 @@ def test_door_loses_no_beta_and_leaves_nothing_behind(workspace: Workspace, tmp_
         subprocess.run(["git", "clean", "-ffdxq"], cwd=workspace.project, check=True)
         began = visit(workspace.server)
         options = ("--door", "tls", "--data-dir", str(data), "--port", "0")
-        assert workspace.run("Good day", options=options, **CREDENTIALS["token"], **own).text == "Done."
+        assert workspace.run("Good day", goes_on=False, options=options, **CREDENTIALS["token"], **own).text == "Done."
         assert len(began.recorded(data).turns) == 2
         assert first_requests(workspace)[0] == direct[0]
     assert (workspace.project / "curl.txt").read_text() == "hello"

@@ -26,6 +26,7 @@ _PLACES = {
     "timeline": CommandPlace(LOOK, ".timeline:timeline", "Show a session turn by turn."),
     "context": CommandPlace(LOOK, ".context:context", "Show the content of a context window at a turn."),
     "diff": CommandPlace(LOOK, ".context:diff", "Show what changed between two turns."),
+    "compare": CommandPlace(LOOK, ".compare:compare", "Show two runs of one task side by side."),
     "explain": CommandPlace(LOOK, ".explain:explain", "Explain what memory did at a turn, and why."),
     "branches": CommandPlace(LOOK, ".branches:branches", "List the context windows of a session."),
     "objects": CommandPlace(LOOK, ".objects:objects", "List the objects of a session."),

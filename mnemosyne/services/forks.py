@@ -6,9 +6,9 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.history.time_travel import Attempt, History, history_of
+from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.directory import UNNAMED
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted, TurnFinished
+from mnemosyne.domain.session.events import BranchKind, TurnFinished
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result
 from mnemosyne.domain.wire.dialect import Dialect
@@ -41,6 +41,41 @@ class ForkPoint:
     results: tuple[Mapping[str, Any], ...] = ()
 
 
+@attrs.frozen
+class RecordedLine:
+    """A conversation of the session ``stream``: its ``branch``, and the client's ``name`` for it."""
+
+    stream: UUID
+    history: History
+    name: str
+    branch: str
+
+    @property
+    def client(self) -> str:
+        """The client of the session."""
+        return self.history.started.client if self.history.started is not None else ""
+
+
+async def find_line(archive: Archive, wanted: str, branch: str | None = None) -> RecordedLine:
+    """The conversation that a person means: this branch, by default the one that the client calls ``wanted``, or the
+    session's main one (``""`` without any). Raises NotFound.
+    """
+    stream, history = await sessions.read_history(archive, wanted)
+    alias = next((each for each in await archive.directory.aliases(wanted) if each.stream == stream), None)
+    if branch is None and alias is not None:
+        return RecordedLine(stream, history, wanted, alias.branch)
+    main = next((line.name for line in history.lines.values() if line.opened.kind is BranchKind.MAIN), "")
+    own = history.started.external_id if history.started is not None else ""
+    name = own if branch is None else name_of(history, branch) or own
+    return RecordedLine(stream, history, name, main if branch is None else branch)
+
+
+def name_of(history: History, branch: str) -> str | None:
+    """The client's name for the branch in its last request there. Raises NotFound."""
+    spoken = (each.began.speaker for each in reversed(list(history.line(branch).attempts)))
+    return next((each.external_id for each in spoken if each is not None), None)
+
+
 async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, branch: str | None = None) -> ForkPoint:
     """The last complete reply whose calls are answered: up to a turn, up to a checkpoint's turn, or the reply with the
     call of this id; None: the last of all. It is looked for on ``branch``, by default on the one that the client calls
@@ -49,26 +84,14 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
     Raises NotFound if there is no such turn, call or reply, or the client gave the session no name; ContentForgotten if
     the content is erased; ContentMissing, LogFailed.
     """
-    stream = await sessions.find(archive, wanted)
-    recorded = await archive.events.read(stream)
-    events = [each.envelope.event for each in recorded]
-    started = next(event for event in events if isinstance(event, SessionStarted))
-    history = history_of(str(stream), recorded)
-    alias = next((each for each in await archive.directory.aliases(wanted) if each.stream == stream), None)
-    name = wanted if alias is not None else started.external_id
-    if branch is None and alias is not None:
-        branch = alias.branch
-    elif branch is None:
-        opened = (each for each in events if isinstance(each, BranchOpened) and each.kind is BranchKind.MAIN)
-        branch = next((each.branch for each in opened), "")
-    else:
-        name = _name_of(history, branch) or name
+    line = await find_line(archive, wanted, branch)
+    stream, history, name, branch = attrs.astuple(line, recurse=False)
     if name.startswith(UNNAMED):
         raise NotFound(f"Session {stream} cannot be continued, because its client gave it no id.")
     call = at if isinstance(at, str) and at.partition("/")[0] not in history.checkpoints else None
     if isinstance(at, str) and call is None:
         began = history.find(branch, at).began
-        name, branch, at = _name_of(history, began.branch) or name, began.branch, began.turn
+        name, branch, at = name_of(history, began.branch) or name, began.branch, began.turn
     if branch not in history.lines:
         raise NotFound(f"Session {stream} has no agent conversation to fork.")
     last = at if isinstance(at, int) else history.line(branch).last
@@ -86,7 +109,7 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
             request = json_values.read((await rebuild(archive, stream, history, attempt)).body)
             place = attempt.began.turn, ended.message_id or ""
             wanted_turn = last if call is None else attempt.began.turn
-            return ForkPoint(started.client, name, wanted_turn, *place, dialect, request, reply, calls, results)
+            return ForkPoint(line.client, name, wanted_turn, *place, dialect, request, reply, calls, results)
         if call is not None:
             raise NotFound(f"Session {stream} has no result of each call in the reply with {call}.")
     if call is not None:
@@ -126,12 +149,6 @@ def _results_only(element: Mapping[str, Any]) -> Mapping[str, Any]:
     """A request's element without what the user or the client added to the results."""
     results = [block for block in content_blocks(element.get("content")) if is_result(block)]
     return {**element, "content": results} if results else element
-
-
-def _name_of(history: History, branch: str) -> str | None:
-    """The client's name for the branch in its last request there."""
-    spoken = (each.began.speaker for each in reversed(list(history.line(branch).attempts)))
-    return next((each.external_id for each in spoken if each is not None), None)
 
 
 def _list_finished(history: History, branch: str, turn: int) -> Iterator[tuple[Attempt, TurnFinished]]:

@@ -28,6 +28,7 @@ OF_SESSION = {
     "checkpoint": ["SESSION", "a-name"],
     "diff": ["SESSION", "--turn", "1", "2"],
     "fork": ["SESSION"],
+    "compare": ["SESSION", "SESSION"],
     "verify": ["SESSION"],
     "export": ["SESSION"],
     "trash": ["SESSION"],

@@ -14,11 +14,14 @@ from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, Workspace
 pytestmark = pytest.mark.clients
 
 
-def replayed(command: list[str], session: str, server: Server, environ: dict[str, str], project: Path) -> Any:
-    """Replay a session with a client that has no key; return the report."""
-    environ = {name: value for name, value in environ.items() if not name.endswith("API_KEY")}
+def replayed(
+    command: list[str], session: str, server: Server, environ: dict[str, str], project: Path, *options: str
+) -> Any:
+    """Replay a session with a client that has no key, unless it goes live; return the report."""
+    if not options:
+        environ = {name: value for name, value in environ.items() if not name.endswith("API_KEY")}
     done = subprocess.run(
-        [*MNEMOSYNE, "replay", session, "--json", "--data-dir", str(server.data_dir), "--", *command],
+        [*MNEMOSYNE, "replay", session, *options, "--json", "--data-dir", str(server.data_dir), "--", *command],
         cwd=project,
         env=environ,
         stdin=subprocess.DEVNULL,
@@ -56,6 +59,28 @@ def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspac
     assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
     assert (report["unknown"], report["unsent"]) == (0, [])
     assert workspace.standin.exchanges == []
+
+
+@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
+@pytest.mark.release
+def test_client_repeats_the_record_up_to_a_turn_and_then_asks_the_provider(workspace: Workspace) -> None:
+    agent, new = workspace.agent, workspace.project / "new.txt"
+    replies = [*({"content": [agent.shell(f"echo {each} >> new.txt")]} for each in "abc"), {"text": "It is done."}]
+    workspace.script({"when": {"prompt": "Change"}, "replies": replies})
+    workspace.run("Change the notes")
+    recorded = workspace.conversation()
+    new.unlink()
+    workspace.standin.exchanges.clear()
+    live = {"content": [agent.shell("echo live >> new.txt")]}
+    workspace.script({"when": {"prompt": "Change", "rounds": 2}, "reply": live}, {"reply": {"text": "Live."}})
+    command = agent.command("Change the notes")
+    session, environ = recorded.external_id, workspace.environment | {"MNEMOSYNE_UPSTREAM": workspace.standin.url}
+    report = replayed(command, session, workspace.server, environ, workspace.project, "--until", "2")
+    assert new.read_text() == "a\nb\nlive\n"
+    assert [each["turn"] for each in report["requests"]] == [1, 2]
+    assert report["unknown"] == len(workspace.standin.messages) == 2
+    (live_run,) = [each for each in workspace.conversations() if each.external_id != session]
+    assert [turn.outcome for turn in live_run.turns] == ["200 tool_use", "200 end_turn"]
 
 
 @pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])

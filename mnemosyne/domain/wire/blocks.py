@@ -16,6 +16,9 @@ _ATTACHMENTS = frozenset({"image", "document"})
 MARKER = "cache_control"
 """The key of a cache marker in a block or a tool."""
 
+CALL_IDS = frozenset({"id", "tool_use_id"})
+"""Members with the id of a call."""
+
 HIDDEN = frozenset({"data", "signature", "encrypted_content"})
 """Members that the model does not read as text."""
 

@@ -18,7 +18,7 @@ from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
-from mnemosyne.services import contexts, manifests, overviews, session_view, switching, turn_view
+from mnemosyne.services import comparing, contexts, manifests, overviews, session_view, switching, turn_view
 from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
 from mnemosyne.services.map_chart import MapLinks, map_chart
 from mnemosyne.services.session_view import read_branch_bill, read_session_view
@@ -380,7 +380,16 @@ async def _draw_maps(
     }
 
 
+async def show_comparison(page_context: PageContext, stream: UUID) -> tuple[str, Mapping[str, Any]]:
+    """Show a session beside the one in ``?with=``; without it, ask for one."""
+    wanted = request.args.get("with", "").strip()
+    archive, models = page_context.archive, page_context.models
+    found = await comparing.read_comparison(archive, models, str(stream), wanted) if wanted else None
+    return "comparison.html", {"stream": stream, "wanted": wanted, "found": found}
+
+
 VIEWS: Mapping[str, View] = {
+    "/-/session/<session>/compare": show_comparison,
     "/-/session/<session>/line": show_line,
     "/-/session/<session>/turn/<turn>/block/<int:number>": partial(show_block, turn_view.read_block),
     "/-/session/<session>/turn/<turn>/reply/<int:number>": partial(show_block, turn_view.read_reply_block),

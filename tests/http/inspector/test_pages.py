@@ -40,6 +40,8 @@ LOOKED_AT = (
     "/-/session/{session}/window",
     "/-/session/{session}/window?turn=20&all",
     "/-/session/{session}/what-if",
+    "/-/session/{session}/compare",
+    "/-/session/{session}/compare?with={session}",
     "/-/session/{session}/turn/20",
     "/-/session/{session}/turn/20?sent=client",
     "/-/session/{session}/turn/20.1-1",

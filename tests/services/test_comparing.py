@@ -1,0 +1,55 @@
+"""Two sessions are compared, or a session with a fork under a name of its own, which counts what it did itself."""
+
+from typing import Any
+
+from mnemosyne.domain.wire.identity import SESSION_HEADER
+from mnemosyne.services.comparing import read_comparison
+from mnemosyne.services.timeline import TOKENS
+from tests.services.answers import Answers
+from tests.services.talking import Plain, assistant, body, talking, user
+
+
+def row(branch: str, turn: int) -> dict[str, Any]:
+    counts = {**dict.fromkeys(TOKENS), "input_tokens": 10, "output_tokens": 3}
+    return {"branch": branch, "turn": turn, "attempt": 1, "began_at": turn, "ended_at": turn + 4, **counts}
+
+
+def models(stream: object, *turns: tuple[str, int]) -> Answers:
+    answers = {
+        ("timeline", "find"): [{"stream": stream, "external_id": "s", "exact": True}],
+        ("timeline", "session"): [{}],
+        ("timeline", "turns"): [row(*each) for each in turns],
+    }
+    return Answers(answers)
+
+
+async def test_sessions_are_compared_by_their_conversations_and_numbers(archive: Plain) -> None:
+    said = [user("one"), assistant("Done."), user("two")]
+    async with talking(archive, "a") as first, talking(archive, "b") as second:
+        for talk, reply in ((first, "Done."), (second, "No.")):
+            await talk.ask(body(said[:1]))
+            await talk.ask(body(said), reply=reply)
+        held = models(first.stream, ("main", 1), ("main", 2))
+        found = await read_comparison(archive, held, "a", str(second.stream))
+    assert (found.first.name, found.second.name, found.first.turns) == ("a", "b", 2)
+    assert (found.first.prompt_tokens, found.first.reply_tokens, found.first.microseconds) == (20, 6, 5)
+    apart = found.found.divergence
+    assert apart is not None
+    assert (apart.first and apart.first.turn, apart.difference.recorded, apart.difference.now) == (2, "Done.", "No.")
+
+
+async def test_a_fork_under_its_own_name_counts_what_it_did_itself(archive: Plain) -> None:
+    async with talking(archive, "a") as talk:
+        await talk.ask(body([user("one")]), (SESSION_HEADER, "a"))
+        for name, words in (("a", "two"), ("forked", "another two")):
+            await talk.ask(body([user("one"), assistant("Done."), user(words)]), (SESSION_HEADER, name))
+        rows = models(talk.stream, ("main", 1), ("main", 2), ("fork-1", 2))
+        found = await read_comparison(archive, rows, "a", "forked")
+    assert (found.first.branch, found.first.turns, found.second.branch, found.second.turns) == ("main", 2, "fork-1", 1)
+    apart = found.found.divergence
+    assert apart is not None
+    assert (apart.first and apart.first.name, apart.difference.recorded, apart.difference.now) == (
+        "prompt",
+        "two",
+        "another two",
+    )

@@ -9,6 +9,8 @@ import attrs
 import pytest
 
 from campaigns.clients.long_work import LONG, NEW, OLD, SHORT, Rounds, Worker, finish_long_work
+from campaigns.clients.ten_hours import WINDOW as DAY_WINDOW
+from campaigns.clients.ten_hours import play
 from tests.clients.agents import CLAUDE_CODE, OPENCODE, Agent, Block
 from tests.clients.test_codex import codex, execute
 from tests.clients.test_codex import run as run_of_codex
@@ -120,3 +122,11 @@ CASES = [
 @pytest.mark.parametrize(("make", "rounds"), CASES)
 def test_agent_finishes_long_work_in_a_small_window(make: Make, rounds: Rounds, programs: Path, tmp_path: Path) -> None:
     finish_long_work(partial(make, programs, tmp_path), rounds, WINDOW)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("client", ["codex", "claude"])
+def test_client_does_not_compact_in_a_long_managed_session(client: str, tmp_path: Path) -> None:
+    played = play(client, tmp_path, 300, manage=True)
+    assert [played.counts[each] for each in ("compactions", "refusals", "reads without the text")] == [0, 0, 0]
+    assert played.largest <= DAY_WINDOW

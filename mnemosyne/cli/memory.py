@@ -84,7 +84,8 @@ def does(
     name: str, *arguments: str, part: str | None = None, **renamed: str
 ) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
     """Turn an operation into a command. Each property of the operation becomes an option of the same name, except those
-    in ``renamed`` and the positional ``arguments``: ``name=METAVAR``, in brackets if optional. The decorated function
+    in ``renamed`` and the positional ``arguments``: ``name=METAVAR``, in brackets if optional; those of the place,
+    writer and source only if renamed. The decorated function
     prints the answer, or that ``part`` of it; its docstring is the help text.
     """
     operation = BY_NAME[name]
@@ -101,7 +102,7 @@ def does(
 
         made: Callable[..., None] = knowledge_options(prints(lambda shown: shown, show)(command))
         for key, schema in reversed([*operation.properties.items()]):
-            if key not in {*placed, *PLACE, *WRITER, *SOURCE}:
+            if key in renamed or key not in {*placed, *PLACE, *WRITER, *SOURCE}:
                 made = _option(key, renamed.get(key, key), schema, key in operation.required)(made)
         for key, metavar in reversed([*placed.items()]):
             made = click.argument(key, metavar=metavar, required=metavar[0] != "[")(made)
@@ -120,7 +121,7 @@ def _option(name: str, shown: str, schema: Json, required: bool) -> Callable[[F]
 
 def _type(schema: Json) -> click.ParamType[Any]:
     if schema["type"] == "integer":
-        return click.IntRange(schema["minimum"], schema["maximum"])
+        return click.IntRange(schema["minimum"], schema.get("maximum"))
     if schema.get("format") == TIME:
         return Time()
     return click.Choice(schema["enum"]) if "enum" in schema else click.STRING
@@ -465,13 +466,14 @@ def _read_objects(file: Path) -> Iterator[dict[str, Any]]:
 
 
 @click.command()
-@does("addMemory", "content=TEXT", valid_from="since")
+@does("addMemory", "content=[TEXT]", valid_from="since", session="session", turn="turn")
 def remember(done: Any) -> None:
     """Save a fact, in one sentence, for future sessions of this project; managed sessions get it when they begin.
 
     \b
       mnemosyne remember "The tests run with make test."
       mnemosyne remember --scope user --kind response-style "Be brief."
+      mnemosyne remember --session 319a --turn 7      keep that reply as a note
 
     With --scope user, preferences apply to all your projects. Keys, and text between <private> and </private>, are not
     saved.

@@ -93,6 +93,12 @@ TOOLS: tuple[AgentTool, ...] = (
         f"End an entry that is true no longer; it stays on record. {_NEXT}",
         entry="id",
     ),
+    _tool_for(
+        "undoWrite",
+        "undo",
+        "Undo a change of this memory, by the id `write` in its answer; by default the last change.",
+        write="write",
+    ),
     AgentTool(
         name="memory_query",
         summary="Ask a question of what a session read, ran and said. The answer is quoted word for word, with the"

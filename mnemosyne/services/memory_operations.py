@@ -21,7 +21,7 @@ from mnemosyne.services.knowledge import (
     describe_write,
     parse_member,
 )
-from mnemosyne.services.provenance import find_provenance, find_words
+from mnemosyne.services.provenance import find_provenance, find_words, read_reply_words
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.unstructuring import members
 from mnemosyne.times import is_time, render_day
@@ -35,6 +35,9 @@ MOST_LISTED = 10_000
 """Maximum number of entries in one answer."""
 
 MOST_RECALLED = 50
+
+LONGEST_NOTE = 300
+"""Characters of a reply that is kept; a longer one stands in the detail."""
 
 PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
 
@@ -65,7 +68,19 @@ class ApiCall:
 
     async def find_provenance(self) -> Provenance | None:
         """The turn of the session argument. Raises NotFound."""
-        return await find_provenance(self.archive, self.given.get("session"), self.given.get("turn"))
+        return await find_provenance(self.archive, *map(self.given.get, ("session", "turn", "branch")))
+
+    async def find_text(self, source: Provenance | None) -> tuple[str, str]:
+        """The content and the detail. Without a content, they are the words of the reply of the turn. Raises
+        BadOption, NotFound.
+        """
+        if "content" in self.given:
+            return self.given["content"], self.given.get("detail", "")
+        if source is None:
+            raise BadOption("addMemory needs content, or the session of a reply.")
+        words = await read_reply_words(self.archive, source)
+        line = " ".join(words.split())
+        return (words, "") if len(line) <= LONGEST_NOTE else (f"{line[:LONGEST_NOTE].rstrip()}…", words)
 
 
 Answer = Callable[[ApiCall], Awaitable[Any]]
@@ -179,6 +194,7 @@ _LISTING = {
 SOURCE: Mapping[str, dict[str, Any]] = {
     "session": {"type": "string", "description": "The session in which it was stated."},
     "turn": {"type": "integer", "minimum": 1, "description": "The turn of that session; default: the last one."},
+    "branch": {"type": "string", "description": "The branch of that session; default: the last active one."},
 }
 _WRITING = {**WRITER, **SOURCE, "content": _TEXT, "detail": {**_TEXT, "description": "Details, shown only on request."}}
 _ADDING = {
@@ -261,13 +277,13 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     "POST",
     "/memories",
     "addMemory",
-    "Save a sentence for future sessions. Duplicates are skipped. A helper model finds the claims of a plain text.",
+    "Save a sentence for future sessions. Duplicates are skipped. A helper model finds the claims of a plain text."
+    " Without `content`, the reply of the turn is kept as a note.",
     {**_ADDING, "kind": _KIND},
-    ("content",),
     writes=True,
 )
 async def _add_entry(call: ApiCall) -> Any:
-    if call.given.keys() <= {"content", *PLACE, *WRITER}:
+    if "content" in call.given and call.given.keys() <= {"content", *PLACE, *WRITER}:
         learned = await call.knowledge.learn(call.given["content"], call.stamp)
         if learned:
             return _report(call, learned[0]) | {"entries": [describe_write(each, call.stamp.at) for each in learned]}
@@ -275,14 +291,16 @@ async def _add_entry(call: ApiCall) -> Any:
 
 
 async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
+    provenance = await call.find_provenance()
+    content, detail = await call.find_text(provenance)
     draft = EntryDraft(
         kind=kind,
-        content=call.given["content"],
+        content=content,
         source=call.knowledge.source,
         summary=call.given.get("summary", ""),
-        detail=call.given.get("detail", ""),
+        detail=detail,
         valid_from=call.find_time("valid_from"),
-        provenance=await call.find_provenance(),
+        provenance=provenance,
     )
     return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
 

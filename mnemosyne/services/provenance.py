@@ -1,4 +1,4 @@
-"""Places in the log: the turn that a caller names, and the bytes of an entry's words."""
+"""Places in the log: the turn that a caller names, the words of its reply, and the bytes of an entry's words."""
 
 import json
 
@@ -6,6 +6,7 @@ import attrs
 
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.state import Entry
+from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import BadOption, ContentForgotten, ContentMissing, NotFound
 from mnemosyne.services import contexts, sessions
 from mnemosyne.services.sessions import Archive
@@ -19,9 +20,11 @@ class WordsPlace:
     end: int
 
 
-async def find_provenance(archive: Archive, session: str | None, turn: int | None = None) -> Provenance | None:
-    """The named turn of a session, by default the last one; None if no session is named. Raises NotFound, and BadOption
-    for a turn without a session.
+async def find_provenance(
+    archive: Archive, session: str | None, turn: int | None = None, branch: str | None = None
+) -> Provenance | None:
+    """The named turn of a session's branch, by default the last one; None if no session is named. Raises NotFound, and
+    BadOption for a turn without a session.
     """
     if session is None:
         if turn is not None:
@@ -31,9 +34,23 @@ async def find_provenance(archive: Archive, session: str | None, turn: int | Non
     if not history.attempts:
         raise NotFound(f"Session {stream} has no turns.")
     last = history.attempts[-1].began
-    if turn is None:
+    if branch is None and turn is None:
         return Provenance(session=stream, branch=last.branch, turn=last.turn)
-    return Provenance(session=stream, branch=last.branch, turn=history.turn(last.branch, turn)[-1].began.turn)
+    began = history.turn(branch or last.branch, turn)[-1].began
+    return Provenance(session=stream, branch=began.branch, turn=began.turn)
+
+
+async def read_reply_words(archive: Archive, source: Provenance) -> str:
+    """The words of the reply to a turn, without thinking and calls. Raises NotFound if it has none, LogFailed, and
+    ContentForgotten.
+    """
+    history = await sessions.read_stream(archive, source.session)
+    reply = await contexts.read_reply(archive, source.session, history.turn(source.branch, source.turn)[-1])
+    blocks = history.dialect_of(source.branch).reply_content(json_object(reply or b""))
+    words = "\n\n".join(str(block["text"]) for block in blocks if block.get("type") == "text").strip()
+    if not words:
+        raise NotFound(f"The reply of turn {source.turn} has no words.")
+    return words
 
 
 async def find_words(archive: Archive, entry: Entry) -> WordsPlace | None:

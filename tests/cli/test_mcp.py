@@ -56,6 +56,10 @@ async def test_agent_saves_changes_and_forgets_facts_that_people_see(own_convers
         assert (await call(agent, "confirm", entry="Mondays"))["what"] == "confirmed"
         assert len((await call(agent, "list_known"))["entries"]) == 1
         assert (await call(agent, "forget", entry="Mondays"))["what"] == "forgotten"
+        assert (await call(agent, "undo"))["what"] == "undone"
+        ended = await call(agent, "forget", entry="Mondays")
+        assert (await call(agent, "undo", write=ended["write"]))["what"] == "undone"
+        await call(agent, "forget", entry="Mondays")
         assert "No entry has the id" in await call(agent, "forget", entry="Sundays")
         for text in ("a </system-reminder> b", "</</tool_result>", "<b>x</b>"):
             await call(agent, "remember", text=text)

@@ -8,8 +8,9 @@ import pytest
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.knowledge.state import Entry
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services import contexts
+from mnemosyne.services.memory_operations import BY_NAME, LONGEST_NOTE, ApiCall
 from mnemosyne.services.provenance import find_provenance, find_words
 from tests.domain.knowledge.support import FIRST, draft
 from tests.services.talking import Plain, assistant, body, talking, user
@@ -72,3 +73,20 @@ async def test_a_caller_s_turn_is_the_last_one_unless_it_is_named(archive: Plain
     assert await find_provenance(archive, None) is None
     with pytest.raises(NotFound):
         await find_provenance(archive, "nobody")
+
+
+async def test_a_reply_is_kept_as_a_note_with_all_its_words_and_its_turn(archive: Plain) -> None:
+    async with talking(archive) as talk:
+        long = "The parser reads twice. " * 40
+        await talk.ask(body([user("Why?")]), reply="It reads\n twice.")
+        await talk.ask(body([user("Why?"), assistant("It reads\n twice."), user("More.")]), reply=long)
+        here = knowledge(archive.log)
+        for given in ({"turn": 1}, {}):
+            call = ApiCall(here, archive, {"session": str(talk.stream), **given}, stamp(len(given)))
+            await BY_NAME["addMemory"].answer(call)
+        short, cut = [each.entry for each in await here.list_entries(FIRST * 2)]
+        assert (short.content, short.detail) == ("It reads twice.", "")
+        assert (cut.content, cut.detail) == (long[:LONGEST_NOTE].rstrip() + "…", long.strip())
+        assert [each.provenance and each.provenance.turn for each in (short, cut)] == [1, 2]
+        with pytest.raises(BadOption, match="needs content, or the session of a reply"):
+            await BY_NAME["addMemory"].answer(ApiCall(here, archive, {"kind": "fact"}, stamp(3)))

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -13,6 +14,7 @@ from quart import Response, jsonify, request
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
+from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
@@ -20,7 +22,9 @@ from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginn
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
 from mnemosyne.services import comparing, contexts, manifests, overviews, session_view, switching, turn_view
 from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.map_chart import MapLinks, map_chart
+from mnemosyne.services.memory_operations import BY_NAME, ApiCall
 from mnemosyne.services.session_view import read_branch_bill, read_session_view
 from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
 from mnemosyne.services.status_line import read_status_line
@@ -415,7 +419,21 @@ async def _switch(
     return f"/-/session/{stream}"
 
 
+async def _keep(page_context: PageContext, form: Mapping[str, str], stream: UUID, turn: str) -> str:
+    """Keep the reply of a turn as a note in the memory of the session's project."""
+    branch, place = await _place(page_context, stream, turn)
+    folder = Path((await _read_overview(page_context, stream)).project or "")
+    is_known = folder.is_absolute()
+    knowledge = await page_context.knowledge(folder if is_known else None)
+    scope = Scope.PROJECT if is_known else Scope.USER
+    given = {"session": str(stream), "turn": place.turn, "branch": branch, "scope": scope.value}
+    stamp = WriteStamp(page_context.now(), page_context.new_id())
+    await BY_NAME["addMemory"].answer(ApiCall(knowledge, page_context.archive, given, stamp))
+    return "/-/known" + (f"?{urlencode({'project': knowledge.project})}" if knowledge.project else "")
+
+
 DECISIONS: Mapping[str, Decide] = {
+    "/-/session/<session>/turn/<turn>/keep": _keep,
     "/-/session/<session>/manage": partial(_switch, StartManaging),
     "/-/session/<session>/off": partial(_switch, SwitchManaging),
 }

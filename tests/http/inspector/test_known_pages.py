@@ -74,6 +74,18 @@ async def test_the_trash_hides_sessions_and_entries_until_they_are_restored(dsn:
         assert (await pages.json("/-/trash.json"))["trash"] == []
 
 
+async def test_a_reply_is_kept_as_a_note_of_the_session_s_project(dsn: str, tmp_path: Path) -> None:
+    (stream,) = map(str, await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=2)))
+    async with open_pages(dsn, tmp_path) as pages:
+        _, text = await pages.get(f"/-/session/{stream}/turn/2")
+        assert "Keep as a note" in text
+        assert await decide(pages, f"/-/session/{stream}/turn/2/keep?branch=main") == 303
+        (place,) = [each for each in await pages.page_context.places() if each.key]
+        known = await pages.page_context.knowledge_of(place.key).list_entries(NOW)
+        (note,) = [each.entry for each in known]
+        assert (note.content, note.provenance and note.provenance.turn) == ("I read part 1.", 2)
+
+
 async def test_a_reader_and_a_form_without_the_csrf_token_change_nothing(dsn: str, tmp_path: Path) -> None:
     async with open_pages(dsn, tmp_path) as pages:
         id_ = await know(pages, "We use pnpm")

@@ -21,7 +21,7 @@ class Budget(NamedTuple):
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 32_605, 29_000),
     "actors": Budget("mnemosyne/actors", 7_465, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_150, 2_300),
+    "projections": Budget("mnemosyne/projections", 2_145, 2_300),
     "services": Budget("mnemosyne/services", 9_650, 6_000),
     "adapters": Budget("mnemosyne/adapters", 8_915, 7_600),
     "http": Budget("mnemosyne/http", 7_250, 5_900),

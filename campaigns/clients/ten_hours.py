@@ -19,6 +19,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne_lab.provider import from_data, open_standin
 from mnemosyne_lab.provider.reading import Body
 from mnemosyne_lab.provider.script import ScriptedReply
@@ -26,7 +27,6 @@ from tests.clients.agents import CLAUDE_CODE, Block
 from tests.clients.installing import installed
 from tests.clients.test_codex import codex, execute
 from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, open_workspace, serving
-from tests.threads import in_a_thread
 
 Json = dict[str, Any]
 

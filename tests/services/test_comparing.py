@@ -15,7 +15,7 @@ def row(branch: str, turn: int) -> dict[str, Any]:
 
 
 def models(stream: object, *turns: tuple[str, int]) -> Answers:
-    answers = {
+    answers: dict[tuple[str, str], list[dict[str, Any]]] = {
         ("timeline", "find"): [{"stream": stream, "external_id": "s", "exact": True}],
         ("timeline", "session"): [{}],
         ("timeline", "turns"): [row(*each) for each in turns],

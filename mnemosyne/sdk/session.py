@@ -399,7 +399,7 @@ class AgentSession:
 
     async def _check_planned(self, body: bytes, budget: int) -> None:
         planned = await self._open_turn(self._request(body)).preview()
-        tokens = await _count(planned or body)
+        tokens = await _count(planned[0] if planned is not None else body)
         if tokens > budget:
             raise BudgetTooSmall(
                 f"Session {self.name!r}: the budget is {budget} tokens, but the content that cannot be evicted yet has "

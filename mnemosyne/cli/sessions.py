@@ -107,7 +107,8 @@ def short_ids(ids: list[str]) -> dict[str, str]:
 def _list_as_json(found: Found) -> list[dict[str, Any]]:
     listed, overviews = found
     both = zip(listed.sessions, overviews, strict=True)
-    rows = [_as_json(each, overview) for each, overview in both]
+    at = now()
+    rows = [_as_json(each, overview, at) for each, overview in both]
     unlisted = listed.damaged.keys() - {each.stream for each in listed.sessions}
     damaged = [each for stream, each in listed.damaged.items() if stream in unlisted]
     return rows + [
@@ -115,7 +116,7 @@ def _list_as_json(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _as_json(session: ListedSession, overview: SessionOverview) -> dict[str, Any]:
+def _as_json(session: ListedSession, overview: SessionOverview, at: int) -> dict[str, Any]:
     return {
         **members(session, "external_id client model turns", id="stream"),
         **members(overview, "title project mode damage", context_tokens="context"),
@@ -131,6 +132,7 @@ def _as_json(session: ListedSession, overview: SessionOverview) -> dict[str, Any
         "imported_at": None if session.imported_at is None else iso_time(session.imported_at),
         "started_at": iso_time(session.first_at),
         "last_active_at": iso_time(session.last_at),
+        "status": overview.status(at).value,
     }
 
 

@@ -218,9 +218,11 @@ order by a.stream, a.version""",
 )
 _OWN = "tenant = %(tenant)s"
 
+_TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talked_to)
+
 LISTED = Query(
     "listed",
-    f"""select l.*, i.imported_at,
+    f"""select l.*, i.imported_at, e.state, e.stop_reason as ending,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and {_OWN}
     order by n.stream desc limit 1) as before,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream > l.stream and {_OWN}
@@ -230,9 +232,15 @@ from (
     where {_OWN} and case when %(only)s::uuid is null then %(whole)s or trashed_at is null else stream = %(only)s end
     order by last_active_at desc nulls last, started_at, stream limit %(limit)s) l
 left join mnemosyne.timeline_imports i using (stream)
+left join lateral (
+    select t.state, t.stop_reason from mnemosyne.timeline_turns t
+    join mnemosyne.timeline_branches b using (stream, branch) where t.stream = l.stream
+    order by b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.version desc limit 1) e on true
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 )
-"""``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique."""
+"""``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique. ``state`` and
+``ending`` (its reason to stop) are those of the conversation's last turn.
+"""
 
 LISTED_BRANCHES = Query(
     "listed_branches",
@@ -286,8 +294,6 @@ MODES_OF = Query(
     "modes",
     """select * from mnemosyne.timeline_modes where stream = %(stream)s order by version""",
 )
-
-_TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talked_to)
 
 LAST_PROMPTS = Query(
     "last_prompts",

@@ -11,6 +11,7 @@ from mnemosyne.domain.segmentation.titles import title_of
 from mnemosyne.domain.session.helper_results import GOAL, SUMMARY, goal_after, summary_after
 from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.status import SessionStatus, find_status
 from mnemosyne.domain.wire.project import find_project, is_within
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, NotFound, UnknownEvent
@@ -54,7 +55,8 @@ class SessionOverview:
     """A session in an overview. ``texts`` are a helper model's. ``turns`` counts all branches; ``mode`` is the main
     branch's. ``context`` is the provider's token count of its last prompt, None if it reported none. ``cost`` and
     ``saved`` are in nanodollars, None if no turn has a known price; ``unknown`` names the models (and terms) without
-    one. ``damage`` says which part cannot be read, None if there is no known damage.
+    one. ``state`` and ``ending`` are those of the conversation's last turn. ``damage`` says which part cannot be
+    read, None if there is no known damage.
     """
 
     stream: UUID
@@ -72,9 +74,15 @@ class SessionOverview:
     unknown: frozenset[str]
     first_at: int
     last_at: int
+    state: str | None
+    ending: str | None
     forgotten: bool
     imported_at: int | None
     damage: str | None
+
+    def status(self, now: int) -> SessionStatus:
+        """Whether it goes on, at a time in µs."""
+        return find_status(now - self.last_at, self.state, self.ending)
 
     @property
     def label(self) -> str:
@@ -185,6 +193,8 @@ def _overview(each: ListedSession, balance: savings.Balance | None, context: int
         unknown=balance.unknown if balance is not None else frozenset(),
         first_at=each.first_at,
         last_at=each.last_at,
+        state=each.state,
+        ending=each.ending,
         forgotten=each.forgotten,
         imported_at=each.imported_at,
         damage=None,

@@ -65,7 +65,8 @@ class ListedSession:
     """A session with its branches, the oldest first. ``model`` is the one requested in the main agent's newest turn, or
     the oldest branch's if there is no such turn. ``imported_at`` is the time of its import from a file, None if it was
     recorded here. Times are µs of UTC. ``neighbours`` are the adjacent ids of all sessions: a prefix that differs from
-    these is unique. ``settings`` as in ``settings_as_json``, None if it was only observed.
+    these is unique. ``settings`` as in ``settings_as_json``, None if it was only observed. ``state`` and ``ending``
+    are those of the conversation's last turn.
     """
 
     stream: UUID
@@ -80,6 +81,8 @@ class ListedSession:
     neighbours: Sequence[UUID]
     branches: Sequence[ListedBranch]
     settings: Mapping[str, Any] | None
+    state: str | None
+    ending: str | None
 
     @property
     def main(self) -> ListedBranch | None:
@@ -144,6 +147,8 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         neighbours=[each for each in (session["before"], session["behind"]) if each is not None],
         branches=[_branch(row, decisions) for row in branches],
         settings=read_settings(session["settings"]),
+        state=session["state"],
+        ending=session["ending"],
     )
 
 

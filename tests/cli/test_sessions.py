@@ -16,7 +16,7 @@ def test_session_is_listed_by_its_title_in_the_width_of_the_terminal(
     assert "Mend the" in lines[1]
     (row,) = run_json("sessions")
     assert row["title"].startswith("Mend the parser")
-    assert (row["id"], row["mode"]) == (conversation, "observe")
+    assert (row["id"], row["mode"], row["status"], row["settings"]) == (conversation, "observe", "completed", None)
 
 
 @pytest.mark.usefixtures("read_files")

@@ -95,7 +95,8 @@ async def test_a_session_has_the_mode_and_model_of_its_main_branch(
     branches: list[tuple[BranchKind, int, str | None]], mode: Mode | None
 ) -> None:
     stream = UUID(int=1)
-    unknown = dict.fromkeys(("client_version", "forgotten_at", "imported_at", "before", "behind", "settings"))
+    names = "client_version forgotten_at imported_at before behind settings state ending"
+    unknown = dict.fromkeys(names.split())
     session: dict[str, Any] = {
         "stream": stream,
         "external_id": "s",

@@ -48,6 +48,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
         template="session.html",
         values={
             "overview": overview,
+            "status": overview.status(page_context.now()).value,
             "switched_on": await page_context.archive.directory.is_switched_on(stream),
             "actors": [each.value for each in Actor],
         },

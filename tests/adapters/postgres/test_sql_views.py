@@ -4,6 +4,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
+from mnemosyne.domain.session.status import ENDED_AFTER, IDLE_AFTER, find_status
 from mnemosyne.errors import BadConfiguration, BadOption
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.rebuilding import rebuild
@@ -191,6 +193,25 @@ def _pressure_before_moves() -> Iterator[dict[str, Any]]:
             assert assessed is not None
             assert assessed.branch == event.branch
             yield {"pressure_zone": assessed.zone, "token_count": assessed.tokens}
+
+
+def test_the_views_status_of_a_session_is_the_one_of_the_list(dsn: str) -> None:
+    times = (0, IDLE_AFTER, IDLE_AFTER + 1, ENDED_AFTER, ENDED_AFTER + 1)
+    states = (None, "open", "finished", "interrupted")
+    reasons = (
+        None,
+        "end_turn",
+        "stop_sequence",
+        "stop",
+        "completed",
+        "tool_use",
+        "tool_calls",
+        "max_tokens",
+        "refusal",
+    )
+    for case in product(times, states, reasons):
+        status = "select mnemosyne.session_status(%s * interval '1 microsecond', %s, %s)"
+        assert query(dsn, status, *case) == [(find_status(*case).value,)]
 
 
 async def test_money_of_a_helper_is_listed_by_its_task(dsn: str) -> None:

@@ -1,0 +1,31 @@
+"""The status of a session, from recorded facts alone: clients do not say when a session ends."""
+
+from enum import Enum
+
+from mnemosyne.domain.wire.reply import is_whole
+
+IDLE_AFTER = 5 * 60 * 1_000_000
+"""µs without activity after which a session is idle: the shortest lifetime of a provider's cache."""
+
+ENDED_AFTER = 24 * 60 * 60 * 1_000_000
+"""µs without activity after which a session has ended."""
+
+
+class SessionStatus(Enum):
+    """Whether a session goes on. A session that has ended can still be resumed, and is then active again."""
+
+    ACTIVE = "active"
+    IDLE = "idle"
+    COMPLETED = "completed"
+    """It ended after a reply that the model ended by itself."""
+    ABANDONED = "abandoned"
+    """It ended with a turn that was interrupted, failed, or waits for the result of a call."""
+
+
+def find_status(quiet: int, state: str | None, stop_reason: str | None) -> SessionStatus:
+    """The status after ``quiet`` µs without activity. ``state`` and ``stop_reason`` are those of the conversation's
+    last turn, None if there is none; a turn under way keeps its session active.
+    """
+    if quiet <= ENDED_AFTER:
+        return SessionStatus.ACTIVE if quiet <= IDLE_AFTER or state == "open" else SessionStatus.IDLE
+    return SessionStatus.COMPLETED if state == "finished" and is_whole(stop_reason) else SessionStatus.ABANDONED

@@ -26,10 +26,10 @@ BUDGETS = {
     "adapters": Budget("mnemosyne/adapters", 8_915, 7_600),
     "http": Budget("mnemosyne/http", 7_255, 5_900),
     "app": Budget("mnemosyne/app", 5_150, 3_700),
-    "cli": Budget("mnemosyne/cli", 6_840, 5_600),
+    "cli": Budget("mnemosyne/cli", 6_845, 5_600),
     "replay": Budget("mnemosyne/replay", 805, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
-    "mnemosyne": Budget("mnemosyne", 83_810, 65_800),
+    "mnemosyne": Budget("mnemosyne", 83_820, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
     "tests": Budget("tests", 75_415, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

@@ -57,10 +57,12 @@ def host_of(upstream: str, environ: Mapping[str, str]) -> Host:
     parts = urlsplit(upstream)
     name = parts.hostname or ""
     if parts.scheme != "https" or not re.search("[a-z]", name) or ":" in name:
-        raise BadOption(f"--door needs an upstream with TLS and a name, such as https://api.anthropic.com: {upstream}.")
+        raise BadOption(
+            f"--door needs an upstream with TLS and a host name, such as https://api.anthropic.com, not {upstream}."
+        )
     given = environ.get(BASE_URL, "").rstrip("/")
     if given not in ("", upstream):
-        raise BadOption(f"{BASE_URL} leads to another host than --door: unset it, or name it with --upstream.")
+        raise BadOption(f"{BASE_URL} names another address than the upstream: unset it, or pass it as --upstream.")
     return Host(name, parts.port or 443)
 
 

@@ -1,5 +1,5 @@
-"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and empty the
-trash.
+"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase
+what was in the trash for too long.
 """
 
 import logging

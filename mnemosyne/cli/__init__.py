@@ -52,7 +52,7 @@ _PLACES = {
     "restore": CommandPlace(OPERATE, ".transfer:restore", "Restore a backup into an empty database."),
     "archive": CommandPlace(OPERATE, ".transfer:archive", "Move sessions to files outside the database."),
     "unarchive": CommandPlace(OPERATE, ".transfer:unarchive", "Move archived sessions back into the database."),
-    "trash": CommandPlace(OPERATE, ".trash:trash", "Move a session or a fact to the trash, or back."),
+    "trash": CommandPlace(OPERATE, ".trash:trash", "Move a session or memory entry to the trash, or back."),
     "forget": CommandPlace(OPERATE, ".forget:forget", "Erase a session, or everything of a tenant."),
     "retain": CommandPlace(OPERATE, ".forget:retain", "Forget old sessions now.", is_rare=True),
     "du": CommandPlace(OPERATE, ".du:du", "Show the disk usage of each session."),

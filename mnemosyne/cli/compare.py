@@ -86,7 +86,7 @@ def compare(first: str, second: str, **options: Any) -> SessionComparison:
     \b
       mnemosyne compare 319a 7be2
 
-    Each run is a session, or a fork by its client's id, which counts only what it did itself. Ids, dates, cache markers
-    and signatures are not compared. Files changed by shell commands are not known.
+    Each run is a session, or a fork, named by its client's id; a fork counts only its own turns. Ids, dates, cache
+    markers and signatures are not compared. Files that shell commands changed are unknown.
     """
     return with_read_models(log_of(options), lambda models: read_comparison(models.archive, models, first, second))

@@ -150,13 +150,12 @@ def print_files(files: str) -> None:
 @json_option
 def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None:
     """Forget the sessions that were not active for --retain-days, and then the oldest ones until the rest fits into
-    --retain-bytes; then the same for each tenant in --tenant-quotas. What was in the trash for 30 days is erased, too.
+    --retain-bytes; then the same for each tenant in --tenant-quotas. What was in the trash for 30 days is also erased.
 
     \b
       mnemosyne retain --retain-days 90 --dry-run
 
-    A server does this once a day. A session that was active within the last two hours is never
-    forgotten.
+    A server does this once a day. A session that was active within the last two hours is never forgotten.
     """
     config = configuration(options)
     retained = Retained(())

@@ -31,11 +31,11 @@ MODES = {"manage": "--manage", "off": "--off"}
 @click.option(
     "--at",
     metavar="TURN|CALL|CHECKPOINT",
-    help="Fork after this turn, or the one with this call, and the results of its calls.  [default: the last]",
+    help="Fork after this turn, or the one with this call, including the results of its calls.  [default: the last]",
 )
-@click.option("--branch", metavar="BRANCH", help="Look for it on this branch.  [default: main]")
+@click.option("--branch", metavar="BRANCH", help="The branch of that turn or call.  [default: main]")
 @click.option("--mode", type=click.Choice(list(MODES)), help="Manage the fork or not.  [default: as its parent]")
-@click.option("--with-files", is_flag=True, help="Also restore this folder's files to their state there.")
+@click.option("--with-files", is_flag=True, help="Also restore this folder's files to their state at that point.")
 @log_options()
 @json_option
 def fork(
@@ -48,7 +48,7 @@ def fork(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Start a new session from an earlier step of a recorded one, which is not changed.
+    """Start a new session from an earlier point of a recorded one, which is not changed.
 
     \b
       mnemosyne fork 319a --at 30
@@ -58,7 +58,7 @@ def fork(
 
     The command prints the id of the fork and the command line that continues it in this folder; `mnemosyne run --fork
     319a@30 -- claude` also starts the client. CLIENT defaults to the client of the session: Claude Code, opencode or
-    Codex. Each request and its reply are a turn, so a fork can also start between the calls of one prompt. If a turn
+    Codex. Each request with its reply is a turn, so a fork can also start between the calls of one prompt. If a turn
     has no complete reply, or its calls have no results, the fork starts at the last turn before it that has them.
     """
     config = log_of(options)
@@ -93,7 +93,9 @@ def find_point(session: str, at: str | None, config: Config, branch: str | None 
     Raises BadParameter if ``at`` cannot be any of these.
     """
     if at is not None and not re.fullmatch(rf"\d+|{CHECKPOINT.pattern}", at, re.ASCII):
-        raise click.BadParameter(f"{at!r} is neither a turn number, such as 30, nor the name of a checkpoint or call.")
+        raise click.BadParameter(
+            f"{at!r} is neither a turn number, such as 30, nor the id of a call, nor a checkpoint's name."
+        )
     place = int(at) if at is not None and at.isdecimal() else at
     return with_log(config, lambda storage: find_fork_point(storage, session, place, branch))
 

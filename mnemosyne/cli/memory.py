@@ -475,7 +475,7 @@ def remember(done: Any) -> None:
       mnemosyne remember --scope user --kind response-style "Be brief."
       mnemosyne remember --session 319a --turn 7      keep that reply as a note
 
-    With --scope user, preferences apply to all your projects. Keys, and text between <private> and </private>, are not
-    saved.
+    Without TEXT, it keeps the reply of --turn in --session. With --scope user, preferences apply to all your projects.
+    Keys, and text between <private> and </private>, are not saved.
     """
     print_report(done)

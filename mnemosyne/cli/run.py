@@ -63,12 +63,14 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     metavar="SESSION[@TURN|@CALL|@CHECKPOINT]",
     help="Start a new session from an earlier point of a recorded one.",
 )
-@click.option("--with-files", is_flag=True, help="With --fork: also restore the folder's files to their state there.")
+@click.option(
+    "--with-files", is_flag=True, help="With --fork: also restore the folder's files to their state at that point."
+)
 @click.option("--record-worktree", is_flag=True, help="Save the folder's files before each call that may change them.")
 @click.option(
     "--door",
     type=click.Choice(["tls"]),
-    help="Experimental: leave the client's base URL alone, and end the TLS of the upstream's host instead.",
+    help="Experimental: keep the client's base URL, and decrypt its connections to the upstream's host.",
 )
 @click.argument(
     "command",
@@ -99,6 +101,7 @@ def run(
       mnemosyne run -- claude
       mnemosyne run --manage -- opencode run "What is in this directory?"
       mnemosyne run --fork 319a@30 -- claude
+      mnemosyne run --door tls -- claude
       mnemosyne run -- python my_agent.py
 
     It uses a running server with the same address, data directory and upstream, if that can apply the limits on cost
@@ -168,7 +171,9 @@ def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool,
     from mnemosyne.app.door import host_of
 
     if off or options["upstreams"]:
-        raise click.UsageError("--door excludes --off and --upstreams: requests go unchanged to the upstream's host.")
+        raise click.UsageError(
+            "--door excludes --off and --upstreams: it observes by default, and all requests go to the upstream's host."
+        )
     host = host_of(config.upstream, os.environ)
     names = ",".join((*config.allowed_hosts, host.name))
     ours = {"upstreams": f"host={config.upstream}", "allowed_hosts": names, "mode": options["mode"] or "observe"}

@@ -175,10 +175,10 @@ async def _read_changes(storage: Storage, session: str, chosen: ChosenChanges) -
 @click.command()
 @session_argument
 @click.option("--branch", metavar="BRANCH", help="Only this branch.")
-@click.option("--changes", is_flag=True, help="List each change instead, with its actor.")
+@click.option("--changes", is_flag=True, help="List changes instead of turns, each with its actor.")
 @click.option("--by", type=click.Choice([each.value for each in Actor]), help="Only the changes of this actor.")
-@click.option("--since", metavar="WHEN", help="Only changes since then: 2026-11-21T14:00, or 12h, 7d, 2w ago.")
-@click.option("--until", metavar="WHEN", help="Only changes until then.")
+@click.option("--since", metavar="WHEN", help="Only changes since this time: 2026-11-21T14:00, or 12h, 7d, 2w ago.")
+@click.option("--until", metavar="WHEN", help="Only changes until this time, in the same form.")
 @log_options()
 @prints(_as_json_of, _print_either)
 def timeline(
@@ -195,11 +195,12 @@ def timeline(
 
     \b
       mnemosyne timeline 319a --branch main
+      mnemosyne timeline 319a --changes
       mnemosyne timeline 319a --by user
       mnemosyne timeline 319a --since 2026-11-21T14:00 --until 2026-11-21T15:00
 
     IN counts uncached input tokens, READ tokens read from the cache, WRITE tokens written to it. Branches are indented
-    under their parent. --by, --since and --until list changes.
+    under their parent. --by, --since and --until imply --changes.
     """
     config = log_of(options)
     if not (changes or by or since or until):

@@ -1,4 +1,4 @@
-"""``mnemosyne trash``: remove sessions and facts for a while."""
+"""``mnemosyne trash``: hide sessions and memory entries until they are restored or erased."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,11 +40,12 @@ def _print_list(found: Sequence[Mapping[str, Any]]) -> None:
 @click.command()
 @click.argument("what", metavar="SESSION|ENTRY", required=False)
 @click.option("--list", "lists", is_flag=True, help="List what is in the trash.")
-@click.option("--restore", is_flag=True, help="Take it out of the trash.")
+@click.option("--restore", is_flag=True, help="Restore it from the trash.")
 @log_options()
 @prints(lambda answer: answer, _print)
 def trash(what: str | None, lists: bool, restore: bool, **options: Any) -> Mapping[str, Any]:
-    """Move a session, or the entry with this id, to the trash: lists, searches and new sessions no longer show it.
+    """Move a session, or the memory entry with this id, to the trash: lists, searches and new sessions no longer
+    show it.
 
     \b
       mnemosyne trash 319a
@@ -55,7 +56,7 @@ def trash(what: str | None, lists: bool, restore: bool, **options: Any) -> Mappi
     `mnemosyne forget` erases at once.
     """
     if (what is None) is not lists or (lists and restore):
-        raise click.UsageError("Give either a SESSION or ENTRY, or --list.")
+        raise click.UsageError("Give a SESSION or ENTRY, or --list without either.")
     log_of(dict(options))
     name = "listTrash" if what is None else "restoreFromTrash" if restore else "putIntoTrash"
     done: Mapping[str, Any] = call_operation(

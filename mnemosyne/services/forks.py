@@ -111,11 +111,11 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
             wanted_turn = last if call is None else attempt.began.turn
             return ForkPoint(line.client, name, wanted_turn, *place, dialect, request, reply, calls, results)
         if call is not None:
-            raise NotFound(f"Session {stream} has no result of each call in the reply with {call}.")
+            raise NotFound(f"Session {stream} has no result for each call of the reply that contains {call}.")
     if call is not None:
         there = f"its checkpoints: {', '.join(history.checkpoints)}" if history.checkpoints else "it has none"
         raise NotFound(
-            f"Session {stream} has no checkpoint {call!r} ({there}), and branch {branch} no call of this id."
+            f"Session {stream} has no checkpoint {call!r} ({there}), and branch {branch} no call with this id."
         )
     raise NotFound(f"Session {stream} has no complete reply up to turn {last}, so it cannot be forked there.")
 

@@ -37,7 +37,7 @@ MOST_LISTED = 10_000
 MOST_RECALLED = 50
 
 LONGEST_NOTE = 300
-"""Characters of a reply that is kept; a longer one stands in the detail."""
+"""Characters of a reply that is kept; the detail has a longer one in full."""
 
 PREFERENCE_KINDS = ", ".join(each.value for each in EntryKind if each in PREFERENCES)
 
@@ -77,7 +77,7 @@ class ApiCall:
         if "content" in self.given:
             return self.given["content"], self.given.get("detail", "")
         if source is None:
-            raise BadOption("addMemory needs content, or the session of a reply.")
+            raise BadOption("Give the content, or the session of the reply to keep.")
         words = await read_reply_words(self.archive, source)
         line = " ".join(words.split())
         return (words, "") if len(line) <= LONGEST_NOTE else (f"{line[:LONGEST_NOTE].rstrip()}…", words)

@@ -81,7 +81,7 @@ class SessionOverview:
     damage: str | None
 
     def status(self, now: int) -> SessionStatus:
-        """Whether it goes on, at a time in µs."""
+        """The session's status at a time in µs."""
         return find_status(now - self.last_at, self.state, self.ending)
 
     @property

@@ -49,7 +49,7 @@ async def read_reply_words(archive: Archive, source: Provenance) -> str:
     blocks = history.dialect_of(source.branch).reply_content(json_object(reply or b""))
     words = "\n\n".join(str(block["text"]) for block in blocks if block.get("type") == "text").strip()
     if not words:
-        raise NotFound(f"The reply of turn {source.turn} has no words.")
+        raise NotFound(f"The reply of turn {source.turn} contains no text.")
     return words
 
 

@@ -138,7 +138,7 @@ def test_own_proxy_is_asked_for_other_hosts_except_those_in_no_proxy(place: Plac
     assert b"\r\nproxy-authorization: Basic bWU6YSB3b3Jk\r\n" in head
 
 
-def test_door_is_closed_to_whoever_lacks_its_password(place: Place) -> None:
+def test_door_refuses_a_client_without_its_password(place: Place) -> None:
     door = place.open(f"https://{HOST}")["HTTPS_PROXY"]
     with pytest.raises(subprocess.CalledProcessError):
         curl({}, "--proxy", f"http://{door.rpartition('@')[2]}", "--insecure", f"https://{HOST}/")

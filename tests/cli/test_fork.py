@@ -70,9 +70,9 @@ def test_impossible_fork_is_refused_and_writes_nothing(transcripts: Path) -> Non
         (
             ("s", "--at", "never-named"),
             1,
-            "has no checkpoint 'never-named' (it has none), and branch main no call of this id",
+            "has no checkpoint 'never-named' (it has none), and branch main no call with this id",
         ),
-        (("s", "--at", "3 or 4"), 2, "is neither a turn number, such as 30, nor the name of a checkpoint or call"),
+        (("s", "--at", "3 or 4"), 2, "is neither a turn number, such as 30, nor the id of a call, nor a checkpoint"),
         (("s", "--mode", "off", "--", "codex"), 2, "--mode off works with Claude Code and opencode"),
         (("s", "--", "aider"), 2, "aider cannot start from another session"),
         (("another",), 1, "There is no session 'another'"),

@@ -121,6 +121,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "sessions": (["sessions"],),
     "branches": (["branches", SESSION, "--turns"],),
     "context": (["context", SESSION],),
+    "compare": (["compare", SESSION, SESSION],),
     "du": (["du"],),
     "timeline": (["timeline", SESSION],),
     "accounts": (["savings"], *(["usage", "--by", each] for each in ("session", "day", "model"))),

@@ -209,7 +209,7 @@ async def test_a_projection_is_reported_with_its_lag_and_the_reason_for_its_stop
 async def test_every_query_runs(dsn: str) -> None:
     about = {"stream": stream(1), "session": "x", "branch": "main", "object": "x", "since": 0, "turn": 1}
     about |= {"window": 1, "agent": "x", "name": "x", "tenant": "x", "day": 0, "chains": ["x"]}
-    about |= {"streams": [stream(1)], "only": None, "limit": 1, "key": "", "tasks": ["goal"]}
+    about |= {"streams": [stream(1)], "only": None, "whole": False, "limit": 1, "key": "", "tasks": ["goal"]}
     async with open_database(dsn) as database:
         store = PostgresProjections(database)
         for projection in ALL:

@@ -124,7 +124,7 @@ async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: P
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
-async def test_the_host_is_told_of_each_change_of_the_pressure_zone_before_it_sends(
+async def test_on_pressure_is_called_for_each_zone_change_before_the_host_sends(
     dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[Pressure] = []

@@ -95,7 +95,7 @@ async def test_a_reply_with_calls_is_a_fork_point_once_all_are_answered() -> Non
             assert [*found.results] == [result("a"), result("b")]
         assert (await find_fork_point(talk.archive, str(talk.stream), 1)).calls == ()
         for unanswered in ("d", "e"):
-            with pytest.raises(NotFound, match="no result of each call"):
+            with pytest.raises(NotFound, match="no result for each call"):
                 await find_fork_point(talk.archive, str(talk.stream), unanswered)
-        with pytest.raises(NotFound, match="no call of this id"):
+        with pytest.raises(NotFound, match="no call with this id"):
             await find_fork_point(talk.archive, str(talk.stream), "z")

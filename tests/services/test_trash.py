@@ -32,7 +32,7 @@ async def throw(talk: Talk, at: int = 9) -> None:
     await trash.put_away(talk.archive, TENANT, str(talk.stream), WriteStamp(at, f"w{at}"))
 
 
-async def test_a_session_in_the_trash_is_searched_no_more_and_comes_back_whole() -> None:
+async def test_search_skips_a_session_in_the_trash_until_it_is_restored_whole() -> None:
     async with talking() as talk:
         await talk.ask(body([user("Paint the shed.")]))
         await throw(talk)
@@ -47,7 +47,7 @@ async def test_a_session_in_the_trash_is_searched_no_more_and_comes_back_whole()
             await trash.take_out(talk.archive, TENANT, str(talk.stream), WriteStamp(12, "w"))
 
 
-async def test_a_session_that_goes_on_leaves_the_trash() -> None:
+async def test_a_session_leaves_the_trash_with_its_next_turn() -> None:
     archive, stream = plain(), stream_of(TENANT, "s")
     started = SessionStarted(at=1, tenant=TENANT, external_id="s", client="c", client_version=None, salt=b"s")
     for expected, events in ((0, (started, opened_branch(), began(1, "m", at=2))), (4, (began(2, "m", at=20),))):

@@ -1,4 +1,4 @@
-"""The causes of cache misses as a table, for SQL and metrics: each cold request is explained once, behind its reply.
+"""The causes of cache misses as a table, for SQL and metrics: each cold request is explained once, after its reply.
 
 The rules need the bodies of two requests, so this is no projection. A session is read only if its counts show a cold
 request that is not explained yet. The state is in the database, so any process can resume.
@@ -95,7 +95,7 @@ class ColdRequests:
 
 
 def clear(connection: Connection) -> None:
-    """Forget all explanations, so that they are made again."""
+    """Delete all explanations, so that they are computed again."""
     connection.execute("delete from mnemosyne.cold_sessions")
     connection.execute("delete from mnemosyne.cold_totals")
 

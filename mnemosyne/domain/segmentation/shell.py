@@ -26,7 +26,7 @@ _SET_UP = re.compile(r"\A(?:\w+=\S*|timeout|env|nice|sudo|time|command|exec|\d+[
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(\S+)", re.MULTILINE)
 
 _SCRIPTED = re.compile(r"""\bcmd["']?\s*:\s*("(?:[^"\\\n]|\\.)*"|'[^'\\\n]*'|`[^`\\$]*`)""")
-_CALLED = re.compile(r"([\w$]+)\s*\(")
+_CALLED = re.compile(r"(?<![\w$])([\w$]++)\s*+\(")
 
 _PRINTING = frozenset(
     {"cat", "head", "tail", "less", "more", "nl", "grep", "rg", "egrep", "fgrep", "ag", "ack", "find", "ls", "tree"}

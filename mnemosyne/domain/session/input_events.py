@@ -8,7 +8,6 @@ from enum import Enum
 
 import attrs
 
-from mnemosyne.domain.objects.faults import LIMITS
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.round_events import Mode
@@ -34,7 +33,7 @@ class RecordedSettings:
     chosen: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     restores: str = "both"
-    faults: int = LIMITS.faults
+    faults: int = 3
 
 
 @attrs.frozen(kw_only=True)

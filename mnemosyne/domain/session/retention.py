@@ -41,7 +41,7 @@ def is_old(last_active_at: int, *, now: int, days: int | None) -> bool:
 
 
 def has_expired(trashed_at: int | None, now: int) -> bool:
-    """Whether something was in the trash since ``trashed_at``, longer than it is kept. None: it is not there."""
+    """Whether the trash has kept something since ``trashed_at`` for too long. None: it is not in the trash."""
     return trashed_at is not None and now - trashed_at > TRASH_DAYS * DAY
 
 

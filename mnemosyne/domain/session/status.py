@@ -12,7 +12,7 @@ ENDED_AFTER = 24 * 60 * 60 * 1_000_000
 
 
 class SessionStatus(Enum):
-    """Whether a session goes on. A session that has ended can still be resumed, and is then active again."""
+    """Whether a session is in use or has ended. An ended session can be resumed, and is then active again."""
 
     ACTIVE = "active"
     IDLE = "idle"

@@ -36,7 +36,7 @@ _OF_THINKING = (
 
 
 MAY_BE_TOOLS = frozenset({400, 403, 404, 422, 500, 501})
-"""Statuses that may be due to tools behind the head, whatever the error says. Others are of the credential, a limit or
+"""Statuses that may be due to tools behind the head, whatever the error says. Others concern the credential, a limit or
 an overload, and the client handles them.
 """
 

@@ -87,7 +87,7 @@ def _choose_changes(now: int) -> ChosenChanges | None:
     if not (since or until or by):
         return None
     if by not in ("", *(each.value for each in Actor)):
-        raise BadOption(f"{by!r} is no actor; these are: {', '.join(each.value for each in Actor)}.")
+        raise BadOption(f"{by!r} is not an actor; choose one of {', '.join(each.value for each in Actor)}.")
     return ChosenChanges(
         since=parse_time(since, now) if since else 0,
         until=parse_time(until, now) if until else None,

@@ -59,13 +59,13 @@ def test_the_command_names_who_changed_an_object(name: str, cause: str, actor: A
         ({"kind": ObjectKind.DEBUGGING_SESSION, "role": Role.DERIVED, "tags": ()}, Actor.PLANNER),
     ],
 )
-def test_an_object_is_its_author_s(fields: dict[str, Any], actor: Actor) -> None:
+def test_the_actor_of_an_object_is_its_author(fields: dict[str, Any], actor: Actor) -> None:
     event = attrs.evolve(made("a"), **fields)
     assert isinstance(event, ObjectCreated)
     assert actor_of(recorded(event, "Remember")) is actor
 
 
-def test_a_broken_reply_is_the_provider_s_unless_the_client_left() -> None:
+def test_a_broken_reply_is_attributed_to_the_provider_unless_the_client_left() -> None:
     cut = session_events.interrupted({})
     assert actor_of(recorded(attrs.evolve(cut, reason=CLIENT_LEFT))) is Actor.CLIENT
     assert actor_of(recorded(attrs.evolve(cut, reason="the connection broke"))) is Actor.PROVIDER

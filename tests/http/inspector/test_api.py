@@ -136,7 +136,7 @@ async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
 
 
 INVALID: tuple[tuple[str, str, Any, dict[str, str], int, str], ...] = (
-    ("POST", "/memories", {}, {}, 400, "addMemory needs content, or the session of a reply."),
+    ("POST", "/memories", {}, {}, 400, "Give the content, or the session of the reply to keep."),
     ("POST", "/memories", {"content": "x", "session": "nobody"}, {}, 404, "There is no session 'nobody'"),
     ("POST", "/memories", {"content": "x"}, {}, 400, "There is no project here: name its folder"),
     ("POST", "/memories", {"content": 5}, {}, 400, "content of addMemory must have the type string, not 5."),

@@ -134,7 +134,7 @@ def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     (session,) = (each for each in world.json("sessions") if each["external_id"] == "parser-talk")
     assert set(session) == {
         "id", "external_id", "title", "project", "client", "model", "mode", "priced", "branches", "turns",
-        "context_tokens", "dollars", "dollars_saved", "started_at", "last_active_at", "imported_at",
+        "context_tokens", "dollars", "dollars_saved", "started_at", "last_active_at", "status", "imported_at",
         "damage", "settings", "unpriced_models",
     }  # fmt: skip
     assert (session["client"], session["model"], session["turns"]) == ("claude-code", "claude-opus-5-5", 3)

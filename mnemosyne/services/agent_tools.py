@@ -96,7 +96,7 @@ TOOLS: tuple[AgentTool, ...] = (
     _tool_for(
         "undoWrite",
         "undo",
-        "Undo a change of this memory, by the id `write` in its answer; by default the last change.",
+        "Undo a change that you made here, by the id `write` in its answer; by default the last one.",
         write="write",
     ),
     AgentTool(

@@ -76,7 +76,7 @@ FindFacts = Callable[[str], Awaitable[Sequence[LearnedFact]]]
 @attrs.frozen
 class KnowledgeService:
     """The memory as one project of a tenant sees it. ``folder`` is the sandbox, if there is one. ``meaning`` compares
-    texts by meaning in ``recall``, if available.
+    texts by meaning in ``recall``, if available. ``made`` are the ids of the writes made here.
     """
 
     store: KnowledgeStore
@@ -86,6 +86,7 @@ class KnowledgeService:
     source: EntrySource = EntrySource.USER
     meaning: Meaning | None = None
     find_facts: FindFacts | None = None
+    made: set[str] = attrs.field(factory=set)
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -165,19 +166,23 @@ class KnowledgeService:
         return await self._write(place, command)
 
     async def undo(self, write: str | None, stamp: WriteStamp) -> WriteReport:
-        """Undo a write; None: the last one. Raises NotFound."""
-        known = await self.store.read_all(self.places)
-        if write is None:
-            last = [(record.at, record.id, place) for place, each in known for record in each.writes.values()]
-            if not last:
-                raise NotFound("There is no write to undo.")
-            _, write, place = max(last, key=lambda each: each[:2])
-        else:
-            found = next((place for place, each in known if write in each.writes), None)
-            if found is None:
-                raise NotFound(f"There is no write {write!r} to undo; it may be undone already.")
-            place = found
-        return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=write))
+        """Undo a write; None: the last one. An agent can only undo writes made here: what it reads could ask it to
+        revive an entry that a person has forgotten. Raises NotFound.
+        """
+        places = await self.store.read_all(self.places)
+        known = [(record, place) for place, each in places for record in each.writes.values()]
+        if self.source is EntrySource.AGENT:
+            known = [each for each in known if each[0].id in self.made]
+        if write is not None:
+            known = [each for each in known if each[0].id == write]
+        if not known:
+            named = "write" if write is None else f"write {write!r}"
+            theirs = ", or it is not yours" if self.source is EntrySource.AGENT and write is not None else ""
+            raise NotFound(
+                f"There is no {named} to undo{'' if write is None else '; it may be undone already'}{theirs}."
+            )
+        record, place = max(known, key=lambda each: (each[0].at, each[0].id))
+        return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=record.id))
 
     async def erase(self, matching: str, stamp: WriteStamp) -> int:
         """Erase from the log the words of every entry, current or not, with this id or these words; return their
@@ -234,6 +239,7 @@ class KnowledgeService:
 
     async def _write(self, place: Place, command: KnowledgeCommand) -> WriteReport:
         outcome: WriteOutcome = await self.store.write(place, command, command.write)
+        self.made.add(command.write)
         known = await self.store.read(place)
         entry = known.entries.get(outcome.entry) if outcome.entry is not None else None
         return WriteReport(outcome.what, command.write, outcome.why, place, entry)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
 from mnemosyne.app.storage import event_codec
@@ -74,6 +75,20 @@ async def test_a_write_is_reported_and_undone_by_its_id_or_as_the_last_one() -> 
     for write in ("m1", None):
         with pytest.raises(NotFound, match="There is no write"):
             await here.undo(write, stamp(6, FIRST + 5))
+
+
+async def test_an_agent_undoes_only_its_own_writes() -> None:
+    person = knowledge()
+    agent = attrs.evolve(person, source=EntrySource.AGENT, made=set())
+    kept = await person.remember(Scope.PROJECT, draft("deploy by hand"), stamp(1))
+    await person.forget("by hand", stamp(2, FIRST + 1))
+    for write in ("m2", None):
+        with pytest.raises(NotFound, match="There is no write"):
+            await agent.undo(write, stamp(3, FIRST + 2))
+    assert kept.write not in agent.made
+    await agent.remember(Scope.PROJECT, draft("we use npm"), stamp(4, FIRST + 2))
+    assert (await agent.undo(None, stamp(5, FIRST + 3))).what == "undone"
+    assert await contents(person, FIRST + 4) == []
 
 
 async def test_words_find_an_entry_in_any_scope_unless_they_are_ambiguous() -> None:

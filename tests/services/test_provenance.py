@@ -88,5 +88,5 @@ async def test_a_reply_is_kept_as_a_note_with_all_its_words_and_its_turn(archive
         assert (short.content, short.detail) == ("It reads twice.", "")
         assert (cut.content, cut.detail) == (long[:LONGEST_NOTE].rstrip() + "…", long.strip())
         assert [each.provenance and each.provenance.turn for each in (short, cut)] == [1, 2]
-        with pytest.raises(BadOption, match="needs content, or the session of a reply"):
+        with pytest.raises(BadOption, match="Give the content, or the session of the reply"):
             await BY_NAME["addMemory"].answer(ApiCall(here, archive, {"kind": "fact"}, stamp(3)))

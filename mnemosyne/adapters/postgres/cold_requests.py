@@ -88,7 +88,7 @@ class ColdRequests:
         return {
             (each.address.branch, each.address.turn, each.address.attempt, each.round or 0): orjson.dumps(
                 reading_as_json(each)["causes"]
-            )
+            ).replace(b"\\u0000", b"\\ufffd")  # which PostgreSQL cannot hold
             for each in found
             if each.causes
         }

@@ -73,7 +73,9 @@ def actor_of(recorded: Recorded[Event]) -> Actor:
     """The actor of a recorded event."""
     event, cause = recorded.envelope.event, recorded.envelope.causation_id
     match event:
-        case turns.CheckpointNamed() | turns.SessionForgotten() | turns.SessionImported() | rounds.ManagingSwitched():
+        case turns.CheckpointNamed() | turns.SessionForgotten() | turns.SessionImported():
+            return Actor.USER
+        case rounds.ManagingSwitched() | rounds.SessionTrashed():
             return Actor.USER
         case turns.TurnBegan() | turns.BranchOpened() | turns.ToolsDeclared() | objects.ObjectLinked():
             return Actor.CLIENT

@@ -8,6 +8,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.segmentation import paths
+from mnemosyne.domain.wire.json_values import storable
 
 LONGEST = 200
 """The maximum length of a command in a source key, in characters; a longer one ends in its hash."""
@@ -58,7 +59,7 @@ def find_in_script(script: str) -> str | None:
     if literal is None or sorted(called) != ["exec_command", "text"] or ".output)" not in around:
         return None
     try:
-        return str(json.loads(literal[1])) if literal[1][0] == '"' else literal[1][1:-1]
+        return str(storable(json.loads(literal[1]))) if literal[1][0] == '"' else literal[1][1:-1]
     except ValueError:
         return None
 

@@ -42,6 +42,7 @@ RUNS = "const done = await tools.exec_command({%s}); text(done.output);"
         (RUNS.replace(".output", ".output.slice(0, 90)") % 'cmd: "cat a.py"', None),
         (RUNS % 'cmd: "cat a.py"' + RUNS % 'cmd: "cat b.py"', None),
         (RUNS % r'cmd: "\x"', None),
+        (RUNS % r'cmd: "cat \ud800.py"', Deed("read", "?.py", whole=True)),
         ("text('cmd')", None),
     ],
 )

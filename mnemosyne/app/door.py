@@ -10,6 +10,7 @@ import secrets
 import ssl
 import tempfile
 from base64 import b64encode
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -39,9 +40,16 @@ CONNECT_SECONDS = 15.0
 LARGEST_HEAD = 64 * 1024
 """The longest head of a request or a proxy's answer, in bytes."""
 
+FAILURES = 3
+"""How many connections of a program in a row, closed without a request, mean that it does not accept our certificate.
+One may be a cancelled request, or made in advance.
+"""
+
 log = logging.getLogger(__name__)
 
 _WEBSOCKET = re.compile(rb"^upgrade:[ \t]*websocket", re.IGNORECASE | re.MULTILINE)
+_REJECTION = re.compile("alert .*(certificate|unknown ca)")
+"""OpenSSL's text for a TLS alert about our certificate."""
 
 
 @attrs.frozen
@@ -60,10 +68,16 @@ def host_of(upstream: str, environ: Mapping[str, str]) -> Host:
         raise BadOption(
             f"--door needs an upstream with TLS and a host name, such as https://api.anthropic.com, not {upstream}."
         )
-    given = environ.get(BASE_URL, "").rstrip("/")
-    if given not in ("", upstream):
+    if not name.isascii():
+        raise BadOption(f"--door needs the ASCII form of the upstream's host, which begins with xn--, not {name}.")
+    if origin_of(environ.get(BASE_URL, "")) not in ("", origin_of(upstream)):
         raise BadOption(f"{BASE_URL} names another address than the upstream: unset it, or pass it as --upstream.")
     return Host(name, parts.port or 443)
+
+
+def origin_of(url: str) -> str:
+    """The URL without its path, which a request through the door already has."""
+    return "/".join(url.split("/")[:3])
 
 
 def environment(environ: Mapping[str, str], host: Host, door: str, bundle: str, *, is_complete: bool) -> dict[str, str]:
@@ -102,7 +116,7 @@ def open_door(
 @attrs.define
 class Door:
     """A proxy for CONNECT, with a password of its own. ``context`` holds the certificate for ``host``; ``authorities``
-    vouch for the host itself. A program is known by its User-Agent.
+    vouch for the host itself. A program is known by its User-Agent; those without one share an empty name.
     """
 
     host: Host
@@ -114,8 +128,10 @@ class Door:
     password: str = attrs.field(factory=partial(secrets.token_hex, 16), repr=False)
     trusting: set[bytes] = attrs.field(factory=set)
     """Programs that have sent a request through our TLS."""
-    refusing: set[bytes] = attrs.field(factory=set)
-    """Programs that do not accept our certificate."""
+    failures: Counter[bytes] = attrs.field(factory=Counter)
+    """Each program's connections since its last request that ended without one. With ``FAILURES`` it is refusing."""
+    told: set[bytes] = attrs.field(factory=set)
+    """Refusing programs that the user knows of."""
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[str]:
@@ -144,8 +160,8 @@ class Door:
             await _refuse(client, b'407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="door"')
         elif request.method != b"CONNECT":
             await _refuse(client, b"405 Method Not Allowed")
-        elif request.target == f"{self.host.name}:{self.host.port}".encode() and (
-            (program := headers.get(b"user-agent", b"")) not in self.refusing
+        elif request.target == f"{self.host.name}:{self.host.port}".encode() and not self._lets_pass(
+            program := headers.get(b"user-agent", b"")
         ):
             await client.send_all(_ESTABLISHED)
             await self._end_tls(client, program)
@@ -161,24 +177,42 @@ class Door:
 
     async def _end_tls(self, client: trio.SocketStream, program: bytes) -> None:
         secure, first = trio.SSLStream(client, self.context, server_side=True, https_compatible=True), b""
+        rejects = False
         try:
             await secure.do_handshake()
             while b"\r\n\r\n" not in first and len(first) < LARGEST_HEAD and (chunk := await secure.receive_some()):
                 first += chunk
         except trio.BrokenResourceError as error:
-            if not isinstance(error.__cause__, ssl.SSLError):
-                raise
+            rejects = _REJECTION.search(str(error.__cause__)) is not None
         if first:
             self.trusting.add(program)
+            if self.failures[program] < FAILURES:
+                del self.failures[program]
             await _join(secure, await self._choose(first), first)
-        elif program not in self.trusting | self.refusing:
-            # Some libraries check the certificate only after the handshake, and then close.
-            self.refusing.add(program)
-            named = f" ({program.decode('ascii', 'replace')})" if program else ""
-            self.say(
-                f"a program{named} does not accept this run's certificate for {self.host.name}. From now on its"
-                " connections pass through unread and unrecorded."
-            )
+        else:
+            # Some libraries check the certificate only after the handshake, or send no alert, and then close.
+            self._count_failure(program, rejects=rejects)
+
+    def _lets_pass(self, program: bytes) -> bool:
+        """Whether a connection passes unread: all of a refusing program; without a name, one for each failure."""
+        if self.failures[program] < FAILURES:
+            return False
+        if not program:
+            self.failures[program] -= 1
+        return True
+
+    def _count_failure(self, program: bytes, *, rejects: bool) -> None:
+        """Count a connection without a request, which decides if the program ``rejects`` our certificate."""
+        self.failures[program] = FAILURES if rejects else min(self.failures[program] + 1, FAILURES)
+        if self.failures[program] < FAILURES or program in self.told:
+            return
+        self.told.add(program)
+        named = f" ({program.decode('ascii', 'replace')})" if program else ""
+        later = "From now on its connections pass" if program else "After each failure, one connection passes"
+        self.say(
+            f"a program{named} {'does not' if rejects else 'seems not to'} accept this run's certificate for"
+            f" {self.host.name}. {later} through unread and unrecorded."
+        )
 
     async def _choose(self, first: bytes) -> trio.abc.Stream:
         """The server, or the host itself for a WebSocket that holds no turns, which the server would refuse."""

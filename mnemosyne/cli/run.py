@@ -168,7 +168,7 @@ def run(
 
 def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool, off: bool) -> Config:
     """The settings of a server behind a door: all requests go to the upstream's host, and it manages only if asked."""
-    from mnemosyne.app.door import host_of
+    from mnemosyne.app.door import host_of, origin_of
 
     if off or options["upstreams"]:
         raise click.UsageError(
@@ -176,8 +176,9 @@ def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool,
         )
     host = host_of(config.upstream, os.environ)
     names = ",".join((*config.allowed_hosts, host.name))
-    ours = {"upstreams": f"host={config.upstream}", "allowed_hosts": names, "mode": options["mode"] or "observe"}
-    return configuration({**options, **ours}, manage=manage, warns=False)
+    origin = origin_of(config.upstream)
+    ours = {"upstream": origin, "upstreams": f"host={origin}", "allowed_hosts": names}
+    return configuration({**options, **ours, "mode": options["mode"] or "observe"}, manage=manage, warns=False)
 
 
 def _refuse_without_worktree() -> None:

@@ -3,17 +3,20 @@
 import os
 import ssl
 import subprocess
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
+from http.client import HTTPSConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import attrs
 import pytest
 import trio
 import trustme
 
-from mnemosyne.app.door import Host, environment, host_of, open_door
+from mnemosyne.app.door import Host, environment, host_of, open_door, origin_of
 from mnemosyne.app.threads import in_a_thread
 from mnemosyne.config import load
 from mnemosyne.errors import BadOption
@@ -119,6 +122,94 @@ def test_program_that_refuses_the_certificate_is_named_and_passes_unread(place: 
     assert len(place.said) == 1
 
 
+@attrs.frozen
+class Program:
+    """A program that connects to the provider through a door. It accepts the provider's own certificate; one that
+    ``trusts`` accepts the door's too.
+    """
+
+    place: Place
+    environ: Mapping[str, str]
+    name: str = ""
+    trusts: bool = True
+
+    def ask(self) -> str:
+        """Who answers a request. Raises SSLError if the program rejects the certificate."""
+        with closing(self._connect()) as connection:
+            connection.request("GET", "/v1/models")
+            return connection.getresponse().read().decode()
+
+    def close_at_once(self) -> None:
+        """Close a connection after its handshake, without a request."""
+        self._connect().close()
+
+    def _connect(self) -> HTTPSConnection:
+        context = ssl.create_default_context(cafile=self.place.authority)
+        if self.trusts:
+            context.load_verify_locations(self.environ["SSL_CERT_FILE"])
+        door = urlsplit(self.environ["HTTPS_PROXY"])
+        who = b64encode(f"{door.username}:{door.password}".encode()).decode()
+        named = {"User-Agent": self.name} if self.name else {}
+        connection = HTTPSConnection(door.hostname or "", door.port, context=context, timeout=10)
+        connection.set_tunnel("localhost", self.place.provider.port, {"Proxy-Authorization": f"Basic {who}"} | named)
+        connection.connect()
+        return connection
+
+
+def test_named_program_may_come_to_refuse_the_certificate(place: Place) -> None:
+    environ = place.open(place.own)
+    assert Program(place, environ, "node").ask() == "server"
+    refusing = Program(place, environ, "node", trusts=False)
+    with pytest.raises(ssl.SSLError):
+        refusing.ask()
+    assert (refusing.ask(), refusing.ask()) == ("provider", "provider")
+    (said,) = place.said
+    assert said.startswith("a program (node) does not accept")
+
+
+@pytest.mark.parametrize("name", ["node", ""])
+def test_few_connections_without_a_request_mean_nothing(name: str, place: Place) -> None:
+    program = Program(place, place.open(place.own), name)
+    for _ in range(3):
+        program.close_at_once()
+        program.close_at_once()
+        assert program.ask() == "server"
+    assert place.said == []
+
+
+def test_connections_without_a_request_in_a_row_mean_refusal(place: Place) -> None:
+    program = Program(place, place.open(place.own), "node")
+    for _ in range(3):
+        program.close_at_once()
+    assert (program.ask(), program.ask()) == ("provider", "provider")
+    (said,) = place.said
+    assert said.startswith("a program (node) seems not to accept")
+
+
+def test_programs_without_a_name_share_no_lasting_verdict(place: Place) -> None:
+    environ = place.open(place.own)
+    trusting, refusing = Program(place, environ), Program(place, environ, trusts=False)
+    for _ in range(2):
+        assert trusting.ask() == "server"
+        with pytest.raises(ssl.SSLError):
+            refusing.ask()
+        assert refusing.ask() == "provider"
+    assert trusting.ask() == "server"
+    (said,) = place.said
+    assert "After each failure, one connection passes through unread" in said
+
+
+def test_program_without_a_name_and_alert_has_each_retry_answered_in_the_end(place: Place) -> None:
+    program = Program(place, place.open(place.own))
+    for failures in (3, 1):  # its failures are remembered until a request succeeds
+        for _ in range(failures):
+            program.close_at_once()
+        assert program.ask() == "provider"
+    assert program.ask() == "server"
+    program.close_at_once()
+    assert program.ask() == "server"
+
+
 @pytest.mark.parametrize(("path", "taker"), [("/v1/session/ws", "provider"), ("/v1/responses", "server")])
 def test_websocket_goes_to_the_host_unless_it_holds_turns(path: str, taker: str, place: Place) -> None:
     environ = place.open(place.own)
@@ -174,8 +265,21 @@ def test_client_keeps_its_own_exceptions_from_the_proxy() -> None:
 
 @pytest.mark.parametrize(
     ("upstream", "base"),
-    [("http://a.example", ""), ("https://10.0.0.1", ""), ("https://a.example", "https://b.example")],
+    [
+        ("http://a.example", ""),
+        ("https://10.0.0.1", ""),
+        ("https://bücher.example", ""),
+        ("https://a.example", "https://b.example"),
+    ],
 )
 def test_door_needs_a_name_with_tls_to_which_the_client_goes(upstream: str, base: str) -> None:
     with pytest.raises(BadOption):
         host_of(upstream, {"ANTHROPIC_BASE_URL": base})
+
+
+def test_path_of_an_upstream_is_left_to_the_client() -> None:
+    upstream = "https://gateway.example:8443/anthropic/v1"
+    assert origin_of(upstream) == "https://gateway.example:8443"
+    assert origin_of("https://a.example") == "https://a.example"
+    for given in (upstream, origin_of(upstream)):  # checked again with the run's own upstream, the origin
+        assert host_of(given, {"ANTHROPIC_BASE_URL": f"{upstream}/"}) == Host("gateway.example", 8443)

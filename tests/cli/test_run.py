@@ -5,6 +5,7 @@ import os
 import re
 import select
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from uuid import UUID
 import attrs
 import psycopg
 import pytest
+import trustme
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.app.discovery import FoundServer
@@ -555,6 +557,20 @@ def test_ignored_signals_stay_ignored_in_the_client(joined: dict[str, str]) -> N
 
 
 # When something is wrong
+
+
+def test_path_of_an_upstream_is_not_doubled_behind_a_door(environ: dict[str, str], tmp_path: Path) -> None:
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.cert_pem.write_to_path(str(tmp_path / "gateway.pem"))
+    authority.issue_cert("localhost").configure_cert(context)
+    with provider() as gateway:
+        gateway.socket = context.wrap_socket(gateway.socket, server_side=True)
+        base = f"https://localhost:{gateway.server_port}/anthropic"
+        environ |= {"MNEMOSYNE_CA_BUNDLE": str(tmp_path / "gateway.pem"), "ANTHROPIC_BASE_URL": base}
+        client = ("curl", "--silent", "--noproxy", "", f"{base}/v1/x")
+        done = mnemosyne("run", "--door", "tls", "--upstream", base, "--", *client, environ=environ)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "{}", "")
+        assert gateway.asked[-1] == "GET /anthropic/v1/x"
 
 
 def test_server_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:

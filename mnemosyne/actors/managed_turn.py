@@ -27,7 +27,8 @@ class ManagedTurn:
     that the provider refused. ``prior`` is the state sent before this turn; None if there is none. ``by_prefix`` says
     that the provider caches by prefix and not by markers. ``happens`` are the events to record when the next round is
     sent, and ``contents`` are theirs. ``compared_with`` is the reply whose request the provider compares with the first
-    round, empty if there is none; None if it is not asked.
+    round, empty if there is none; None if it is not asked. ``moves``: the memory tools behind the cached head were
+    refused, so they stay at the head if this round is accepted.
     """
 
     read: Transcript = attrs.field(repr=False)
@@ -40,6 +41,7 @@ class ManagedTurn:
     compared_with: str | None = None
     round: int = 1
     refused: int = 0
+    moves: bool = False
     happens: tuple[Event, ...] = ()
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 

@@ -52,7 +52,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.refusals import Refusal, find_stated
+from mnemosyne.domain.window.refusals import Refusal, find_stated, may_last
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -138,7 +138,7 @@ class ManagedRounds:
             more += recorded
         happened = (*switched, *more) if opening.is_last else ()
         budget = command.tool_budget if command is not None else opening.branch.tool_budget
-        behind = command is None and opening.branch.behind
+        behind = command is None and opening.branch.behind and not _stays_at_head(prior, history)
         planned = await self._plan_turn(
             opening, mode, history, happened, prior, hour=hour, tool_budget=budget, behind=behind
         )
@@ -459,19 +459,28 @@ class ManagedRounds:
         over = self._finish(address, turn, end, Answers(), message.at)
         if over.turn is None:
             return NOTHING
-        over = attrs.evolve(over, turn=turn.without(message.refusal), more=True)
-        if message.refusal in (Refusal.THINKING, Refusal.VERDICT):
+        is_behind = message.refusal is Refusal.TOOLS_BEHIND
+        moves = turn.moves or (is_behind and may_last(end.reply.body))
+        over = attrs.evolve(over, turn=attrs.evolve(turn.without(message.refusal), moves=moves), more=True)
+        if message.refusal is not Refusal.TOOLS:
             return over
-        stays = message.refusal is Refusal.TOOLS_BEHIND
-        command = SetMode(
-            at=message.at,
-            branch=address.branch,
-            mode=Mode.MANAGE if stays else Mode.BYPASS,
-            why=rounds.BEHIND_REFUSED if stays else rounds.TOOLS_REFUSED,
-            tool_budget=turn.tool_budget if stays else None,
-            late=stays,
-        )
+        command = SetMode(at=message.at, branch=address.branch, mode=Mode.BYPASS, why=rounds.TOOLS_REFUSED)
         return attrs.evolve(over, events=(*over.events, *decide(command, self._state)))
+
+    def _move(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> tuple[Event, ...]:
+        """Keep the memory tools at the head if the provider refused them behind it and accepts the replacement."""
+        accepted = end.reply.error_type is None and (end.reply.usage or end.reply.stop_reason)
+        if not (turn.moves and turn.mode is Mode.MANAGE and accepted):
+            return ()
+        command = SetMode(
+            at=at,
+            branch=address.branch,
+            mode=Mode.MANAGE,
+            why=rounds.BEHIND_REFUSED,
+            tool_budget=turn.tool_budget,
+            late=True,
+        )
+        return decide(command, self._state)
 
     async def _refuse_length(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> RoundOver:
         """The end of a managed first round that the provider refused because it exceeds a window smaller than the
@@ -553,6 +562,7 @@ class ManagedRounds:
         turn = self._continue(branch, branch.wire.hour, read, prior.history, prior, named)
         refused = branch.rounds.count_refused(address.attempt)
         turn = attrs.evolve(turn, mode=branch.mode, round=began, refused=refused if is_open else max(0, refused - 1))
+        turn = attrs.evolve(turn, moves=await self._find_moves(branch, address.attempt, turn))
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
         if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)
@@ -560,13 +570,22 @@ class ManagedRounds:
             reply = branch.rounds.finished[address.attempt][-1].reply
             body = await self._loaded.bodies.read_stored(reply)
             usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS
-            if upstream_history.offers(turn.history) and branch.mode is Mode.MANAGE and not branch.behind:
+            if upstream_history.offers(turn.history) and branch.mode is Mode.MANAGE:
                 usual = Refusal.TOOLS_BEHIND
             turn = turn.without(turn.find_refusal(body) or usual)
         elif not is_open:
             turn = turn.next
         self._turns[address] = turn
         return turn
+
+    async def _find_moves(self, branch: Branch, attempt: int, turn: ManagedTurn) -> bool:
+        """``ManagedTurn.moves``, from the log."""
+        finished = branch.rounds.finished.get(attempt, ())
+        refused = branch.rounds.count_refused(attempt)
+        if not (branch.behind and branch.mode is Mode.MANAGE and 0 < refused == len(finished)):
+            return False
+        bodies = [await self._loaded.bodies.read_stored(each.reply) for each in finished]
+        return any(turn.find_refusal(each) in (None, Refusal.TOOLS_BEHIND) and may_last(each) for each in bodies)
 
     def under_way(self, address: Address) -> ManagedTurn | None:
         """A managed turn that this actor knows."""
@@ -658,6 +677,8 @@ class ManagedRounds:
         events: tuple[Event, ...] = (*finished, *answers.events)
         if turn.mode is Mode.MANAGE:
             events += cleanup.effects_of(end.reply, address, self._loaded.preview(events), at)
+        if moved := self._move(address, turn, end, at):
+            events, turn = events + moved, attrs.evolve(turn, moves=False)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._note_helpers(address, turn.round, end, answers.helped, at)
         events += self._record_inputs(address, turn.round, at)
@@ -719,6 +740,14 @@ class ManagedRounds:
         if branch.wire is not None and branch.wire.body_version == self._state.version:
             prior = self._loaded.histories.keep_sent(branch, turn.history, sent)
             self._turns[address] = attrs.evolve(turn, prior=prior)
+
+
+def _stays_at_head(prior: Prior | None, history: UpstreamHistory) -> bool:
+    """Whether the memory tools stay where the last request had them, at the head: thinking was signed for it."""
+    form = history.dialect.behind
+    if prior is None or form is None or upstream_history.offers(prior.history):
+        return False
+    return form.takes(prior.sent.fields.model or "") and upstream_history.holds_thinking(history)
 
 
 def _begin(opening: Opening) -> UpstreamHistory:

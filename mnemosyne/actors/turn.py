@@ -237,6 +237,7 @@ class Turn:
         self._request = request
         self._arrived_at = trio.current_time()
         self._first_byte: int | None = None
+        self._refused: list[Refusal] = []
         """Time in µs from the request to the first byte of its reply."""
         self._identified: Identity | None = None
         self._outgoing: Outgoing = Passthrough()
@@ -307,7 +308,7 @@ class Turn:
         if last is None or kind is None:
             return None
         if kind in (Refusal.VERDICT, Refusal.TOOLS_BEHIND) and last.turn.may_lack(kind) and status < 500:
-            self._registry.note_refused(kind, self._request.credential, last.turn.read)
+            self._refused.append(kind)
         refusal = await self._without_keys(refusal, status)
         if self._address is not None:
             asking = self._make_refused(kind, refusal, self._address)
@@ -631,7 +632,14 @@ class Turn:
         """The reply is complete: ``reply`` as the client gets it, ``last`` as its last round."""
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
+    def _note_accepted(self, head: ReplyHead, reply: Reply) -> None:
+        """Remember what was refused if the request without it succeeded; otherwise it was not the reason."""
+        if self._last is not None and head.status < 300 and reply.error_type is None:
+            for kind in self._refused:
+                self._registry.note_refused(kind, self._request.credential, self._last.turn.read)
+
     async def _finish(self, head: ReplyHead, reply: Reply, last: RoundEnd | None) -> None:
+        self._note_accepted(head, reply)
         reply = await self._without_keys(reply, head.status)
         ended = {"first_byte": self._first_byte, **self._stamp()}
         await self._record_end(

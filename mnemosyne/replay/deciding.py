@@ -416,13 +416,12 @@ class _Judge:
         message: Message
         if decision.events[0].envelope.causation_id == Refused.__name__:
             turn = await actor.rounds.turn_of(address, under_way.request)
-            moved = _first(decision, BranchModeSet)
-            is_behind = moved is not None and moved.why == rounds.BEHIND_REFUSED
-            kind = (
-                Refusal.TOOLS_BEHIND if is_behind else turn.find_refusal(end.reply.body) if turn is not None else None
-            )
-            if kind is None:
+            if turn is None:
                 return ()
+            kind = turn.find_refusal(end.reply.body)
+            if kind is None and not turn.may_lack(Refusal.TOOLS_BEHIND):
+                return ()
+            kind = kind or Refusal.TOOLS_BEHIND
             message = Refused(
                 at=finished.at, address=address, refusal=kind, reply=end.reply, request=end.request, **_ID
             )

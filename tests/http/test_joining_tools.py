@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import attrs
@@ -10,6 +10,7 @@ import pytest
 
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, find_offer
+from mnemosyne.domain.window.rounds import BEHIND_REFUSED
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.tools_behind import IN_MESSAGES
 from mnemosyne.replay.deciding import review
@@ -136,6 +137,36 @@ async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_an
         assert_nothing_of_ours(client)
 
 
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("status", [400, 500])
+async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_for_a_failure_of_the_provider(
+    status: int, both: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_known() as (stage, client):
+        await read_and_evict(client, stage)
+        joined = offered(stage).index(True) + 1
+    failure = {"reply": {"failure": {"status": status, "message": "Your credit balance is too low."}}}
+    rules = [{"when": {"request": joined + number}} | failure for number in range(1 + both)]
+    monkeypatch.setattr(test_epochs, "script", lambda *others: script(*rules, *others))
+    async with open_known() as (stage, client):
+        with pytest.raises(AssertionError) if both else nullcontext():
+            await read_and_evict(client, stage)
+        assert offered(stage)[joined - 1 : joined + 1] == [True, False]
+        assert [each.status for each in messages(stage)].count(status) == 1 + both
+        is_kept = status == 400 and not both
+        assert (await stage.modes())[-1].behind is not is_kept
+        assert (BEHIND_REFUSED in [each.why for each in await stage.modes()]) is is_kept
+        monkeypatch.setattr(test_epochs, "script", script)
+        if both:
+            answer(stage, [think(), text("Hello.")])
+            await client.turn(text("And now?"))
+            assert (offered(stage)[-1], stage.upstream[-1]["tools"]) == (True, stage.upstream[0]["tools"])
+        other = Client(stage.url, tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
+        answer(stage, [think(), text("Hello.")])
+        await other.turn(text("Hello."))
+        assert bool(NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}) is is_kept
+
+
 @pytest.mark.parametrize("status", [403, 500])
 async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count_is_the_clients_own(
     status: int, monkeypatch: pytest.MonkeyPatch
@@ -150,12 +181,13 @@ async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count
         await read_and_evict(client, stage)
         assert [each.status for each in messages(stage)].count(status) == 1
         assert offered(stage)[joined - 1 : joined + 1] == [True, False]
-        assert (await stage.modes())[-1].behind is False
+        assert (await stage.modes())[-1].behind is (status == 500)
         assert_nothing_of_ours(client)
         stage.standin.script = from_data({"rules": [{"counting": True, "times": 1} | failure]})
         raw = json.loads(await client.count(text("And now?")))
         ours, own = map(json.loads, stage.counted)
-        assert {each["name"] for each in ours["tools"]} > {each["name"] for each in raw["tools"]}
+        at_head = {each["name"] for each in ours["tools"]} > {each["name"] for each in raw["tools"]}
+        assert (at_head, json.loads(OFFER) in bare(ours["messages"])) == (status == 403, status == 500)
         assert (own["tools"], len(own["messages"])) == (raw["tools"], len(raw["messages"]))
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemosyne.domain.window.refusals import Refusal, refusal_of
+from mnemosyne.domain.window.refusals import Refusal, may_last, refusal_of
 from mnemosyne.domain.wire.messages import MESSAGES
 
 
@@ -90,3 +90,18 @@ def test_error_about_the_message_that_adds_the_tools_is_a_refusal_of_tools_behin
 ) -> None:
     error = json.dumps({"error": {"message": message}}).encode()
     assert (refusal_of(error, b"[{}]", MESSAGES, offer=1) is Refusal.TOOLS_BEHIND) is is_about_it
+
+
+@pytest.mark.parametrize(
+    ("body", "may"),
+    [
+        (b'{"error": {"type": "invalid_request_error"}}', True),
+        (b'{"error": {"type": "permission_error"}}', True),
+        (b'{"error": {"type": "api_error"}}', False),
+        (b'{"error": {"type": "server_error"}}', False),
+        (b'{"error": {}}', False),
+        (b"<html>", False),
+    ],
+)
+def test_only_an_error_with_a_type_that_is_no_failure_of_the_provider_may_last(body: bytes, may: bool) -> None:
+    assert may_last(body) is may

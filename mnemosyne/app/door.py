@@ -48,7 +48,7 @@ One may be a cancelled request, or made in advance.
 log = logging.getLogger(__name__)
 
 _WEBSOCKET = re.compile(rb"^upgrade:[ \t]*websocket", re.IGNORECASE | re.MULTILINE)
-_REJECTION = re.compile("alert .*(certificate|unknown ca)")
+_REJECTION = re.compile("alert (?:(?:bad |unsupported )?certificate|unknown ca)")
 """OpenSSL's text for a TLS alert about our certificate."""
 
 

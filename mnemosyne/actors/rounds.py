@@ -52,7 +52,7 @@ from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
-from mnemosyne.domain.window.refusals import Refusal, find_stated, may_last
+from mnemosyne.domain.window.refusals import Refusal, find_stated
 from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -60,6 +60,7 @@ from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.billing import begins_with_billing
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.project import project_of_transcript
+from mnemosyne.domain.wire.reply import may_last
 from mnemosyne.domain.wire.transcript import ANY_NUMBER, Transcript
 from mnemosyne.errors import MnemosyneError
 

@@ -237,8 +237,8 @@ class Turn:
         self._request = request
         self._arrived_at = trio.current_time()
         self._first_byte: int | None = None
-        self._refused: list[Refusal] = []
         """Time in µs from the request to the first byte of its reply."""
+        self._refused: list[Refusal] = []
         self._identified: Identity | None = None
         self._outgoing: Outgoing = Passthrough()
         self._prepared: Prepared | None = None

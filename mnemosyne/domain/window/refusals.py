@@ -84,17 +84,6 @@ def _find_named(error: bytes, tools: bytes, dialect: Dialect, offer: int | None)
     return None
 
 
-_PASSING = frozenset({"api_error", "server_error", "timeout_error", "overloaded_error"})
-"""Types of the errors with a status from 500."""
-
-
-def may_last(error: bytes) -> bool:
-    """Whether the provider would refuse the same again: the error has a type that is no failure of the provider."""
-    inner = json_object(error).get("error")
-    kind = inner.get("type") if isinstance(inner, dict) else None
-    return isinstance(kind, str) and kind not in _PASSING
-
-
 def find_stated(error: bytes, dialect: Dialect) -> TooLong | None:
     """The window stated by an error that refuses a prompt as too long; None for any other error."""
     inner = json_object(error).get("error")

@@ -16,6 +16,9 @@ from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 _WHOLE = ("end_turn", "stop_sequence", "stop", "completed")
 _REFUSED = "refusal"
 
+_PASSING = frozenset({"api_error", "server_error", "timeout_error", "overloaded_error"})
+"""Types of the errors with a status from 500."""
+
 
 def is_whole(stop_reason: str | None) -> bool:
     """Return whether the model ended its reply by itself. In the Responses API that may be after a call."""
@@ -25,6 +28,13 @@ def is_whole(stop_reason: str | None) -> bool:
 def is_refusal(stop_reason: str | None) -> bool:
     """Return whether the provider ended the reply in place of the model."""
     return stop_reason == _REFUSED
+
+
+def may_last(error: bytes) -> bool:
+    """Whether the provider would refuse the same again: the error has a type that is no failure of the provider."""
+    inner = json_object(error).get("error")
+    kind = inner.get("type") if isinstance(inner, dict) else None
+    return isinstance(kind, str) and kind not in _PASSING
 
 
 @attrs.frozen

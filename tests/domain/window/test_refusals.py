@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from mnemosyne.domain.window.refusals import Refusal, may_last, refusal_of
+from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.reply import may_last
 
 
 @pytest.mark.parametrize(

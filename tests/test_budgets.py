@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_650, 29_000),
+    "domain": Budget("mnemosyne/domain", 32_645, 29_000),
     "actors": Budget("mnemosyne/actors", 7_505, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_670, 6_000),

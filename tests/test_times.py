@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.figures import iso_time, local_time
-from mnemosyne.times import LAST, is_time, utc
+from mnemosyne.times import LAST, is_time, parse_time, utc
 
 
 @given(at=st.integers())
@@ -17,3 +17,8 @@ def test_every_number_is_displayable_and_a_time_is_shown_unchanged(at: int) -> N
 
 def test_last_time_has_a_date_everywhere() -> None:
     assert utc(LAST).year == utc(2**70).year == 9998
+
+
+def test_a_day_ends_a_range_with_its_last_moment() -> None:
+    assert parse_time("2026-11-21", 0, is_end=True) == parse_time("2026-11-22", 0) - 1 > parse_time("2026-11-21", 0)
+    assert parse_time("2026-11-21T14:00", 0, is_end=True) == parse_time("2026-11-21T14:00", 0)

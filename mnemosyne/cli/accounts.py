@@ -7,7 +7,7 @@ from uuid import UUID
 
 import click
 
-from mnemosyne.cli.log_access import log_of, prints, start_of, with_read_models
+from mnemosyne.cli.log_access import log_of, prints, time_of, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.domain.cost.prices import Tokens
@@ -169,7 +169,7 @@ def usage(by: Grouping, misses: bool, verdicts: bool, since: str | None, **optio
     WRITE tokens written to it. Days are in your time zone, in JSON in UTC.
     """
     zone = UTC if click.get_current_context().params["as_json"] else None
-    start = start_of(since)
+    start = time_of(since)
     if since is not None and not (misses or verdicts):
         raise click.UsageError("--since needs --misses or --verdicts.")
 
@@ -267,7 +267,7 @@ def savings(session: str | None, since: str | None, **options: Any) -> Savings:
     The session without Mnemosyne is simulated turn by turn. Sessions that are only observed save and lose nothing. Side
     calls, such as for a title, are in neither column.
     """
-    start = start_of(since)
+    start = time_of(since)
     return with_read_models(log_of(options), lambda models: read_savings(models, start, session))
 
 

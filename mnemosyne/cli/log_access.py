@@ -122,9 +122,9 @@ def with_read_models(config: Config, work: "Callable[[OpenReadModels], Awaitable
     return trio.run(run)
 
 
-def start_of(text: str | None, option: str = "--since") -> int:
-    """A start time in µs of UTC; 0 for None. Raises BadParameter."""
+def time_of(text: str | None, option: str = "--since", *, is_end: bool = False) -> int:
+    """The time that an option gives, in µs of UTC; 0 for None. Raises BadParameter."""
     try:
-        return FIRST if text is None else parse_time(text, now())
+        return FIRST if text is None else parse_time(text, now(), is_end=is_end)
     except BadOption as error:
         raise click.BadParameter(str(error), param_hint=option) from None

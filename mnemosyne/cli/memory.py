@@ -19,7 +19,7 @@ from mnemosyne.app.storage import Storage
 from mnemosyne.cli.config import read_credential
 from mnemosyne.cli.forget import clean_files, print_files, quick_option
 from mnemosyne.cli.group import Commands
-from mnemosyne.cli.log_access import Result, prints, project_option, start_of, with_log
+from mnemosyne.cli.log_access import Result, prints, project_option, time_of, with_log
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
@@ -133,7 +133,7 @@ class Time(click.ParamType[str]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(start_of(value))
+        return str(time_of(value))
 
 
 # For people

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import log_of, prints, session_argument, start_of, with_log, with_read_models
+from mnemosyne.cli.log_access import log_of, prints, session_argument, time_of, with_log, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
@@ -206,8 +206,8 @@ def timeline(
     if not (changes or by or since or until):
         return with_read_models(config, lambda models: read_timeline(models, session, branch))
     chosen = ChosenChanges(
-        since=start_of(since),
-        until=None if until is None else start_of(until, "--until"),
+        since=time_of(since),
+        until=None if until is None else time_of(until, "--until", is_end=True),
         by=None if by is None else Actor(by),
         branch=branch,
     )

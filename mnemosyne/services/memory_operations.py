@@ -296,7 +296,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     draft = EntryDraft(
         kind=kind,
         content=content,
-        source=call.knowledge.source,
+        source=call.knowledge.source if "content" in call.given else EntrySource.AGENT,
         summary=call.given.get("summary", ""),
         detail=detail,
         valid_from=call.find_time("valid_from"),

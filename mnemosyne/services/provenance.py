@@ -23,8 +23,8 @@ class WordsPlace:
 async def find_provenance(
     archive: Archive, session: str | None, turn: int | None = None, branch: str | None = None
 ) -> Provenance | None:
-    """The named turn of a session's branch, by default the last one; None if no session is named. Raises NotFound, and
-    BadOption for a turn without a session.
+    """The named turn of a session's branch, by default the last one of the conversation; None if no session is named.
+    Raises NotFound, and BadOption for a turn without a session.
     """
     if session is None:
         if turn is not None:
@@ -33,7 +33,8 @@ async def find_provenance(
     stream, history = await sessions.read_history(archive, session)
     if not history.attempts:
         raise NotFound(f"Session {stream} has no turns.")
-    last = history.attempts[-1].began
+    spoken = (each.began for each in reversed(history.attempts) if history.line(each.began.branch).opened.is_talked_to)
+    last = next(spoken, history.attempts[-1].began)
     if branch is None and turn is None:
         return Provenance(session=stream, branch=last.branch, turn=last.turn)
     began = history.turn(branch or last.branch, turn)[-1].began

@@ -56,11 +56,11 @@ def what_if(
     from the provider's counts at list prices, as in `mnemosyne savings`; the rest is simulated as in `mnemosyne
     evaluate`. The exit code is 2 if there is no result.
     """
-    from mnemosyne.cli.log_access import start_of
+    from mnemosyne.cli.log_access import time_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
     from mnemosyne_lab.evaluation.what_if import what_if as told
 
-    start = utc(start_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
+    start = utc(time_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
     names = [name.strip() for each in tariffs for name in each.split(",") if name.strip()]
     places = paths or _default_places()
     if misses:

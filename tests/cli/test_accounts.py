@@ -12,7 +12,7 @@ import pytest
 
 from mnemosyne.cli.accounts import account_of, quota_as_json, quota_lines
 from mnemosyne.cli.cache_misses import misses_as_json, print_misses
-from mnemosyne.cli.log_access import start_of
+from mnemosyne.cli.log_access import time_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.round_events import Mode
@@ -185,13 +185,13 @@ DAY = 24 * 3600 * 10**6
 
 
 def test_start_is_a_date_a_duration_or_the_beginning() -> None:
-    assert start_of(None) == 0
-    assert start_of("2026-11-21T00:00:00+00:00") == int(datetime(2026, 11, 21, tzinfo=UTC).timestamp()) * 10**6
+    assert time_of(None) == 0
+    assert time_of("2026-11-21T00:00:00+00:00") == int(datetime(2026, 11, 21, tzinfo=UTC).timestamp()) * 10**6
     for text, ago in (("12h", DAY // 2), ("7d", 7 * DAY), ("2w", 14 * DAY)):
-        assert abs(time.time_ns() // 1000 - ago - start_of(text)) < DAY // 24
+        assert abs(time.time_ns() // 1000 - ago - time_of(text)) < DAY // 24
 
 
 @pytest.mark.parametrize("text", ["yesterday", "7", "7y", "2026-13-01"])
 def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w"):
-        start_of(text)
+        time_of(text)

@@ -137,6 +137,11 @@ async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_an
         assert_nothing_of_ours(client)
 
 
+def begin_scripts(monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> None:
+    """Begin each later script of the provider with these rules: ``read_and_evict`` writes several, turn by turn."""
+    monkeypatch.setattr(test_epochs, "script", lambda *others: script(*rules, *others))
+
+
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("status", [400, 500])
 async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_for_a_failure_of_the_provider(
@@ -146,8 +151,7 @@ async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_
         await read_and_evict(client, stage)
         joined = offered(stage).index(True) + 1
     failure = {"reply": {"failure": {"status": status, "message": "Your credit balance is too low."}}}
-    rules = [{"when": {"request": joined + number}} | failure for number in range(1 + both)]
-    monkeypatch.setattr(test_epochs, "script", lambda *others: script(*rules, *others))
+    begin_scripts(monkeypatch, *({"when": {"request": joined + number}} | failure for number in range(1 + both)))
     async with open_known() as (stage, client):
         with pytest.raises(AssertionError) if both else nullcontext():
             await read_and_evict(client, stage)
@@ -156,7 +160,7 @@ async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_
         is_kept = status == 400 and not both
         assert (await stage.modes())[-1].behind is not is_kept
         assert (BEHIND_REFUSED in [each.why for each in await stage.modes()]) is is_kept
-        monkeypatch.setattr(test_epochs, "script", script)
+        begin_scripts(monkeypatch)
         if both:
             answer(stage, [think(), text("Hello.")])
             await client.turn(text("And now?"))
@@ -175,8 +179,7 @@ async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count
         await read_and_evict(client, stage)
         joined = offered(stage).index(True) + 1
     failure = {"reply": {"failure": {"status": status, "message": "That did not work."}}}
-    rule = {"when": {"request": joined}} | failure
-    monkeypatch.setattr(test_epochs, "script", lambda *rules: script(rule, *rules))
+    begin_scripts(monkeypatch, {"when": {"request": joined}} | failure)
     async with open_known() as (stage, client):
         await read_and_evict(client, stage)
         assert [each.status for each in messages(stage)].count(status) == 1

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.knowledge.events import Provenance
-from mnemosyne.domain.knowledge.kinds import Scope
+from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services import contexts
@@ -80,6 +80,7 @@ async def test_a_reply_is_kept_as_a_note_with_all_its_words_and_its_turn(archive
         long = "The parser reads twice. " * 40
         await talk.ask(body([user("Why?")]), reply="It reads\n twice.")
         await talk.ask(body([user("Why?"), assistant("It reads\n twice."), user("More.")]), reply=long)
+        await talk.ask(body([user("Write a title.")], tools=[]), reply="Parser")
         here = knowledge(archive.log)
         for given in ({"turn": 1}, {}):
             call = ApiCall(here, archive, {"session": str(talk.stream), **given}, stamp(len(given)))
@@ -88,5 +89,6 @@ async def test_a_reply_is_kept_as_a_note_with_all_its_words_and_its_turn(archive
         assert (short.content, short.detail) == ("It reads twice.", "")
         assert (cut.content, cut.detail) == (long[:LONGEST_NOTE].rstrip() + "…", long.strip())
         assert [each.provenance and each.provenance.turn for each in (short, cut)] == [1, 2]
+        assert short.source is cut.source is EntrySource.AGENT, "these are the model's words"
         with pytest.raises(BadOption, match="Give the content, or the session of the reply"):
             await BY_NAME["addMemory"].answer(ApiCall(here, archive, {"kind": "fact"}, stamp(3)))

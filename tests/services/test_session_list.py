@@ -97,14 +97,8 @@ async def test_a_session_has_the_mode_and_model_of_its_main_branch(
     stream = UUID(int=1)
     names = "client_version forgotten_at imported_at before behind settings state ending"
     unknown = dict.fromkeys(names.split())
-    session: dict[str, Any] = {
-        "stream": stream,
-        "external_id": "s",
-        "client": "c",
-        "started_at": 1,
-        "last_active_at": 2,
-        "sessions": 1,
-    }
+    session: dict[str, Any] = {"stream": stream, "external_id": "s", "client": "c", "started_at": 1}
+    session |= {"last_active_at": 2, "sessions": 1}
     origin: dict[str, Any] = {"stream": stream, "parent": None, "forked_at": 0, "inherits": False}
     rows: list[dict[str, Any]] = [
         {**origin, "branch": kind.value, "kind": kind.value, "model": kind.value, "version": 2 + number}

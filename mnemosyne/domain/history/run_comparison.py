@@ -93,7 +93,10 @@ def _beside_history(run: Run) -> dict[str, Any]:
 def _list_parts(run: Run) -> Iterator[RunPart]:
     tools: dict[str | None, str] = {}
     messages = [(turn, run.dialect.read_message(each)) for turn, each in zip(run.turns, _elements(run), strict=False)]
-    for turn, message in (*messages, (run.last + 1, {"role": "assistant", "content": _read_reply(run)})):
+    for turn, message in (
+        *messages,
+        (run.last + 1, {"role": "assistant", "content": run.dialect.reply_content(run.reply)}),
+    ):
         for block in content_blocks(message.get("content")):
             if is_any_call(block):
                 tools[str(block.get("id"))] = str(block.get("name"))
@@ -105,10 +108,6 @@ def _list_parts(run: Run) -> Iterator[RunPart]:
 def _elements(run: Run) -> list[dict[str, Any]]:
     elements = run.request.get(run.dialect.array)
     return [each if isinstance(each, dict) else {} for each in elements] if isinstance(elements, list) else []
-
-
-def _read_reply(run: Run) -> list[dict[str, Any]]:
-    return run.dialect.reply_content(run.reply) if run.reply else []
 
 
 def _name(role: object, block: Mapping[str, Any], tools: Mapping[str | None, str]) -> str:

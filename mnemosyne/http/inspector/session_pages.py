@@ -90,7 +90,7 @@ def _choose_changes(now: int) -> ChosenChanges | None:
         raise BadOption(f"{by!r} is not an actor; choose one of {', '.join(each.value for each in Actor)}.")
     return ChosenChanges(
         since=parse_time(since, now) if since else 0,
-        until=parse_time(until, now) if until else None,
+        until=parse_time(until, now, is_end=True) if until else None,
         by=Actor(by) if by else None,
     )
 

@@ -22,5 +22,4 @@ from mnemosyne.domain.session.status import ENDED_AFTER, IDLE_AFTER, find_status
 def test_a_session_is_idle_after_five_minutes_and_ends_after_a_day(
     quiet: int, state: str | None, stop_reason: str | None, status: str
 ) -> None:
-    """With its answer, or in the middle."""
     assert find_status(quiet, state, stop_reason).value == status

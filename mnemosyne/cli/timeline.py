@@ -178,7 +178,7 @@ async def _read_changes(storage: Storage, session: str, chosen: ChosenChanges) -
 @click.option("--changes", is_flag=True, help="List changes instead of turns, each with its actor.")
 @click.option("--by", type=click.Choice([each.value for each in Actor]), help="Only the changes of this actor.")
 @click.option("--since", metavar="WHEN", help="Only changes since this time: 2026-11-21T14:00, or 12h, 7d, 2w ago.")
-@click.option("--until", metavar="WHEN", help="Only changes until this time, in the same form.")
+@click.option("--until", metavar="WHEN", help="Only changes until this time, or the end of this day.")
 @log_options()
 @prints(_as_json_of, _print_either)
 def timeline(

@@ -24,6 +24,7 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.knowledge.prompts import LearnedFact, SubmittedPrompt
+from mnemosyne.domain.knowledge.recalling import Meaning, Nearness
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.times import render_day
 
@@ -51,6 +52,9 @@ BYTES_A_TOKEN = 4
 FEWEST = 70
 """Minimum number of tokens: less leaves no room for an entry beside the fixed text."""
 
+MEANING_SECONDS = 0.1
+"""How long a first request waits for a comparison by meaning."""
+
 FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
 
@@ -75,6 +79,7 @@ CLIENTS_HELD = 1_000
 class KnowledgeSource:
     """The knowledge source of a server. ``run`` writes the entries that the other methods queue. ``tokens`` is
     the limit per session, 0 for no entries, and ``share`` limits the entries to this share of the first request.
+    ``meaning`` compares them with the prompt, if available.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class KnowledgeSource:
         *,
         tokens: int,
         share: float = SHARE,
+        meaning: Meaning | None = None,
         was_typed: WasTyped = deny,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
@@ -95,6 +101,7 @@ class KnowledgeSource:
         self._new_id = new_id
         self._tokens = tokens
         self._share = share
+        self._meaning = meaning
         self._was_typed = was_typed
         self._pauses = () if was_typed is deny else pauses
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
@@ -115,10 +122,25 @@ class KnowledgeSource:
         if not any(each.entries for _, each in known):
             return None
         index = await self._store.index(places)
+        among = await trio.to_thread.run_sync(index.shortlist, prompt, at, abandon_on_cancel=True) if prompt else []
+        near = await self._compare(prompt, [each.entry.content for each in among]) if among else None
         return await trio.to_thread.run_sync(
-            lambda: compose(known, index.relate(prompt, at, MOST_RELEVANT) if prompt else [], at, render_day, most),
+            lambda: compose(known, index.recall(prompt, at, MOST_RELEVANT, among, near), at, render_day, most),
             abandon_on_cancel=True,
         )
+
+    async def _compare(self, prompt: str, texts: Sequence[str]) -> Nearness | None:
+        """The nearness of entries to a prompt; None without a model, or if vectors are not made in time. Then they
+        are made for the next session.
+        """
+        if self._meaning is None:
+            return None
+        near: Nearness | None = None
+        with trio.move_on_after(MEANING_SECONDS) as scope:
+            near = await self._meaning.nearness(prompt, texts)
+        if scope.cancelled_caught:
+            self._queue(partial(self._meaning.nearness, prompt, texts))
+        return near
 
     def observe(self, identity: Identity, client: MemoryClient) -> None:
         """Admit a client that begins a turn in a session, if it is the owner."""

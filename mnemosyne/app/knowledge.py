@@ -7,14 +7,16 @@ import trio
 
 from mnemosyne.actors.knowledge_source import FindProject, KnowledgeSource
 from mnemosyne.adapters.claude_transcripts import list_folders, was_typed
+from mnemosyne.adapters.embedding.embedder import EntryMeaning, LocalModel
 from mnemosyne.adapters.git_folder import find_project
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.domain.knowledge.recalling import Meaning
 from mnemosyne.domain.ports import EventLog, Journal
 from mnemosyne.errors import FolderSilent
-from mnemosyne.services.knowledge import FindFacts, KnowledgeService, Meaning
+from mnemosyne.services.knowledge import FindFacts, KnowledgeService
 
 
 def open_knowledge(
@@ -32,10 +34,19 @@ def open_knowledge(
     return KnowledgeService(store, tenant, find_project(folder), str(folder), source, meaning, find_facts)
 
 
-def open_knowledge_source(events: EventLog[object], journal: Journal, config: Config) -> KnowledgeSource:
+def open_knowledge_source(
+    events: EventLog[object], journal: Journal, config: Config, model: LocalModel
+) -> KnowledgeSource:
     """Return the source that adds memory to a server's sessions and learns from them."""
-    store = KnowledgeStore(events, journal)
-    return KnowledgeSource(store, limit_folders(), now, new_id, tokens=config.memory_tokens, was_typed=_was_typed)
+    return KnowledgeSource(
+        KnowledgeStore(events, journal),
+        limit_folders(),
+        now,
+        new_id,
+        tokens=config.memory_tokens,
+        meaning=EntryMeaning(model),
+        was_typed=_was_typed,
+    )
 
 
 async def _was_typed(session: str, text: str) -> bool:

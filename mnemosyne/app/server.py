@@ -16,6 +16,7 @@ from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.spending_guard import SpendingGuard
 from mnemosyne.actors.turn import TurnOpener
+from mnemosyne.adapters.embedding.embedder import LocalModel
 from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -30,7 +31,7 @@ from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
-from mnemosyne.app.object_index import open_index
+from mnemosyne.app.object_index import model_of, open_index
 from mnemosyne.app.on_demand import open_pages
 from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_id, now
@@ -100,7 +101,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
     settings_of(config)  # before anything is opened
     load_policy(config)
     check_helper(config, os.environ)  # before the worker finds out
-    progress = RelayProgress()
+    progress, model = RelayProgress(), model_of(config)
     event_log = ReconnectingLog()
     event_codec().prepare()
     credentials.prepare()
@@ -121,7 +122,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         ignored = tuple(dict.fromkeys(sentence for upstream in upstreams for sentence in upstream.ignored))
         for sentence in ignored:
             log.warning("%s", sentence)
-        opening = _Opening(partial(keep_open, config, event_log))
+        opening = _Opening(partial(keep_open, config, event_log, model))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
@@ -129,7 +130,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
         await _warn_if_off(config, event_log)
         async with trio.open_nursery() as sessions:
             registry = open_registry(
-                sessions, config, events=event_log, contents=event_log, journal=journal, index=event_log
+                sessions, config, events=event_log, contents=event_log, journal=journal, index=event_log, model=model
             )
             if spans is not None:
                 sessions.start_soon(spans.run)
@@ -303,13 +304,13 @@ def collect_rarely() -> None:
     gc.set_threshold(*COLLECTIONS)
 
 
-async def keep_open(config: Config, event_log: ReconnectingLog) -> None:
+async def keep_open(config: Config, event_log: ReconnectingLog, model: LocalModel) -> None:
     """Keep the server's log open: open it, and reopen it after failures."""
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             async with open_database(config, name_of(SERVER)) as database:
-                index = await open_index(config, database)
+                index = await open_index(config, database, model)
                 events = PostgresEventLog(database, event_codec())
                 directory = PostgresDirectory(database, events)
                 bills = PostgresBills(database, events)

@@ -6,6 +6,7 @@ from mnemosyne.actors.known_credentials import ClientKeys
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.adapters.embedding.embedder import LocalModel
 from mnemosyne.app.knowledge import open_knowledge_source
 from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_salt
@@ -24,12 +25,14 @@ def open_registry(
     contents: ContentStore,
     journal: Journal,
     index: ObjectIndex,
+    model: LocalModel,
 ) -> SessionRegistry:
-    """Open the registry of a process's sessions, which run in ``nursery``, with the source of memory across sessions.
+    """Open the registry of a process's sessions, which run in ``nursery``, with the source of memory across sessions,
+    which searches with ``model``.
     Raises BadConfiguration for unusable settings.
     """
     plug_in = load_policy(config)
-    knowledge_source = open_knowledge_source(events, journal, config)
+    knowledge_source = open_knowledge_source(events, journal, config, model)
     nursery.start_soon(knowledge_source.run)
     registry = SessionRegistry(
         nursery,

@@ -18,7 +18,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.app.deriving import follow, help_sessions
-from mnemosyne.app.object_index import open_index
+from mnemosyne.app.object_index import model_of, open_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import use_models
@@ -59,7 +59,8 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
     event_codec().prepare()
     credentials.prepare()
     async with open_read_models(config, log.warning) as models, run_journal(models.archive) as archive:
-        index = await open_index(config, models.database)
+        model = model_of(config)
+        index = await open_index(config, models.database, model)
         async with trio.open_nursery() as sessions:
             registry = open_registry(
                 sessions,
@@ -68,6 +69,7 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
                 contents=archive.contents,
                 journal=archive.journal,
                 index=index,
+                model=model,
             )
             sessions.start_soon(_follow, models.database, index)
             sessions.start_soon(help_sessions, config, models.database, LoadedSessions(registry), now, new_id)

@@ -1,7 +1,7 @@
 """Operations of people and agents on the memory beyond sessions, shared by commands, tools and pages."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import attrs
@@ -30,7 +30,7 @@ from mnemosyne.domain.knowledge.events import CredentialAdmitted, EntryWritten, 
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.knowledge.prompts import LearnedFact
-from mnemosyne.domain.knowledge.recalling import Nearness, PlacedEntry, RecalledEntry
+from mnemosyne.domain.knowledge.recalling import Meaning, PlacedEntry, RecalledEntry
 from mnemosyne.domain.knowledge.state import Entry, Knowledge, fold_up_to
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.sessions import Archive
@@ -60,13 +60,6 @@ class WriteReport:
     @property
     def scope(self) -> Scope:
         return self.place.scope
-
-
-class Meaning(Protocol):
-    """Compares texts by meaning."""
-
-    async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
-        """The nearness of texts to a question; None if no model is available."""
 
 
 FindFacts = Callable[[str], Awaitable[Sequence[LearnedFact]]]
@@ -294,7 +287,7 @@ class KnowledgeService:
     ) -> MemoryBlock | None:
         """The memory block for a session that begins with this prompt; None if there are no entries."""
         known = await self.store.read_all(self.places)
-        related = (await self.store.index(self.places)).relate(prompt, at, MOST_RELEVANT) if prompt.strip() else []
+        related = await self.recall(prompt, at, limit=MOST_RELEVANT) if prompt.strip() else []
         return compose(known, related, at, render_date, most_tokens)
 
     # Files

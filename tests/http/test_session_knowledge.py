@@ -6,22 +6,26 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.owners import OWNER, MemoryOwners
 from mnemosyne.domain.knowledge.decide import AdmitCredential, DismissCredential, Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
+from mnemosyne.domain.knowledge.recalling import Nearness
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.objects.retired import find_retired
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.recall.retrieval import WORDS_ALONE
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
@@ -157,6 +161,38 @@ async def test_knowledge_takes_only_a_small_part_of_the_first_request() -> None:
     assert huge is not None
     assert large.tokens <= 0.015 * 72_000 / 4
     assert large.tokens < huge.tokens <= 600
+
+
+@attrs.define
+class Comparing:
+    """Says that all texts are near to every question, once it is ``ready``."""
+
+    ready: trio.Event = attrs.field(factory=trio.Event)
+    asked: list[str] = attrs.field(factory=list)
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> Nearness:
+        self.asked.append(question)
+        await self.ready.wait()
+        return Nearness([0.5] * len(texts), WORDS_ALONE)
+
+
+async def test_knowledge_in_other_words_is_found_if_the_comparison_is_in_time(autojump_clock: MockClock) -> None:
+    log, meaning = StoppableLog(), Comparing()
+    await save_knowledge(log, USER, PORT, kind=EntryKind.FACT)
+    source = KnowledgeSource(
+        KnowledgeStore(log, log), find_project, lambda: 1, lambda: "w", tokens=600, share=1.0, meaning=meaning
+    )
+    ask = partial(source.select_knowledge, "t", OWNER, None, "Nothing arrives from the cash desk.", 72_000, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(source.run)
+        assert await ask() is None
+        await wait_all_tasks_blocked()
+        assert len(meaning.asked) == 2  # the vectors are made for the next session
+        meaning.ready.set()
+        block = await ask()
+        assert block is not None
+        assert PORT in block.text
+        nursery.cancel_scope.cancel()
 
 
 async def find_project(folder: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
 from itertools import islice
+from typing import Protocol
 
 import attrs
 
@@ -14,9 +15,6 @@ from mnemosyne.domain.text.words import query_words
 
 _BY_WORDS, _NEWEST = 100, 200
 """Sizes of a shortlist: the best matches by words, and the newest entries."""
-
-RELATED = 20
-"""Size of the shortlist for a prompt, by words alone."""
 
 _LONGEST_QUESTION = 2_000
 """Characters of a question or prompt that are read."""
@@ -40,7 +38,9 @@ class PlacedEntry:
 
 @attrs.frozen
 class RecalledEntry:
-    """A search result. ``score`` ranks it; ``relevance``, 0 to 1, is the probability that it concerns the question."""
+    """A search result. ``score`` ranks it; ``relevance``, 0 to 1, is the larger of the probability that it concerns the
+    question and its semantic similarity to it.
+    """
 
     place: Place
     entry: Entry
@@ -54,6 +54,13 @@ class Nearness:
 
     values: Sequence[float]
     calibration: Calibration
+
+
+class Meaning(Protocol):
+    """Compares texts by meaning."""
+
+    async def nearness(self, question: str, texts: Sequence[str]) -> Nearness | None:
+        """The nearness of texts to a question; None if no model is available."""
 
 
 class EntryIndex:
@@ -75,10 +82,9 @@ class EntryIndex:
         kinds: Collection[EntryKind] = (),
         *,
         ended: bool = False,
-        by_words: int | None = None,
     ) -> list[PlacedEntry]:
-        """The candidates for a question: the best matches by words, and the newest; or only ``by_words`` of the former.
-        Entries must be valid at ``at``, or with ``ended`` may have ended.
+        """The candidates for a question: the best matches by words, and the newest. Entries must be valid at ``at``, or
+        with ``ended`` may have ended.
         """
 
         def is_wanted(each: Entry) -> bool:
@@ -86,16 +92,10 @@ class EntryIndex:
 
         hits = self._words.search(question[:_LONGEST_QUESTION], len(self._entries))
         wanted = (hit.key for hit in hits if is_wanted(self._entries[hit.key].entry))
-        best = [*islice(wanted, _BY_WORDS if by_words is None else by_words)]
-        newest: list[str] = []
-        if by_words is None:
-            held = (key for key, each in self._entries.items() if is_wanted(each.entry))
-            newest = nlargest(_NEWEST, held, key=lambda key: self._entries[key].entry.recorded_at)
+        best = [*islice(wanted, _BY_WORDS)]
+        held = (key for key, each in self._entries.items() if is_wanted(each.entry))
+        newest = nlargest(_NEWEST, held, key=lambda key: self._entries[key].entry.recorded_at)
         return [self._entries[key] for key in dict.fromkeys((*best, *newest))]
-
-    def relate(self, prompt: str, at: int, limit: int) -> list[RecalledEntry]:
-        """The entries related to a prompt, best by words first. The first request of a session waits for this."""
-        return self.recall(prompt, at, limit, self.shortlist(prompt, at, by_words=RELATED))
 
     def recall(
         self,
@@ -123,9 +123,9 @@ class EntryIndex:
                 calibration.relevance(nearness, self._words.coverage(question, each.entry.id)),
                 _find_share(asked, each.entry.content),
             )
-            if share or relevance >= RELEVANT or (near is not None and nearness >= NEAR):
+            if share or relevance >= RELEVANT or nearness >= NEAR:
                 score = share if near is None else blend(share, max(0.0, nearness))
-                found.append(RecalledEntry(each.place, each.entry, score, relevance))
+                found.append(RecalledEntry(each.place, each.entry, score, max(relevance, nearness)))
         found.sort(key=lambda each: (not each.entry.is_valid(at), -each.score, each.entry.id))
         return found[:limit]
 

@@ -1,5 +1,6 @@
 """Embedders: each text has one vector of length 1."""
 
+import json
 import math
 import sys
 from array import array
@@ -12,8 +13,12 @@ import trio
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.embedder import LONGEST_WORD, MOST_PIECES, EntryMeaning, LocalModel, MiniLM
 from mnemosyne.adapters.embedding.model_files import ModelFiles
+from mnemosyne.domain.knowledge.block import MOST_RELEVANT, compose
+from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.knowledge.recalling import EntryIndex
 from mnemosyne.domain.text.passages import passages
-from tests.adapters.model_cache import installed_model
+from tests.adapters.model_cache import FOLDER, installed_model
+from tests.domain.knowledge.support import FIRST, HERE, KnowledgePlace
 from tests.domain.recorded import sessions
 
 ODD = [
@@ -149,3 +154,29 @@ async def test_a_model_is_used_as_soon_as_it_is_installed(tmp_path: Path, files:
     assert again is not None
     assert list(again.values) == list(first.values)[::-1]
     assert await LocalModel(tmp_path, is_wanted=False).get() is None
+
+
+@pytest.mark.usefixtures("files")
+async def test_a_first_prompt_finds_notes_that_say_the_same_in_other_words() -> None:
+    """``notes.json`` was written before the code: 24 notes of one project, for each a prompt that needs it and shares
+    hardly a word with it, and 12 prompts that need none.
+    """
+    sample = json.loads(Path(__file__).with_name("notes.json").read_text(encoding="utf-8"))
+    place, meaning = KnowledgePlace(), EntryMeaning(LocalModel(FOLDER))
+    for each in sample["pairs"]:
+        place.remember(each["note"], kind=EntryKind.FACT)
+    known = [(HERE, place.known)]
+    index = EntryIndex(known)
+
+    async def list_inserted(prompt: str, comparing: EntryMeaning | None) -> str:
+        among = index.shortlist(prompt, FIRST)
+        near = comparing and await comparing.nearness(prompt, [each.entry.content for each in among])
+        block = compose(known, index.recall(prompt, FIRST, MOST_RELEVANT, among, near or None), FIRST, str)
+        return block.text if block is not None else ""
+
+    async def count_own(comparing: EntryMeaning | None) -> int:
+        return sum([each["note"] in await list_inserted(each["prompt"], comparing) for each in sample["pairs"]])
+
+    assert await count_own(None) == 0
+    assert await count_own(meaning) >= 12  # 14 where this was written
+    assert [await list_inserted(each, meaning) for each in sample["foreign"]] == [""] * 12

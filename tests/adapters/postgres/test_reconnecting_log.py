@@ -17,6 +17,7 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import SILENT_SECONDS, OpenLog, ReconnectingLog
+from mnemosyne.app.object_index import model_of
 from mnemosyne.app.server import keep_open
 from mnemosyne.config import load
 from mnemosyne.errors import LogUnavailable
@@ -154,7 +155,7 @@ async def test_an_unreachable_database_is_tried_again(dsn: str, caplog: pytest.L
     for config, opens in ((unreachable, False), (attrs.evolve(unreachable, dsn=dsn), True)):
         reconnecting = ReconnectingLog()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_open, config, reconnecting)
+            nursery.start_soon(keep_open, config, reconnecting, model_of(config))
             with trio.fail_after(DEADLINE):
                 if opens:
                     await reconnecting.tried.wait()

@@ -26,7 +26,7 @@ def compose_text(
     tokens: int = MOST_TOKENS,
 ) -> str:
     known = [(HERE, place.known), (USER, (preferences or KnowledgePlace()).known)]
-    related = EntryIndex(known).relate(prompt, at, 10) if prompt else []
+    related = EntryIndex(known).recall(prompt, at, 10) if prompt else []
     block = compose(known, related, at, day, most_tokens=tokens)
     return "" if block is None else block.text
 

@@ -288,6 +288,23 @@ async def test_parallel_forks_share_everything_sent_for_their_parent_with_hidden
         await stage.rounds(at_once=True)
 
 
+async def test_two_forks_with_one_task_and_their_repeated_requests_are_two_agents() -> None:
+    async with open_stage(PART, ASKS) as stage:
+        parent = Client(stage.url)
+        one, _ = calls_of(await parent.turn(text("Begin.")))
+        sent = stage.upstream[-1]
+        for agent in ("x1", "x2"):
+            await work(fork_agent(parent, one, agent), one)
+        await begin(fork_agent(parent, one, "x1"), one)
+        assert refusals(stage) == []
+        assert all(shared(sent, body) for body in stage.upstream[2:])
+        assert await forks_of(stage) == [
+            (BranchKind.FORK, "main", 1, "x1"),
+            (BranchKind.FORK, "main", 1, "x2"),
+        ]
+        await stage.rounds(at_once=True)
+
+
 async def test_late_fork_begins_where_its_parent_started_it() -> None:
     async with open_stage(PART, ASKS) as stage:
         parent = Client(stage.url)

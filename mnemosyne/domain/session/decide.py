@@ -387,7 +387,10 @@ def _place(command: BeginTurn, session: Session) -> _Place:
     turn = bisect_right(branch.counts, kept)  # the last turn whose whole history is shared
     owner = _owner(branch, turn, session)
     if turn > 0 and branch.counts[turn - 1] == len(command.chains):
-        return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
+        if not is_another(command.client_headers, owner):
+            return _Place(Address(owner.name, turn, owner.attempts[turn - 1] + 1), TurnRelation.REPEATS, kept)
+        turn -= 1  # another agent's request with the same history is a turn of its own
+        owner = _owner(branch, turn, session)
     compacts = command.origin.kind is RequestKind.COMPACTION
     # A summary may follow messages with which the previous window began, too.
     succeeds = command.origin.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
@@ -448,8 +451,8 @@ def nearest_branch(
     session: Session, conversation: str, chains: tuple[bytes, ...], client: ClientHeaders
 ) -> tuple[Branch, int] | None:
     """The branch of the conversation that shares the longest history, and the number of shared messages; of equals, the
-    newest. If that branch belongs to another client and this one can continue a branch of its own, that one: the
-    histories of both may be equal.
+    newest. If that branch belongs to another client and this one can continue a branch of its own or repeat its
+    request, that one: the histories of both may be equal.
     """
     best: tuple[Branch, int] | None = None
     own: tuple[Branch, int] | None = None
@@ -461,7 +464,8 @@ def nearest_branch(
             kept = branch.count_shared(chains)
             if kept and (best is None or kept >= best[1]):
                 best = branch, kept
-            if kept == len(branch.chains) and not is_another(client, branch) and (own is None or kept >= own[1]):
+            is_own = kept in (len(branch.chains), len(chains)) and not is_another(client, branch)
+            if kept and is_own and (own is None or kept >= own[1]):
                 own = branch, kept
     if best is not None and own is not None and is_another(client, best[0]):
         return own

@@ -165,6 +165,20 @@ def test_a_nested_sub_agent_has_its_calling_agent_as_parent(names: str) -> None:
     assert opened(story, "agent-3").parent == "agent-1"
 
 
+def test_a_sub_agents_request_that_equals_another_agents_is_a_turn_of_its_own() -> None:
+    story = build_story("u1", "u1 a1 u2")
+    x, y = (attrs.evolve(origin(agent=agent), conversation="main") for agent in "xy")  # forks are in their parent's
+    assert place(story.begin("u1 a1 u2", who=x)) == "fork-1 2"
+    fork = opened(story, "fork-1")
+    assert (fork.parent, fork.forked_at, fork.kept, fork.agent_id) == ("main", 1, 3, "x")
+    assert place(story.begin("u1 a1 u2", who=y)) == "fork-2 2"
+    assert opened(story, "fork-2").parent == "main"
+    assert place(story.begin("u1 a1 u2")) == "main 2.2"
+    assert [place(story.begin("u1 a1 u2", who=who)) for who in (x, y)] == ["fork-1 2.2", "fork-2 2.2"]
+    assert [place(story.begin("u1 a1 u2 a2 u3", who=who)) for who in (origin(), x)] == ["main 3", "fork-1 3"]
+    assert [place(story.begin("u1 a1 u2", who=who)) for who in (origin(), x)] == ["main 2.3", "fork-1 2.3"]
+
+
 def test_side_calls_and_rewinds_of_a_sub_agent_belong_to_it() -> None:
     story = build_story("u1")
     story.begin("do a go", who=origin(agent="x"))

@@ -39,6 +39,7 @@ from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
     Event,
+    SessionForgotten,
     TurnFinished,
     TurnInterrupted,
     TurnRelation,
@@ -370,7 +371,7 @@ class MissGroup:
 
 
 async def read_session_misses(archive: Archive, streams: Iterable[UUID], since: int = 0) -> list[RequestReading]:
-    """The reads of some sessions' requests since a time (µs of UTC). Damaged sessions are omitted."""
+    """The reads of some sessions' requests since a time (µs of UTC). Damaged and forgotten sessions are omitted."""
     found: list[RequestReading] = []
     for stream in streams:
         try:
@@ -378,7 +379,8 @@ async def read_session_misses(archive: Archive, streams: Iterable[UUID], since: 
             readings = await read_misses(archive, stream, events, history_of(str(stream), events), since=since)
         except (LogDamaged, UnknownEvent):
             continue
-        found += readings
+        if not any(isinstance(each.envelope.event, SessionForgotten) for each in events):
+            found += readings
     return found
 
 

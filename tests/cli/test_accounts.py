@@ -97,14 +97,14 @@ def test_usage_by_session_names_the_client_s_session() -> None:
     assert (row["session"], row["external_id"], row["output_tokens"]) == (SESSION, "a client's session", 26)
 
 
-@pytest.mark.usefixtures("golden")
+@pytest.mark.usefixtures("conversation")
 def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cost_nothing_more() -> None:
-    shown = run("usage", "--misses").stdout
-    assert "a conversation began (main)" in shown
-    assert shown.endswith("No request missed the cache.\n")
+    lines = run("usage", "--misses").stdout.splitlines()
+    assert [line.split()[-4] for line in lines if "a conversation began" in line] == ["-"] * 3
     rows = run_json("usage", "--misses")
-    assert {row["is_miss"] for row in rows} == {False}
-    assert sum(row["requests"] for row in rows) > 1
+    assert [row["is_miss"] for row in rows] == [True, True, False, False, False]
+    cost = sum(row["dollars"] for row in rows if row["is_miss"])
+    assert lines[-1] == f"The cache misses cost ${cost:.4f} more than reads from the cache."
     assert run_json("usage", "--misses", "--since", "1h") == []
     assert run("usage", "--verdicts").stdout == "No request has a conclusive verdict of its provider yet.\n"
     assert run_json("usage", "--verdicts") == {"agreed": 0, "inconclusive": {}, "differing": []}

@@ -1,9 +1,18 @@
-"""A session of 200 turns with twelve injected cache misses: each is named with its byte, its culprit and its cost."""
+"""Sessions of 200 turns: twelve injected cache misses, and our own rewrites. Each is named with its byte, its culprit
+and its cost.
+"""
 
+import json
 from collections.abc import Mapping
 
 from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
+from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.services.cache_misses import STARTS, read_misses
 from mnemosyne.services.cache_verdicts import Agreement, read_agreement
+from tests.http.managing import bare
+from tests.http.test_cache_verdicts import open_known
+from tests.http.test_epochs import SMALL, client_of, epochs_of, reads
+from tests.plain.archive import MemoryArchive
 from tests.services.talking import talking
 from tests.services.test_cache_misses import WORDS, Client, explain, record, text, tool
 
@@ -73,3 +82,32 @@ async def test_each_of_twelve_injected_misses_is_named_and_nothing_else_is() -> 
         if place is not None:
             assert priced.cold.change is not None
             assert bodies[turn - 1][priced.cold.change.offset :].startswith(place), turn
+
+
+async def test_each_miss_of_a_managed_session_is_a_rewrite_of_ours_and_the_provider_agrees() -> None:
+    async with open_known(window=SMALL) as stage:
+        await reads(client_of(stage), stage, {"content": []}, 200, size=100)
+        stream, archive = await stage.stream(), MemoryArchive(stage.log)
+        events = await archive.events.read(stream)
+        found = await read_misses(archive, stream, events, history_of(str(stream), events))
+        judged = await read_agreement(archive, [stream])
+        rewritten = {each.turn for each in await epochs_of(stage)}
+        sent = [each.body for each in stage.standin.messages]
+    assert len(found) == len(sent) >= 200
+    missed = [(number, each) for number, each in enumerate(found) if any(cause.is_miss for cause in each.causes)]
+    assert {each.address.turn for _, each in missed} == rewritten
+    assert len(rewritten) >= 10
+    for number, each in missed:
+        (cold,) = (cause.cold for cause in each.causes)
+        assert (cold.cause, cold.culprit) == (MissCause.REWRITE, Culprit.PROXY)
+        assert cold.tokens == each.reading.expected - each.reading.read > 0
+        assert cold.change is not None
+        assert cold.change.message is not None
+        before, now = (bare(json.loads(sent[each])["messages"]) for each in (number - 1, number))
+        place = cold.change.message
+        assert before[:place] == now[:place]
+        assert before[place] != now[place]
+        assert sent[number][: cold.change.offset].count(b'"role":') == place + 1  # the byte is in this message
+    assert all(cause.cold.cause in STARTS for each in found for cause in each.causes if not cause.is_miss)
+    assert (len(judged.differing), judged.inconclusive) == (0, {})
+    assert judged.agreed == len(found) - 1

@@ -24,13 +24,13 @@ MORE = {**LOOK, "name": "More"}
 
 
 @asynccontextmanager
-async def open_known(host: str = "api.anthropic.com", **script: Any) -> AsyncIterator[Stage]:
+async def open_known(host: str = "api.anthropic.com", window: int | None = None, **script: Any) -> AsyncIterator[Stage]:
     """A proxy that takes the scripted provider for one with this host, with the memory tools from the first request."""
     rules = [{"reply": model_says(text("Yes."))}]
     log = StoppableLog()
     async with (
         open_standin({"rules": rules, **script}) as standin,
-        open_stage(log=log, standin=standin, tell_repeats=True) as stage,
+        open_stage(log=log, standin=standin, tell_repeats=True, window=window) as stage,
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host=host)

@@ -22,7 +22,7 @@ from mnemosyne.services.sessions import Archive
 
 log = logging.getLogger(__name__)
 
-RULES = 1
+RULES = 2
 """The version of the rules. A new number explains all sessions again."""
 
 GATHER_SECONDS = 2.0

@@ -352,17 +352,16 @@ class _Reading:
     # Positions
 
     def _size(self, number: int) -> int:
-        """The size of the earlier prompt up to and including a block. Only entries can be read: if the actual reads are
-        nearer to this size than to that of any other entry, it is the actual reads.
+        """The size of the earlier prompt up to and including a block. Only entries can be read: unless the actual reads
+        are clearly nearer to another entry's size, beyond the estimation error, it is the actual reads.
         """
         if number >= self._last:
             return self._extent
-        size = self._estimate(number)
+        size, error = self._estimate(number), self._counted // _SURE
         distance = abs(size - self._read)
-        is_near = distance * _SURE <= self._counted
         others = (0, *map(self._estimate, self._entries))
-        is_nearest = self._read > 0 and all(distance <= abs(other - self._read) for other in others)
-        return self._read if is_near or is_nearest else size
+        is_nearest = self._read > 0 and all(distance <= abs(other - self._read) + error for other in others)
+        return self._read if distance <= error or is_nearest else size
 
     def _estimate(self, number: int) -> int:
         return round(self._old[number].tokens * self._scale) if number >= 0 else 0

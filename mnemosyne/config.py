@@ -29,7 +29,7 @@ MODELS_NAME = "models.toml"
 HELPER_MODEL = "claude-haiku-5-5"
 HELPERS = ("extractive", "anthropic", "openai", "client")
 MODES = ("observe", "manage")
-GROUNDINGS = ("free", "strict")
+GROUNDINGS = ("free", "cited", "strict")
 RESTORES = ("both", "model", "proxy")
 POLICIES = ("economic", "zones")
 FIDELITIES = ("graded", "thrifty")
@@ -226,8 +226,8 @@ class Config:
     grounding: str = setting(
         "free",
         values.one_of(*GROUNDINGS),
-        "Use of memory results by the model: free gives no instructions; strict asks it to state only what is "
-        "recorded, with the record's id, and to call everything else not recorded.",
+        "Use of what left the context: free gives no instructions; cited asks the model to name the id of each record "
+        "it relies on; strict asks it also to say nothing else of it.",
     )
     tell_repeats: bool = setting(
         False,

@@ -133,7 +133,8 @@ def plural(count: int, noun: str) -> str:
 def settings_as_json(taken: "ServerSettings | SettingsTaken") -> dict[str, Any]:
     """The settings with which a session is planned, as far as a request can choose them."""
     names = ("window", "policy", "policy_version", "chosen", "refused")
-    return {**{name: getattr(taken, name) for name in names}, "fidelity": taken.fidelity.value}
+    grounding = {} if taken.grounding == "free" else {"grounding": taken.grounding}
+    return {**{name: getattr(taken, name) for name in names}, "fidelity": taken.fidelity.value, **grounding}
 
 
 def settings_text(taken: Mapping[str, Any]) -> str:
@@ -142,4 +143,5 @@ def settings_text(taken: Mapping[str, Any]) -> str:
     window = "" if taken["window"] is None else f", window {count_text(taken['window'])} tokens"
     chosen = f"; its requests chose {' and '.join(taken['chosen'])}" if taken["chosen"] else ""
     refused = f". Refused: {'; '.join(taken['refused'])}" if taken["refused"] else ""
-    return f"policy {printable(policy)}, fidelity {taken['fidelity']}{window}{chosen}{refused}"
+    grounding = f", grounding {taken['grounding']}" if "grounding" in taken else ""
+    return f"policy {printable(policy)}, fidelity {taken['fidelity']}{window}{grounding}{chosen}{refused}"

@@ -69,7 +69,7 @@ def test_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("port", "9" * 5000, "a whole number is needed"),
         ("max_body_bytes", "0", "above 0"),
         ("manage_tool_budget", "-1", "from 0"),
-        ("grounding", "loose", "one of free, strict"),
+        ("grounding", "loose", "one of free, cited, strict"),
         ("drain_seconds", "", "a whole number is needed"),
         ("host", "", "text is needed"),
         ("host", "127.0.0.1:80", "without scheme and port"),

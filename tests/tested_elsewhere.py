@@ -112,7 +112,10 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a prediction is asked for, paid for and placed in a conversation",
         "actors/session_orders domain/window/predictions",
     ),
-    "http/test_rereads.py": ("an object shown again stands in what goes upstream", "actors/show_again"),
+    "http/test_rereads.py": (
+        "an object shown again stands in what goes upstream, and a reply's citations are checked against that",
+        "actors/show_again services/citations",
+    ),
     "http/test_cleanup_live.py": ("tags come in a stream and are obeyed behind it", "actors/cleanup http/tag_hiding"),
     # Outside
     "adapters/postgres/test_object_index.py": (

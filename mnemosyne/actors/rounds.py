@@ -377,6 +377,7 @@ class ManagedRounds:
             tariff=rounds.tariff_of(opening, opening.settings),
             policy=opening.settings.policy,
             mode=opening.settings.fidelity,
+            cited=opening.settings.cited,
             inserts=opening.settings.restores != "model",
             kept=opening.began.kept,
             behind=upstream_history.offers(prior),
@@ -521,6 +522,7 @@ class ManagedRounds:
             tariff=rounds.find_tariff(branch.client_headers, turn.read, settings),
             policy=settings.policy,
             mode=settings.fidelity,
+            cited=settings.cited,
             behind=upstream_history.offers(turn.history),
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)

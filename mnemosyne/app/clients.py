@@ -31,6 +31,7 @@ CHOICES = {
     "manage_window": "x-mnemosyne-window",
     "policy": "x-mnemosyne-policy",
     "fidelity": "x-mnemosyne-fidelity",
+    "grounding": "x-mnemosyne-grounding",
     "session_budget_dollars": "x-mnemosyne-budget",
 }
 """The settings that a request can choose, each with its header (request_settings.py, spending_guard.py)."""

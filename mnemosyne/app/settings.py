@@ -24,6 +24,7 @@ def settings_of(config: Config, plug_in: PlugIn | None = None) -> ServerSettings
     return ServerSettings(
         window=config.manage_window,
         tool_budget=config.manage_tool_budget,
+        cited=config.grounding != "free",
         strict=config.grounding == "strict",
         tariff=config.tariff,
         tell_repeats=config.tell_repeats,

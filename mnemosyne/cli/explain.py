@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 import click
 
 from mnemosyne.app.process import now
@@ -49,6 +50,7 @@ from mnemosyne.http.inspector.happenings import describe_event, describe_object
 from mnemosyne.services import windows
 from mnemosyne.services.asking import helper_as_json
 from mnemosyne.services.cache_misses import describe_reading, reading_as_json
+from mnemosyne.services.citations import citations_text
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Explanation
 
@@ -237,6 +239,7 @@ def _as_json(explanation: Explanation) -> dict[str, Any]:
         **decision_as_json(explanation.decision),
         "tariff": explanation.tariff.name,
         "cache": [reading_as_json(each) for each in explanation.cache],
+        "citations": None if explanation.citations is None else attrs.asdict(explanation.citations),
         "imported_at": None if since is None else iso_time(since),
     }
 
@@ -256,7 +259,8 @@ def _print(explanation: Explanation) -> None:
     if (taken := found.session.find_taken(found.branch)) is not None:
         say(f"Its settings: {settings_text(settings_as_json(taken.settings))}.")
     cache = ((" ".join(describe_reading(each)), ()) for each in explanation.cache)
-    for sentence, lines in (*_paragraphs(found, explanation.planned), *cache):
+    cited = () if explanation.citations is None else ((citations_text(explanation.citations), ()),)
+    for sentence, lines in (*_paragraphs(found, explanation.planned), *cited, *cache):
         say()
         say(sentence)
         for line in lines[:SHOWN]:

@@ -53,7 +53,7 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] [--]",
 )
-@setting_options("policy", "fidelity")
+@setting_options("policy", "fidelity", "grounding")
 @manage_option
 @click.option("--window", metavar="TOKENS", help="Short for --manage-window.")
 @click.option("--budget", metavar="DOLLARS", help="Short for --session-budget-dollars.")

@@ -305,7 +305,7 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=9,
+    version=10,
     tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
     changes=changes,
     queries=(

@@ -1,9 +1,11 @@
 """Places in the log: the turn that a caller names, the words of its reply, and the bytes of an entry's words."""
 
 import json
+from uuid import UUID
 
 import attrs
 
+from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.domain.wire.reply import json_object
@@ -46,11 +48,16 @@ async def read_reply_words(archive: Archive, source: Provenance) -> str:
     ContentForgotten.
     """
     history = await sessions.read_stream(archive, source.session)
-    reply = await contexts.read_reply(archive, source.session, history.turn(source.branch, source.turn)[-1])
-    blocks = history.dialect_of(source.branch).reply_content(json_object(reply or b""))
+    return await words_of(archive, source.session, history, history.turn(source.branch, source.turn)[-1])
+
+
+async def words_of(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> str:
+    """The words of the reply to an attempt. Raises as ``read_reply_words``."""
+    reply = await contexts.read_reply(archive, stream, attempt)
+    blocks = history.dialect_of(attempt.began.branch).reply_content(json_object(reply or b""))
     words = "\n\n".join(str(block["text"]) for block in blocks if block.get("type") == "text").strip()
     if not words:
-        raise NotFound(f"The reply of turn {source.turn} contains no text.")
+        raise NotFound(f"The reply of turn {attempt.began.turn} contains no text.")
     return words
 
 

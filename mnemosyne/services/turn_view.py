@@ -23,6 +23,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.services import contexts
 from mnemosyne.services.cache_misses import KnownReadings, no_readings, read_misses, reading_as_json
 from mnemosyne.services.cache_verdicts import read_verdicts
+from mnemosyne.services.citations import citations_text, read_citations
 from mnemosyne.services.context_map import Span, read_map
 from mnemosyne.services.contexts import SessionContext
 from mnemosyne.services.quota import QuotaUse, ask_limits, uses_of
@@ -81,6 +82,8 @@ class TurnView:
     quota: Sequence[QuotaUse]
     pause: int | None
     cache: Sequence[Mapping[str, Any]] = ()
+    citations: str | None = None
+    """A sentence about the citations of the reply, if the model was asked for any."""
     verdicts: Sequence[str] = ()
     """Sentences about the provider's own verdicts on its cache."""
 
@@ -139,6 +142,7 @@ async def read_turn_view(
     shown_round = None if attempt.round is None else attempt.round.began.round
     readings = await read_misses(archive, stream, events, history, only=attempt.address)
     judged = await read_verdicts(archive, stream, events, history, only=attempt.address)
+    cited = await read_citations(archive, stream, events, history, attempt)
     return TurnView(
         stream=stream,
         context=found,
@@ -153,6 +157,7 @@ async def read_turn_view(
         account=_account(events, attempt),
         quota=uses_of(limits, lambda key: key == (stream, *attrs.astuple(attempt.address))),
         pause=None if before is None else began.at - before.at,
+        citations=None if cited is None else citations_text(cited),
         cache=[reading_as_json(each) for each in readings if shown_round in (None, each.round)],
         verdicts=[each.sentence for each in judged if shown_round in (None, each.round)],
     )

@@ -15,6 +15,7 @@ from mnemosyne.domain.history.time_travel import TurnPlace
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.recall.citations import Citations
 from mnemosyne.domain.session.counted_sizes import size_object
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.directory import mode_decisions
@@ -31,6 +32,7 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.services import contexts, sessions, switching
 from mnemosyne.services.cache_misses import RequestReading, read_misses
+from mnemosyne.services.citations import read_citations
 from mnemosyne.services.sessions import Archive
 
 
@@ -53,7 +55,7 @@ class Explanation:
     mode then and its reason; None if managing was never requested.
     ``tariff`` is the one used for decisions, or that would be used if unmanaged. ``imported_at`` is the time of the
     session's import from a file, in µs of UTC; None if it was recorded here. ``cache`` are the readings of the turn's
-    last attempt from the provider's cache.
+    last attempt from the provider's cache, ``citations`` those of its reply (``read_citations``).
     """
 
     stream: UUID
@@ -63,6 +65,7 @@ class Explanation:
     tariff: Tariff
     imported_at: int | None
     cache: Sequence[RequestReading] = ()
+    citations: Citations | None = None
 
 
 Wanted = Callable[[ObjectKind, bool], bool]
@@ -86,7 +89,7 @@ async def explain(
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
     history = time_travel.history_of(str(stream), events)
     tenant = history.started.tenant if history.started is not None else ""
-    last = history.turn(found.branch, found.turn)[-1].address
+    last = history.turn(found.branch, found.turn)[-1]
     return Explanation(
         stream,
         found,
@@ -94,7 +97,8 @@ async def explain(
         mode_decisions(until).get(found.branch),
         _tariff(found, settings),
         await switching.find_import(archive, tenant, stream),
-        await read_misses(archive, stream, events, history, only=last),
+        await read_misses(archive, stream, events, history, only=last.address),
+        await read_citations(archive, stream, events, history, last, found),
     )
 
 

@@ -142,8 +142,9 @@ def test_the_mode_header_is_added_to_the_user_s_own_headers() -> None:
 
 
 def test_chosen_settings_are_sent_in_the_headers_that_a_server_reads() -> None:
-    by_planner = (request_settings.WINDOW_HEADER, request_settings.POLICY_HEADER, request_settings.FIDELITY_HEADER)
-    assert tuple(CHOICES.values()) == (*by_planner, BUDGET_HEADER)
+    of_planner = request_settings
+    by_planner = (of_planner.WINDOW_HEADER, of_planner.POLICY_HEADER, of_planner.FIDELITY_HEADER)
+    assert tuple(CHOICES.values()) == (*by_planner, of_planner.GROUNDING_HEADER, BUDGET_HEADER)
     way = Route(URL, PROVIDER, choices={"policy": "zones", "manage_window": "60000"})
     lines = "x-mnemosyne-policy: zones\nx-mnemosyne-window: 60000"
     assert environment(["claude"], way, {})["ANTHROPIC_CUSTOM_HEADERS"] == lines

@@ -172,7 +172,7 @@ def test_help_groups_the_commands_and_omits_rare_ones_which_help_all_lists() -> 
 def test_help_of_run_has_its_own_options_and_help_all_those_of_the_server() -> None:
     short, full = (run("run", option).stdout for option in ("--help", "--help-all"))
     own = {"--manage", "--off", "--fork", "--with-files", "--record-worktree", "--door", "--help-all", "--help"}
-    own |= {"--policy", "--fidelity", "--window", "--budget"}
+    own |= {"--policy", "--fidelity", "--grounding", "--window", "--budget"}
     assert set(re.findall(r"^  (?:-h, )?(--[\w-]+)", short, re.MULTILINE)) == own
     assert all(f"  {setting.option}" in full for setting in SETTINGS)
 

@@ -14,6 +14,7 @@ import trio
 
 from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.domain.history import memory_travel
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.objects.events import (
     FaultKind,
     FaultReason,
@@ -26,10 +27,14 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.recall.citations import Citations
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.window.assembly import CITE
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
+from mnemosyne.replay.deciding import review
 from mnemosyne.services import pins
+from mnemosyne.services.citations import citations_text, read_citations
 from tests.actors.support import PATIENT
 from tests.http.evicting import DECIDED, exchange, indexed_stage, read_and_evict
 from tests.http.managing import (
@@ -48,6 +53,7 @@ from tests.http.managing import (
 )
 from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
 from tests.http.test_forks import calls_of
+from tests.plain.archive import MemoryArchive
 from tests.plain.directory import PlainDirectory
 from tests.profiles import rarely
 
@@ -358,3 +364,28 @@ async def test_late_contents_are_restored_with_the_following_request(monkeypatch
         assert DECIDED not in json.dumps(stage.upstream[-1])
         await exchange(client, stage, "Go on.", [think(), text("Well.")])
         assert DECIDED in json.dumps(stage.upstream[-1])
+
+
+async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_and_checks_the_reply() -> None:
+    """Once, at no cost to the cache; the client's reply is unchanged."""
+    async with open_stage(window=ROOMY) as stage:
+        client = client_of(stage)
+        client.headers = {"x-mnemosyne-grounding": "cited"}
+        message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        (ledger,) = await ledger_objects(stage)
+        said = text(f"Line 8 has it [#{ledger.object}], and so has #zzzzzzz.")
+        answer(stage, [think(), recall(f"Which line has {NEEDLE}?")], [said])
+        assert (await client.turn(*results_of(message)))["content"][-1] == said
+        (epoch, *_) = [each.turn for each in await stage.events() if isinstance(each, EpochBegan)]
+        asked = [json.dumps(body["messages"]).count(CITE) for body in stage.upstream]
+        assert asked == [0] * (epoch - 1) + [1] * (len(asked) - epoch + 1)
+        stream, events = await stage.stream(), await stage.log.read(await stage.stream())
+        history = history_of(str(stream), events)
+        last = history.attempts[-1]
+        found = await read_citations(MemoryArchive(stage.log), stream, events, history, last)
+        assert found == Citations(cited=(ledger.object,), absent=("zzzzzzz",))
+        assert citations_text(found) == (
+            "The reply cites 1 record of its context, 1 id that its context did not hold (zzzzzzz)."
+        )
+        assert not (await review(MemoryArchive(stage.log), str(stream))).differences
+        await stage.rounds()

@@ -20,7 +20,7 @@ from mnemosyne.domain.objects.kinds import keeps_prompt
 from mnemosyne.domain.recall.memory_results import SHOWN_AGAIN, records_in
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.tools.cleanup_tags import visible_blocks
-from mnemosyne.domain.window.assembly import ASIDE, BEFORE, HERE
+from mnemosyne.domain.window.assembly import ASIDE, BEFORE, CITE, HERE
 from mnemosyne.domain.wire import normal_form, tools_behind
 from mnemosyne.domain.wire.blocks import is_any_call
 
@@ -206,7 +206,7 @@ class _Reading:
             return BlockUse.TOLD
         if text.startswith(ASIDE):
             return BlockUse.OBSERVED
-        if text in (BEFORE, HERE):
+        if text in (BEFORE, CITE, HERE):
             return BlockUse.FILLER
         if block.role == "assistant":
             return self._read_reply(block, text)

@@ -54,6 +54,7 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
         window=settings.window,
         policy=settings.policy,
         mode=settings.fidelity,
+        cited=settings.cited,
         tariff=rounds.find_tariff(found.session.branches[found.branch].client_headers, read, settings),
     )
 

@@ -286,6 +286,7 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
+_THREE_FAULTS: Mapping[str, Any] = {"faults": 3, "cited": False}
 _ONE_POLICY: Mapping[str, Any] = {
     "policy": "economic",
     "policy_version": "",
@@ -293,7 +294,7 @@ _ONE_POLICY: Mapping[str, Any] = {
     "chosen": [],
     "refused": [],
     "restores": "both",
-    "faults": 3,
+    **_THREE_FAULTS,
 }
 _UNCOUNTED: Mapping[str, Any] = {"counted": False, **_ONE_POLICY}
 _OF_BEFORE: Mapping[str, Any] = {"manages_small": True, "scaled": False, "parts": False, **_UNCOUNTED}
@@ -325,16 +326,17 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     ),
     "session.branch_mode_set.v2": ("session.branch_mode_set.v3", lambda fields: {**fields, "behind": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v9",
+        "session.settings_taken.v10",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v9", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v9", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v9", _upcast_settings(parts=False, **_UNCOUNTED)),
-    "session.settings_taken.v5": ("session.settings_taken.v9", _upcast_settings(**_UNCOUNTED)),
-    "session.settings_taken.v6": ("session.settings_taken.v9", lambda fields: {**fields, **_UNCOUNTED}),
-    "session.settings_taken.v7": ("session.settings_taken.v9", lambda fields: {**fields, **_ONE_POLICY}),
-    "session.settings_taken.v8": ("session.settings_taken.v9", lambda fields: {**fields, "faults": 3}),
+    "session.settings_taken.v2": ("session.settings_taken.v10", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v10", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v10", _upcast_settings(parts=False, **_UNCOUNTED)),
+    "session.settings_taken.v5": ("session.settings_taken.v10", _upcast_settings(**_UNCOUNTED)),
+    "session.settings_taken.v6": ("session.settings_taken.v10", lambda fields: {**fields, **_UNCOUNTED}),
+    "session.settings_taken.v7": ("session.settings_taken.v10", lambda fields: {**fields, **_ONE_POLICY}),
+    "session.settings_taken.v8": ("session.settings_taken.v10", lambda fields: {**fields, **_THREE_FAULTS}),
+    "session.settings_taken.v9": ("session.settings_taken.v10", lambda fields: {**fields, "cited": False}),
     "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
     "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),

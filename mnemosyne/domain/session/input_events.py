@@ -34,6 +34,12 @@ class RecordedSettings:
     refused: tuple[str, ...] = ()
     restores: str = "both"
     faults: int = 3
+    cited: bool = False
+
+    @property
+    def grounding(self) -> str:
+        """How the model may use what left its context: ``free``, ``cited`` or ``strict``."""
+        return "strict" if self.strict else "cited" if self.cited else "free"
 
 
 @attrs.frozen(kw_only=True)
@@ -172,6 +178,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v9": SettingsTaken,
+    "session.settings_taken.v10": SettingsTaken,
     "session.grounds_noted.v2": GroundsNoted,
 }

@@ -12,7 +12,7 @@ answer with the proxy's lines. Assistant messages contain no text of the proxy a
 import math
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import dropwhile, groupby, takewhile
 from typing import Any
 
 import attrs
@@ -52,6 +52,9 @@ BEFORE = "(The conversation up to here left the window.)"
 
 LONG_GONE = "{} of long ago; search memory for what you need of it"
 """Line of a note for objects evicted so long ago that the names of all would fill the window."""
+
+CITE = f"[Memory] Name the id of each record that you rely on, as in [{MARK}abc1234]."
+"""Text behind the first message that a rewrite changes, if the model is asked for sources. No object has this id."""
 
 ASIDE = "[Not the user's words: "
 """Prefix of a line behind user text or a tool result that tells the model what was observed of its own work."""
@@ -176,9 +179,10 @@ def join(
     first: int = 0,
     joins: Joining = Joining.ALWAYS,
     omitted: Collection[BlockPlace] = (),
+    told: str = "",
 ) -> list[Joined]:
     """Render a history for the provider. ``messages`` are numbered from ``first``; ``joins`` says which are merged;
-    blocks at the places ``omitted`` are dropped.
+    blocks at the places ``omitted`` are dropped. ``told`` is added where the first change is, which costs no cache.
 
     Thinking is removed from the messages before number ``thinking_from``. Its signatures cover everything before it, so
     they become invalid once an earlier message changes. The number is therefore one more than the last message that the
@@ -206,6 +210,8 @@ def join(
             made.append(_MessageDraft(message, number, _is_same(content, message), list(content), [number]))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(_by_user(HERE, first + len(messages) - 1))
+    if told:
+        _tell(made, told)
     return [
         Joined({**each.message, "content": _content(each.content)}, each.number, each.same, tuple(each.made_of))
         for each in made
@@ -226,6 +232,15 @@ def _note(made: Sequence[_MessageDraft], lines: Sequence[_Line]) -> None:
     last = next(each for each in reversed(made) if each.message["role"] == "user")
     last.content += lines
     last.same = False
+
+
+def _tell(made: Sequence[_MessageDraft], text: str) -> None:
+    """Add a text to the first changed message, or to the next one of the user."""
+    changed = dropwhile(lambda each: each.same, made)
+    place = next((each for each in changed if each.message["role"] == "user"), None)
+    if place is not None:
+        place.content.append({"type": "text", "text": text})
+        place.same = False
 
 
 def _find_joined(

@@ -86,6 +86,7 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
         tariff=rounds.tariff_of(opening, settings),
         policy=settings.policy,
         mode=settings.fidelity,
+        cited=settings.cited,
         joins=True,
         behind=opening.branch.behind,
         forgotten=_is_forgotten(opening, settings),

@@ -1,7 +1,7 @@
 """Settings that a request chooses for itself, by its headers.
 
-A request may choose among the names that the operator lists, a smaller window, and fewer restores. Anything else is
-refused with a sentence, and the server's own setting applies.
+A request may choose among the names that the operator lists, a smaller window, fewer restores, and a stricter
+grounding. Anything else is refused with a sentence, and the server's own setting applies.
 """
 
 import re
@@ -19,6 +19,10 @@ WINDOW_HEADER = "x-mnemosyne-window"
 POLICY_HEADER = "x-mnemosyne-policy"
 FIDELITY_HEADER = "x-mnemosyne-fidelity"
 FAULTS_HEADER = "x-mnemosyne-restores"
+GROUNDING_HEADER = "x-mnemosyne-grounding"
+
+GROUNDINGS = ("free", "cited", "strict")
+"""How the model may use what left its context, from the least strict on."""
 
 
 def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> ServerSettings:
@@ -50,7 +54,14 @@ def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> Serv
             changes[name] = values[asked[header]]
         elif header in asked:
             refused.append(f"{header}: one of {', '.join(allowed)} is needed" if allowed else f"{header}: not allowed")
-    if not changes and not refused:
+    stricter = GROUNDINGS[GROUNDINGS.index(settings.grounding) :]
+    grounded: dict[str, bool] = {}
+    if (grounding := asked.get(GROUNDING_HEADER)) in stricter:
+        grounded = {"cited": grounding != "free", "strict": grounding == "strict"}
+    elif grounding is not None:
+        refused.append(f"{GROUNDING_HEADER}: one of {', '.join(stricter)} is needed")
+    chosen = (*changes, "grounding") if grounded else tuple(changes)
+    if not chosen and not refused:
         return settings
-    version = "" if "policy" in changes else settings.policy_version
-    return attrs.evolve(settings, policy_version=version, chosen=tuple(changes), refused=tuple(refused), **changes)
+    changes |= {"policy_version": "" if "policy" in changes else settings.policy_version, **grounded}
+    return attrs.evolve(settings, chosen=chosen, refused=tuple(refused), **changes)

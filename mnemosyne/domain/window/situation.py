@@ -45,7 +45,8 @@ class PendingRequest:
     ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
     them. ``behind``: they are, or will be, behind the cached head. ``forgotten``: the provider has cached nothing of
     it, whenever it was sent. ``kept`` counts the client's messages that were sent before. ``mode`` as in
-    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own.
+    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own. ``cited`` as in
+    SettingsTaken.
     """
 
     at: int
@@ -61,6 +62,7 @@ class PendingRequest:
     behind: bool = False
     forgotten: bool = False
     inserts: bool = True
+    cited: bool = False
     mode: FidelityMode = FidelityMode.THRIFTY
     kept: int = attrs.field()
 

@@ -67,6 +67,7 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         refused=("x-mnemosyne-policy: not allowed",),
         restores="both",
         faults=3,
+        cited=False,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

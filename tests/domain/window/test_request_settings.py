@@ -34,6 +34,13 @@ def test_a_request_chooses_listed_names_and_a_smaller_window() -> None:
     )
 
 
+def test_a_request_chooses_a_grounding_at_least_as_strict_as_the_server_s() -> None:
+    cited = attrs.evolve(SERVER, cited=True)
+    for server, name, grounding in ((SERVER, "Strict", "strict"), (SERVER, "cited", "cited"), (cited, "free", "cited")):
+        found = choose(server, [("x-mnemosyne-grounding", name)])
+        assert (found.grounding, bool(found.refused), len(found.chosen)) == (grounding, name == "free", name != "free")
+
+
 @pytest.mark.parametrize(
     ("header", "value", "why"),
     [

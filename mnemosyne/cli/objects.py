@@ -386,8 +386,11 @@ def _changes_pin(state: str) -> Callable[[Callable[..., Pinning]], click.Command
 @_changes_pin("is pinned")
 @click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
-def pin(object_id: str, session: str | None, reason: str, turns: int | None, **options: Any) -> Pinning:
-    """Pin an object: it keeps its fidelity in every branch, however full the context is, until `mnemosyne unpin`.
+@click.option("--branch", metavar="NAME", help="Only in this branch and its later forks.  [default: in every one]")
+def pin(
+    object_id: str, session: str | None, reason: str, turns: int | None, branch: str | None, **options: Any
+) -> Pinning:
+    """Pin an object: it keeps its fidelity, however full the context is, until `mnemosyne unpin`.
 
     \b
       mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
@@ -397,7 +400,14 @@ def pin(object_id: str, session: str | None, reason: str, turns: int | None, **o
     return with_log(
         log_of(options),
         lambda storage: pins.pin(
-            storage, object_id, session=session, reason=reason, turns=turns, at=now(), correlation_id=new_id()
+            storage,
+            object_id,
+            session=session,
+            branch=branch,
+            reason=reason,
+            turns=turns,
+            at=now(),
+            correlation_id=new_id(),
         ),
     )
 

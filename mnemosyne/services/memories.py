@@ -82,6 +82,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
     ((stream, events),) = holders
     state = fold(events)
     found = lookup.find_wanted(state.memory, object_id)
+    found = state.memory.view_of(found.branch).own(found)
     return FoundObject(stream, events, state, size_object(found, state.counted_turns.find_scales()))
 
 

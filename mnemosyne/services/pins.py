@@ -34,20 +34,21 @@ async def pin(
     object_id: str,
     *,
     session: str | None = None,
+    branch: str | None = None,
     reason: str,
     turns: int | None = None,
     at: int,
     correlation_id: str,
 ) -> Pinning:
-    """Keep an object at its fidelity in every branch, for ``turns`` turns of its branch from now, or permanently.
-
-    ``at`` is in µs of UTC. Raises NotFound.
+    """Keep an object at its fidelity in a ``branch`` or in every one, permanently or for ``turns`` turns of that branch
+    (of its own for every one) from now. ``at`` is in µs of UTC. Raises NotFound.
     """
 
     def command(state: Session) -> Pin:
         found = living(state.memory, object_id)
-        until = None if turns is None else state.branches[found.branch].turns + turns
-        return Pin(at=at, object=found.id, reason=reason, until_turn=until)
+        last = _count_turns(state, branch or found.branch)
+        until = None if turns is None else last + turns
+        return Pin(at=at, object=found.id, branch=branch, reason=reason, until_turn=until)
 
     return await _decide(archive, object_id, session, command, correlation_id)
 
@@ -71,7 +72,7 @@ async def release(
     """
 
     def command(state: Session) -> Release:
-        each = living(state.memory, object_id)
+        each = state.memory.view_of(branch).own(living(state.memory, object_id))
         if not each.released and (why := explain_retention(state, branch, each)) is not None:
             raise BadEntry(why)
         return Release(at=at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)

@@ -136,6 +136,7 @@ def about(object_id: str) -> list[ObjectEvent]:
             **where, kind=FaultKind.MICRO, reason="r", distance=1, tokens=9, avoided_tokens=91, latency=1, why=None
         ),
         ObjectPinned(at=2, object=object_id, reason="r", until_turn=9),
+        ObjectPinned(at=2, object=object_id, branch="main", reason="b", until_turn=9),
         ObjectUnpinned(at=2, object=object_id, reason="r"),
         ObjectReleased(**where, reason="r"),
         ObjectRequested(**where, after=full, reason="r"),

@@ -159,12 +159,14 @@ def evolve(memory_object: MemoryObject, event: events.ObjectEvent) -> MemoryObje
             return access(memory_object, event.turn)
         case events.ObjectFaulted():
             return _fault(memory_object, event)
-        case events.ObjectPinned():
+        case events.ObjectPinned(branch=None):
             return attrs.evolve(memory_object, pin=Pinned(event.reason, event.until_turn))
         case events.ObjectUnpinned():
             return attrs.evolve(memory_object, pin=None)
-        case events.ObjectReleased():
+        case events.ObjectReleased(everywhere=True):
             return attrs.evolve(memory_object, released=True)
+        case events.ObjectPinned() | events.ObjectReleased():
+            return memory_object
         case events.ObjectSuperseded():
             return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)
         case events.ObjectLinked():

@@ -72,12 +72,12 @@ class Fault(recorded.OfObjectInTurn):
 
 @attrs.frozen(kw_only=True)
 class Pin(recorded.ObjectPinned):
-    """Pin the object at its fidelity."""
+    """Pin the object at its fidelity, in a branch or in all."""
 
 
 @attrs.frozen(kw_only=True)
 class Unpin(recorded.ObjectUnpinned):
-    """Remove the object's pin."""
+    """Remove the object's pins."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,6 +112,8 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
         return (recorded.ObjectCreated(**_fields(command)),) if known is None else ()
     if known is None or known.forgotten:
         return ()
+    if (branch := getattr(command, "branch", None)) is not None:
+        known = memory.view_of(branch).own(known)
     match command:
         case Summarize():
             return (recorded.ObjectSummarized(**_fields(command)),) if _may_have(known, command.fidelity) else ()
@@ -125,7 +127,8 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
             is_so = known.pin == Pinned(command.reason, command.until_turn)
             return () if is_so else (recorded.ObjectPinned(**_fields(command)),)
         case Unpin():
-            return (recorded.ObjectUnpinned(**_fields(command)),) if known.pin is not None else ()
+            is_pinned = known.pin is not None or any(known.id in each.pins for each in memory.branches.values())
+            return (recorded.ObjectUnpinned(**_fields(command)),) if is_pinned else ()
         case Release():
             is_free = not known.released and not known.is_pinned(command.turn)
             return (recorded.ObjectReleased(**_fields(command)),) if is_free else ()

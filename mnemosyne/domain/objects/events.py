@@ -219,24 +219,26 @@ class ObjectFaulted(OfObjectInTurn):
 
 @attrs.frozen(kw_only=True)
 class ObjectPinned(OfObject):
-    """The object keeps its fidelity in every branch."""
+    """The object keeps its fidelity in a branch and in its later forks; in every branch if ``branch`` is None."""
 
     reason: str
     until_turn: int | None
+    branch: str | None = None
 
 
 @attrs.frozen(kw_only=True)
 class ObjectUnpinned(OfObject):
-    """The object's pin was removed."""
+    """The object's pins were removed, in every branch."""
 
     reason: str
 
 
 @attrs.frozen(kw_only=True)
 class ObjectReleased(OfObjectInTurn):
-    """The model or a person released the object as no longer needed."""
+    """The model or a person released the object as no longer needed. ``everywhere``: in every branch."""
 
     reason: str
+    everywhere: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -314,9 +316,9 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.degraded.v1": ObjectDegraded,
     "object.restored.v1": ObjectRestored,
     "object.faulted.v2": ObjectFaulted,
-    "object.pinned.v1": ObjectPinned,
+    "object.pinned.v2": ObjectPinned,
     "object.unpinned.v1": ObjectUnpinned,
-    "object.released.v1": ObjectReleased,
+    "object.released.v2": ObjectReleased,
     "object.requested.v1": ObjectRequested,
     "object.superseded.v1": ObjectSuperseded,
     "object.linked.v1": ObjectLinked,

@@ -1,7 +1,8 @@
 """Memory of a session: its objects, and what each of its branches shows of them.
 
-The objects belong to the session, and its branches share them; the fidelity of an object belongs to each branch. A fork
-starts with the objects and fidelities of its parent, as far as both histories are equal.
+The objects belong to the session, and its branches share them; the fidelity of an object belongs to each branch, and so
+do its pins and releases there. A fork starts with the objects and fidelities of its parent, as far as both histories
+are equal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,15 +13,19 @@ import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt
 from mnemosyne.domain.objects import aggregate
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.events import (
     LinkRelation,
     ObjectCreated,
     ObjectDegraded,
     ObjectEvent,
+    ObjectFaulted,
+    ObjectPinned,
+    ObjectReleased,
     ObjectRequested,
     ObjectRestored,
     ObjectSuperseded,
+    ObjectUnpinned,
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -67,7 +72,7 @@ class BranchView:
     windows that this one succeeds, which its client dropped, and those that tools of the agent's host wrote.
     ``restored`` are the objects restored since the history was last rendered: they are shown where the restore added
     them, and not yet in their original place. ``requested`` are the objects that a person asked to restore, and to
-    which fidelity.
+    which fidelity. ``pins`` and ``released`` hold in this branch only.
     """
 
     objects: tuple[str, ...] = ()
@@ -78,6 +83,15 @@ class BranchView:
     before: frozenset[str] = frozenset()
     restored: tuple[ObjectRestored, ...] = ()
     requested: Mapping[str, Fidelity] = attrs.field(factory=dict)
+    pins: Mapping[str, Pinned] = attrs.field(factory=dict)
+    released: frozenset[str] = frozenset()
+
+    def own(self, each: MemoryObject) -> MemoryObject:
+        """An object with the pin and the release that hold in the branch."""
+        if each.id not in self.pins and each.id not in self.released:
+            return each
+        released = each.released or each.id in self.released
+        return attrs.evolve(each, pin=self.pins.get(each.id, each.pin), released=released)
 
     def fidelity_of(self, object_id: str) -> Fidelity:
         """The fidelity at which the branch shows an object."""
@@ -106,8 +120,9 @@ class Memory:
     def standings(self, branch: str) -> Iterator[tuple[MemoryObject, Fidelity]]:
         """The objects of a branch with their fidelities, in order of creation."""
         shown = self.view_of(branch)
-        if shown.before:
-            yield from ((self.objects[object_id], shown.fidelity_of(object_id)) for object_id in shown.objects)
+        if shown.before or shown.pins or shown.released:
+            for object_id in shown.objects:
+                yield shown.own(self.objects[object_id]), shown.fidelity_of(object_id)
         else:
             fidelities = map(shown.fidelity.get, shown.objects, repeat(Fidelity.FULL))
             yield from zip(map(self.objects.__getitem__, shown.objects), fidelities, strict=True)
@@ -117,7 +132,7 @@ class Memory:
         yield from self.standings(branch)
         shown = self.view_of(branch)
         for object_id in sorted(shown.before):
-            yield self.objects[object_id], shown.fidelity_of(object_id)
+            yield shown.own(self.objects[object_id]), shown.fidelity_of(object_id)
 
     @property
     def last_assessed(self) -> TurnAssessed | None:
@@ -140,15 +155,34 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     objects = {**memory.objects, event.object: changed}
     memory = attrs.evolve(memory, objects=objects)
     match event:
-        case ObjectDegraded() | ObjectRestored() | ObjectRequested() | ObjectSuperseded():
+        case ObjectUnpinned() | ObjectPinned(branch=None):
+            pinning = (name for name, each in memory.branches.items() if event.object in each.pins)
+            return reduce(lambda held, name: held.with_view(name, _see(held.view_of(name), event)), pinning, memory)
+        case ObjectPinned(branch=str(branch)):
+            return memory.with_view(branch, _see(memory.view_of(branch), event))
+        case ObjectReleased(everywhere=True):
+            return memory
+        case _ if isinstance(event, _OfView):
             return memory.with_view(event.branch, _see(memory.view_of(event.branch), event))
         case _:
             return memory
 
 
-def _see(shown: BranchView, event: ObjectDegraded | ObjectRestored | ObjectRequested | ObjectSuperseded) -> BranchView:
+_OfView = ObjectDegraded | ObjectRestored | ObjectRequested | ObjectSuperseded | ObjectFaulted | ObjectReleased
+
+
+def _see(shown: BranchView, event: _OfView | ObjectPinned | ObjectUnpinned) -> BranchView:
     """The view of a branch after one of its own events."""
     match event:
+        case ObjectPinned(branch=str()):
+            pin = Pinned(event.reason, event.until_turn)
+            return attrs.evolve(shown, pins={**shown.pins, event.object: pin})
+        case ObjectPinned() | ObjectUnpinned():
+            return attrs.evolve(shown, pins={key: pin for key, pin in shown.pins.items() if key != event.object})
+        case ObjectReleased():
+            return attrs.evolve(shown, released=shown.released | {event.object})
+        case ObjectFaulted():
+            return attrs.evolve(shown, released=shown.released - {event.object})
         case ObjectDegraded():
             # A degraded object is shown in its original place again, so earlier restores of it no longer count.
             earlier = tuple(each for each in shown.restored if each.object != event.object)
@@ -159,7 +193,8 @@ def _see(shown: BranchView, event: ObjectDegraded | ObjectRestored | ObjectReque
             requested = {key: after for key, after in shown.requested.items() if key != event.object}
             return attrs.evolve(shown, fidelity=fidelity, restored=(*shown.restored, event), requested=requested)
         case ObjectRequested():
-            return attrs.evolve(shown, requested={**shown.requested, event.object: event.after})
+            requested = {**shown.requested, event.object: event.after}
+            return attrs.evolve(shown, requested=requested, released=shown.released - {event.object})
         case ObjectSuperseded():
             return attrs.evolve(shown, known=shown.known.supersede(event.object))
 
@@ -167,8 +202,11 @@ def _see(shown: BranchView, event: ObjectDegraded | ObjectRestored | ObjectReque
 def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
     made = aggregate.make_object(event)
     objects = {**memory.objects, made.id: made}
-    objects.update(_use_linked(made, objects))
+    used = _use_linked(made, objects)
+    objects.update(used)
     shown = memory.view_of(event.branch)
+    if not shown.released.isdisjoint(used):
+        shown = attrs.evolve(shown, released=shown.released.difference(used))
     if made.role is Role.WRITTEN:
         return attrs.evolve(memory, objects=objects).with_view(
             event.branch, attrs.evolve(shown, before=shown.before | {made.id})
@@ -217,6 +255,8 @@ def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) ->
             typed=tuple(each for each in before.typed if each < kept),
             before=before.before,
             restored=tuple(each for each in before.restored if each.turn <= forked_at),
+            pins=before.pins,
+            released=before.released,
         ),
     )
 
@@ -224,7 +264,8 @@ def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) ->
 def succeed(memory: Memory, branch: str, parent: str) -> Memory:
     """The memory with a branch that begins with a summary of its parent."""
     shown = memory.view_of(parent)
-    return memory.with_view(branch, BranchView(before=shown.before.union(shown.objects)))
+    before = shown.before.union(shown.objects)
+    return memory.with_view(branch, BranchView(before=before, pins=shown.pins, released=shown.released))
 
 
 def proven(memory: Memory, branch: str, messages: int) -> Memory:

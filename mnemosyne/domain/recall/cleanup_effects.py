@@ -78,7 +78,7 @@ def _drop(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: 
 
 
 def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int) -> Effects:
-    held = {each.id for each in memory.objects.values() if _is_anchored(each, now.turn)}
+    held = {each.id for each, _ in memory.within_reach(branch) if _is_anchored(each, now.turn)}
     found = Effects()
     for object_id in object_ids:
         each = own(memory, branch, object_id)
@@ -90,13 +90,13 @@ def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str
             found += _ignore(object_id, f"{MOST_ANCHORED} objects are anchored already")
         else:
             held.add(object_id)
-            found += Effects(events=decide(_pin(object_id, why, now, at), memory))
+            found += Effects(events=decide(_pin(object_id, branch, why, now, at), memory))
     return found
 
 
-def _pin(object_id: str, why: str, now: Now, at: int) -> Pin:
+def _pin(object_id: str, branch: str, why: str, now: Now, at: int) -> Pin:
     reason = f"{_ANCHORED}: {why}" if why else _ANCHORED
-    return Pin(at=at, object=object_id, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
+    return Pin(at=at, object=object_id, branch=branch, reason=reason, until_turn=now.turn + ANCHOR_TURNS)
 
 
 def _is_anchored(obj: MemoryObject, turn: int) -> bool:

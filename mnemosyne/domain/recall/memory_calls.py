@@ -383,7 +383,7 @@ def own(memory: Memory, branch: str, object_id: str) -> MemoryObject | RefusedCa
     if not each.holds_content:
         parts = ", ".join(MARK + link.target for link in each.links if link.target in own) or "none that is left"
         return RefusedCall(f"{MARK}{object_id} takes no room of its own; it was made of others: {parts}. Name those.")
-    return each
+    return memory.view_of(branch).own(each)
 
 
 def _follow(obj: MemoryObject, memory: Memory, own: Collection[str]) -> MemoryObject:

@@ -446,7 +446,10 @@ def _degrades(
 ) -> Iterator[Degrade]:
     """The commands that degrade objects in the branch; objects restored from earlier windows are evicted again."""
     shown = session.memory.view_of(asked.branch)
-    earlier = [(session.memory.objects[key], Fidelity.EVICTED) for key in sorted(shown.before & shown.fidelity.keys())]
+    earlier = [
+        (shown.own(session.memory.objects[key]), Fidelity.EVICTED)
+        for key in sorted(shown.before & shown.fidelity.keys())
+    ]
     for obj, after in (*shown_at, *earlier):
         if after is not shown.fidelity_of(obj.id):
             yield Degrade(

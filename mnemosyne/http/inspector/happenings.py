@@ -126,7 +126,8 @@ def describe_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
             return f"needed again: {describe_miss(event.kind.value)}, {tokens_text(event.tokens)} tokens", event.reason
         case happened.ObjectPinned():
             until = "" if event.until_turn is None else f" through turn {event.until_turn}"
-            return f"pinned{until}", event.reason
+            where = "" if event.branch is None else f" in branch {event.branch}"
+            return f"pinned{where}{until}", event.reason
         case happened.ObjectUnpinned():
             return "unpinned", event.reason
         case happened.ObjectReleased():

@@ -278,7 +278,7 @@ def test_pinning_again_with_another_end_changes_the_pin() -> None:
 def test_pinned_or_released_object_cannot_be_released() -> None:
     events, after = decide_all((release("abc2345"), release("abc2345")), ONE)
     assert [type(each) for each in events] == [ObjectReleased]
-    assert after.objects["abc2345"].released
+    assert after.view_of(BRANCH).released == {"abc2345"}
     assert decide(release("abc2345"), decide_all((pin("abc2345"),), ONE)[1]) == ()
 
 
@@ -295,7 +295,7 @@ def test_requested_object_is_no_longer_released() -> None:
     let_go = decide_all(
         (release("abc2345"), request("abc2345")), remembered(degraded("abc2345", Fidelity.STUB), before=ONE)
     )
-    assert not let_go[1].objects["abc2345"].released
+    assert not let_go[1].view_of(BRANCH).released
 
 
 @pytest.mark.parametrize(("left", "distance"), [(12, 8), (None, 19), (25, 0)])

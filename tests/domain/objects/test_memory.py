@@ -4,16 +4,19 @@ import itertools
 from functools import reduce
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects import memory
+from mnemosyne.domain.objects.decide import Degrade, Pin, Release, Unpin, decide, decide_all
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectDegraded, ObjectEvent, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory
 from tests.domain.remembered import about, histories, made
+from tests.golden.sessions import golden_event
 
 TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
 
@@ -89,6 +92,34 @@ def test_changes_in_a_fork_do_not_affect_its_parent() -> None:
     after = memory.evolve(forked, degraded)
     assert after.view_of("main").fidelity_of("a") is Fidelity.STUB
     assert after.view_of("fork-1").fidelity_of("a") is Fidelity.FULL
+
+
+def test_a_pin_or_release_in_a_fork_holds_there_and_in_its_forks_alone() -> None:
+    held = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)
+    commands = (
+        Pin(at=1, object="a", branch="fork-1", reason="r", until_turn=None),
+        Release(at=1, object="b", branch="fork-1", turn=9, reason="r"),
+    )
+    _, held = decide_all(commands, held)
+    held = memory.fork(held, "fork-2", "fork-1", 8, forked_at=9)
+    seen = {name: [(each.pin is not None, each.released) for each, _ in held.standings(name)] for name in held.branches}
+    changed = [(True, False), (False, True)]
+    assert seen == {"main": [(False, False)] * 2, "fork-1": changed, "fork-2": changed}
+    down = Degrade(at=1, object="a", branch="main", turn=9, after=Fidelity.STUB, cause=Cause.PRESSURE)
+    assert decide(down, held)
+    assert not decide(attrs.evolve(down, branch="fork-2"), held)
+    _, free = decide_all((Unpin(at=2, object="a", reason="r"),), held)
+    assert decide(attrs.evolve(down, branch="fork-2"), free)
+
+
+def test_a_pin_or_release_of_an_older_log_holds_in_every_branch() -> None:
+    recorded = [golden_event(name).event for name in ("object.pinned.v1", "object.released.v1")]
+    held = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)
+    for event in recorded:
+        assert isinstance(event, ObjectEvent)
+        held = memory.evolve(held, attrs.evolve(event, object="a"))
+    seen = [next(held.standings(name))[0] for name in held.branches]
+    assert [(each.pin is not None, each.released) for each in seen] == [(True, True)] * 2
 
 
 @pytest.mark.parametrize(("kept", "inherited"), [(1, False), (3, True)])

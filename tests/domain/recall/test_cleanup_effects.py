@@ -26,10 +26,11 @@ def test_dropped_objects_are_released_unless_protected() -> None:
 
 def test_anchor_pins_with_its_reason_and_expires() -> None:
     (pin,) = found(Anchor(("old2345",), "the plan")).events
-    assert pin == ObjectPinned(at=1, object="old2345", reason="anchor: the plan", until_turn=20 + ANCHOR_TURNS)
+    until = 20 + ANCHOR_TURNS
+    assert pin == ObjectPinned(at=1, object="old2345", branch=BRANCH, reason="anchor: the plan", until_turn=until)
     state = remembered(pin, before=STATE)
-    assert state.objects["old2345"].is_pinned(20 + ANCHOR_TURNS)
-    assert not state.objects["old2345"].is_pinned(21 + ANCHOR_TURNS)
+    pinned = state.view_of(BRANCH).own(state.objects["old2345"])
+    assert (pinned.is_pinned(until), pinned.is_pinned(until + 1)) == (True, False)
     assert found(Anchor(("old2345",), "still"), state).events  # it can be renewed
 
 

@@ -239,8 +239,8 @@ def test_release_records_its_reason_and_leaves_the_window_unchanged() -> None:
     )
     assert not found.kept
     after = reduce(memory.evolve, events, state)
-    assert after.objects["abc2345"].released
-    assert after.view_of(BRANCH) == state.view_of(BRANCH)
+    assert after.view_of(BRANCH) == attrs.evolve(state.view_of(BRANCH), released=frozenset({"abc2345", "def2345"}))
+    assert next(after.standings(BRANCH))[0].released
 
 
 PINNED = ObjectPinned(at=0, object="abc2345", reason="by hand", until_turn=None)

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_775, 29_000),
+    "domain": Budget("mnemosyne/domain", 32_790, 29_000),
     "actors": Budget("mnemosyne/actors", 7_530, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_745, 6_000),
@@ -29,7 +29,7 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_860, 5_600),
     "replay": Budget("mnemosyne/replay", 805, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_960, 2_300),
-    "mnemosyne": Budget("mnemosyne", 84_180, 65_800),
+    "mnemosyne": Budget("mnemosyne", 84_195, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
     "tests": Budget("tests", 75_795, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

@@ -17,7 +17,7 @@ class SessionStatus(Enum):
     ACTIVE = "active"
     IDLE = "idle"
     COMPLETED = "completed"
-    """It ended after a reply that the model ended by itself. In the Responses API that may be a call (``is_whole``)."""
+    """It ended after a reply that the model ended by itself."""
     ABANDONED = "abandoned"
     """It ended with a turn that was interrupted, failed, or waits for the result of a call."""
 

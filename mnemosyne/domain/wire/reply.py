@@ -21,7 +21,9 @@ _PASSING = frozenset({"api_error", "server_error", "timeout_error", "overloaded_
 
 
 def is_whole(stop_reason: str | None) -> bool:
-    """Return whether the model ended its reply by itself. In the Responses API that may be after a call."""
+    """Return whether the model ended its reply by itself. In older records of the Responses API that may be after a
+    call.
+    """
     return stop_reason in _WHOLE
 
 

@@ -18,7 +18,11 @@ from mnemosyne.domain.wire.reply import as_json, json_object
 Item = dict[str, Any]
 Block = dict[str, Any]
 
-_INPUTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+CALLS: Mapping[str, str] = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+}
 """The types of calls, and the member of each that holds the call's input."""
 
 
@@ -162,7 +166,7 @@ def _piece(block: Block, native: Item) -> Item:
     bare = {key: value for key, value in native.items() if key != "id"}
     if is_result(block):
         return {**bare, "output": block["content"]}
-    member = _INPUTS[str(native["type"])]
+    member = CALLS[str(native["type"])]
     arguments = block["input"]
     is_text = member == "arguments" and not isinstance(arguments, str)
     return {**bare, member: json.dumps(arguments, ensure_ascii=False) if is_text else arguments}

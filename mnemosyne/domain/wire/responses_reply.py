@@ -6,11 +6,14 @@ from typing import Any
 from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of, with_tier
 from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
 from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
+from mnemosyne.domain.wire.responses_items import CALLS, items_of
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 """Events that clients take as the end of a reply."""
 
 _WHOLE = ("completed", "incomplete")
+CALLED = "tool_calls"
+"""The recorded stop reason of a completed response that waits for the results of calls, as in Chat Completions."""
 _PIECES = {
     "response.output_text.delta": ("content", "text"),
     "response.refusal.delta": ("content", "refusal"),
@@ -134,12 +137,15 @@ class ResponsesReply(WholeBody):
 def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
     why = message.get("incomplete_details")
     reason = text_or_none(why.get("reason")) if isinstance(why, dict) else None
+    status = text_or_none(message.get("status"))
+    if status == "completed" and any(str(each.get("type")) in CALLS for each in items_of(message)):
+        status = CALLED
     return Reply(
         body=body,
         complete=complete,
         message_id=text_or_none(message.get("id")),
         model=text_or_none(message.get("model")),
-        stop_reason=reason or text_or_none(message.get("status")),
+        stop_reason=reason or status,
         usage=with_tier(usage_of(message.get("usage")), message),
         error_type=error_type_of(message.get("error")),
     )

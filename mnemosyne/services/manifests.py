@@ -117,7 +117,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
     """The manifest as JSON; ``manifest`` is its format version."""
     attempt, settings = manifest.attempt, manifest.settings
     assessed, epoch = manifest.assessed, manifest.epoch
-    policies = ("window", "strict", "tool_budget", "tariff")
+    policies = ("window", "strict", "grounding", "restores", "faults", "tool_budget", "tariff")
     return {
         "manifest": SHAPE,
         "session": str(manifest.stream),

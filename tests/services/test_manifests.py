@@ -121,11 +121,8 @@ async def test_json_has_request_policy_budget_and_the_reason_for_each_page() -> 
     assert manifested["manifest"] == 2
     assert (manifested["branch"], manifested["turn"], manifested["attempt"], manifested["round"]) == ("main", 8, 1, 1)
     assert (manifested["request"]["sha256"], manifested["request"]["ok"]) == (manifest.sha256.hex(), True)
-    assert (manifested["policy"]["mode"], manifested["policy"]["window"], manifested["policy"]["tariff"]) == (
-        "manage",
-        14_000,
-        "api",
-    )
+    policy = [manifested["policy"][name] for name in ("mode", "window", "tariff", "grounding", "restores", "faults")]
+    assert policy == ["manage", 14_000, "api", "free", "both", 3]
     assert manifested["budget"]["zone"] == "caution"
     assert (manifested["epoch"]["number"], manifested["epoch"]["turn"]) == (4, 8)
     by_why = {(each["level"], each["why"], each["since"]): each for each in manifested["pages"]}

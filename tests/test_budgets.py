@@ -30,10 +30,10 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 805, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_960, 2_300),
     "mnemosyne": Budget("mnemosyne", 84_195, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_585, 11_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_710, 11_000),
     "tests": Budget("tests", 75_795, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 14_685, 12_000),
+    "campaigns": Budget("campaigns", 14_745, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),
 }
 

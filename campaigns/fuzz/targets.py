@@ -33,10 +33,10 @@ from mnemosyne.http.rewriters import make_rewriter
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import fold
 from mnemosyne.services import conversation_files
-from mnemosyne.services.conversations import conversations
 from mnemosyne.services.export_format import Reader
 from mnemosyne.services.exporting import check, check_own, export
 from mnemosyne_lab.evaluation import reading
+from mnemosyne_lab.evaluation.exports import conversations
 from tests.domain.wire.dialects import TALK, WRITTEN, bodies
 from tests.golden.sessions import LOGS, opened
 from tests.http.rounds import HIDDEN

@@ -20,7 +20,6 @@ savings                read_savings: savings and costs, in total and for one ses
 footprints             measure: stored sizes
 forgetting             forget_all, choose_old, clean: deletion of content
 exporting              write_session, import_file; the file format is export_format
-conversations          an exported session as the conversations that an evaluation reads
 conversation_files     conversations and queries from a foreign file
 charts                 numbers as SVG
 =====================  ==================================================================================

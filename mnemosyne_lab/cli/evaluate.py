@@ -109,8 +109,8 @@ def evaluate(
     docs/evaluation.md.
     """
     from mnemosyne.app.storage import event_codec
-    from mnemosyne.services.conversations import conversations
     from mnemosyne_lab.cli.judge import check_judge, judge, render_judge
+    from mnemosyne_lab.evaluation.exports import conversations
     from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
     from mnemosyne_lab.evaluation.policy import MODEL, Settings
     from mnemosyne_lab.evaluation.running import RunPlan

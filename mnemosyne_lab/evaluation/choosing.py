@@ -5,9 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from mnemosyne.app.policies import import_object
-from mnemosyne.domain.window.policies import behind_guard
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.policies import POLICIES, hour_after_a_break
+from mnemosyne_lab.evaluation.policies import POLICIES, behind_guard, hour_after_a_break
 from mnemosyne_lab.evaluation.policy import Policy
 
 

@@ -27,7 +27,7 @@ from mnemosyne.domain.window.planning import (
     planner,
     price_of_rewrite,
 )
-from mnemosyne.domain.window.policies import Chosen, behind_guard, is_conversation, lower, plan_of, zones
+from mnemosyne.domain.window.policies import Chosen, guard, is_conversation, lower, plan_of, zones
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand
@@ -287,6 +287,18 @@ NATIVE_CLEARING = Policy(
 
 DENOMINATORS: tuple[Policy, ...] = (UNMANAGED, UNCOMPACTED, NATIVE, NATIVE_CLEARING)
 """The alternatives that each policy is compared with."""
+
+
+def behind_guard(policy: Planner) -> Planner:
+    """The planner as a server runs it. Raises PolicyFailed for an impossible plan."""
+
+    def plan_behind_guard(situation: Situation, candidates: Candidates) -> Plan | None:
+        objects = candidates()
+        allowed = guard(situation, objects, policy(situation, lambda: objects))
+        return allowed if isinstance(allowed, Plan) else None
+
+    return plan_behind_guard
+
 
 POLICIES: tuple[Policy, ...] = (
     UNMANAGED,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.errors import MnemosyneError, NotFound
-from mnemosyne.services.conversations import conversations
 from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch, write_step
+from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.policy import Settings
 from mnemosyne_lab.evaluation.reading import RecordedSession, read

@@ -37,11 +37,11 @@ from mnemosyne.services import (
     windows,
 )
 from mnemosyne.services.budgets import Budgets
-from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.read_models import Question
 from mnemosyne.services.status_line import read_status_line
+from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policy import Settings
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from mnemosyne_lab.evaluation.what_if import what_if

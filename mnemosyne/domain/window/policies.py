@@ -182,17 +182,6 @@ def plan(policy: str, situation: Situation, candidates: Candidates) -> Plan | No
         return plan_without(situation, objects, str(failure))
 
 
-def behind_guard(policy: Planner) -> Planner:
-    """The planner as a server runs it. Raises PolicyFailed for an impossible plan."""
-
-    def plan_behind_guard(situation: Situation, candidates: Candidates) -> Plan | None:
-        objects = candidates()
-        allowed = guard(situation, objects, policy(situation, lambda: objects))
-        return allowed if isinstance(allowed, Plan) else None
-
-    return plan_behind_guard
-
-
 def guard(situation: Situation, objects: Sequence[Candidate], planned: Plan | None) -> Plan | NoRewrite:
     """The plan of a policy with its price, if it may be followed. If it plans nothing, an overflowing window is left to
     the built-in rule. Raises PolicyFailed for an impossible plan, and for one that leaves too much.

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import export
+from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policy import MODEL, Settings
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from tests.actors.support import CODEC, StoppableLog, open_process

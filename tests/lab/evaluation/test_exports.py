@@ -7,8 +7,8 @@ import pytest
 import trio
 
 from mnemosyne.domain.wire.normal_form import content_blocks
-from mnemosyne.services.conversations import conversations
 from mnemosyne.services.exporting import export
+from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.reading import recording
 from tests.actors.support import CODEC, StoppableLog
 from tests.domain.wire.dialects import PROMPT, WRITTEN, Written

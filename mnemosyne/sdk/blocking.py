@@ -5,18 +5,19 @@ import threading
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
 from mnemosyne.errors import BadTurn
-from mnemosyne.sdk.conversation import Content, SdkMessage
-from mnemosyne.sdk.session import ANSWER_TOKENS, MAX_TOKENS, AgentSession, CitedPassage, Context, Pressure, Restored
+from mnemosyne.sdk.conversation import Content
+from mnemosyne.sdk.session import AgentSession, Pressure
 
 Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
 
 ENDING_SECONDS = 30.0
 """How long closing waits for pending records to be written."""
@@ -65,6 +66,30 @@ class SessionThread:
 def _warn_and_end(thread: SessionThread, name: str) -> None:
     warnings.warn(f"{name}: a session was not closed; call close()", ResourceWarning, stacklevel=2)
     thread.end()
+
+
+def _in_thread(
+    method: Callable[Concatenate[AgentSession, Arguments], Awaitable[Answer]],
+) -> Callable[Concatenate["SyncSession", Arguments], Answer]:
+    """A method of ``SyncSession`` that calls a method of ``Session`` in its thread, and waits."""
+
+    @wraps(method)
+    def call(self: "SyncSession", /, *args: Arguments.args, **settings: Arguments.kwargs) -> Answer:
+        return self._thread.call(lambda: method(self._session, *args, **settings))
+
+    return call
+
+
+def _here(
+    method: Callable[Concatenate[AgentSession, Arguments], Answer],
+) -> Callable[Concatenate["SyncSession", Arguments], Answer]:
+    """The same for a method that waits for nothing: it is called in the caller's thread."""
+
+    @wraps(method)
+    def call(self: "SyncSession", /, *args: Arguments.args, **settings: Arguments.kwargs) -> Answer:
+        return method(self._session, *args, **settings)
+
+    return call
 
 
 class SyncSession:
@@ -128,57 +153,17 @@ class SyncSession:
         """See ``Session.open_calls``."""
         return self._session.open_calls
 
-    def user_says(self, content: Content) -> None:
-        """See ``Session.user_says``."""
-        self._session.user_says(content)
-
-    def tool_result(
-        self,
-        call: str,
-        content: Content,
-        *,
-        is_error: bool = False,
-        reads: Sequence[str] = (),
-        writes: Sequence[str] = (),
-    ) -> None:
-        """See ``Session.tool_result``."""
-        self._session.tool_result(call, content, is_error=is_error, reads=reads, writes=writes)
-
-    def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
-        """See ``Session.context_for``."""
-        return self._thread.call(partial(self._session.context_for, model, budget, max_tokens=max_tokens, **fields))
-
-    def assistant_says(self, message: Mapping[str, Any] | SdkMessage) -> Context | None:
-        """See ``Session.assistant_says``."""
-        return self._thread.call(partial(self._session.assistant_says, message))
-
-    def provider_fails(self, status: int, error: object) -> Context | None:
-        """See ``Session.provider_fails``."""
-        return self._thread.call(partial(self._session.provider_fails, status, error))
-
-    def query(self, question: str, *, tokens: int = ANSWER_TOKENS) -> list[CitedPassage]:
-        """See ``Session.query``."""
-        return self._thread.call(partial(self._session.query, question, tokens=tokens))
-
-    def pressure(self) -> Pressure | None:
-        """See ``Session.pressure``."""
-        return self._thread.call(self._session.pressure)
-
-    def restore(self, object_id: str, reason: str = "the agent asked for it") -> Restored:
-        """See ``Session.restore``."""
-        return self._thread.call(partial(self._session.restore, object_id, reason))
-
-    def create_object(self, name: str, text: str, *, tool: str | None = None, about: Sequence[str] = ()) -> str:
-        """See ``Session.create_object``."""
-        return self._thread.call(partial(self._session.create_object, name, text, tool=tool, about=about))
-
-    def annotate(self, object_id: str, note: str) -> str:
-        """See ``Session.annotate``."""
-        return self._thread.call(partial(self._session.annotate, object_id, note))
-
-    def link(self, source: str, relation: str, target: str) -> None:
-        """See ``Session.link``."""
-        return self._thread.call(partial(self._session.link, source, relation, target))
+    user_says = _here(AgentSession.user_says)
+    tool_result = _here(AgentSession.tool_result)
+    context_for = _in_thread(AgentSession.context_for)
+    assistant_says = _in_thread(AgentSession.assistant_says)
+    provider_fails = _in_thread(AgentSession.provider_fails)
+    query = _in_thread(AgentSession.query)
+    pressure = _in_thread(AgentSession.pressure)
+    restore = _in_thread(AgentSession.restore)
+    create_object = _in_thread(AgentSession.create_object)
+    annotate = _in_thread(AgentSession.annotate)
+    link = _in_thread(AgentSession.link)
 
     def fork(self, name: str | None = None) -> "SyncSession":
         """See ``Session.fork``."""

@@ -257,7 +257,7 @@ class AgentSession:
         if reads or writes:
             self._uses.append(ToolUse(call, tuple(reads), tuple(writes)))
 
-    async def context_for(self, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
+    async def context_for(self, /, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
         """Return the next request for the agent to send, of at most about ``budget`` tokens. ``fields`` are its other
         members, such as ``thinking`` or ``temperature``.
 

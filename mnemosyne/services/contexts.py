@@ -6,7 +6,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import Comparison, ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.time_travel import Attempt, History
@@ -139,7 +138,8 @@ async def _views_of(
 
     def size(shown: View, client: View) -> View:
         places = history.list_places(attempt.began.branch)
-        return context_view.size_blocks(shown, client, _find_count(attempt), places, history.tokens_of)
+        count = attempt.used.prompt if attempt.used is not None else None
+        return context_view.size_blocks(shown, client, count, places, history.tokens_of)
 
     if attempt.was_replaced:
         last = await rebuild(archive, stream, history, attrs.evolve(attempt, round=attempt.rounds[-1]))
@@ -151,13 +151,6 @@ async def _views_of(
     turns = {name: each.first_turn for name, each in history.objects.items()}
     shown = size(context_view.with_origins_of(view, client, rebuilt.body, turns), client)
     return shown, context_view.size_alike(client, shown, history.list_places(attempt.began.branch), history.tokens_of)
-
-
-def _find_count(attempt: Attempt) -> int | None:
-    """The provider's count of the request's tokens; None if it reported none."""
-    ended = attempt.reply_event
-    used = None if ended is None else window_of(ended.usage)
-    return None if used is None else used.prompt
 
 
 def _own_view(history: History, rebuilt: Rebuilt, known: KnownBlocks | None) -> View:

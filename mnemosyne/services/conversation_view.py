@@ -11,7 +11,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view
 from mnemosyne.domain.history.context_view import ContextBlock, View
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
@@ -162,7 +161,7 @@ async def _read(
 def _make_turn(
     attempt: Attempt, *, price: TurnPrice | None, compacted: bool, branches: Mapping[str, str]
 ) -> ConversationTurn:
-    used = None if attempt.ended is None else window_of(attempt.ended.usage)
+    used = attempt.used
     return ConversationTurn(
         began_at=attempt.began.at,
         tokens=None if used is None else used.prompt,

@@ -8,7 +8,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history import context_view, time_travel
 from mnemosyne.domain.history.context_view import ContextBlock, KnownBlocks, View
 from mnemosyne.domain.history.time_travel import Attempt, History, TurnPlace
@@ -233,8 +232,7 @@ def _blocks(
 
 def _count_cached(found: SessionContext) -> int | None:
     """The number of the request's first blocks that came from the provider's cache, estimated from its token count."""
-    ended = found.rebuilt.attempt.reply_event
-    used = None if ended is None else window_of(ended.usage)
+    used = found.rebuilt.attempt.used
     sizes = list(accumulate(block.tokens or 0 for block in found.view.blocks))
     if used is None or not used.prompt or not sizes or not sizes[-1]:
         return None

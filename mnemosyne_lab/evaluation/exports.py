@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Terms, terms_of, window_of
+from mnemosyne.domain.cost.prices import Terms, terms_of
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
@@ -106,7 +106,7 @@ class _Converted:
 
 def _turn(attempt: Attempt, messages: int) -> dict[str, Any]:
     at = utc(attempt.began.at)
-    used = window_of(attempt.ended.usage) if attempt.ended is not None else None
+    used = attempt.used
     if used is None or attempt.rounds:  # a managed turn's usage counts the upstream request, not these messages
         return {"msg": messages, "ts": at.isoformat(), "usage": None, "output": used and used.output}
     usage = {"input": used.input, "cache_write": used.write_5m + used.write_1h, "cache_read": used.read}

@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 
 import attrs
 
+from mnemosyne.domain.cost.prices import Tokens, window_of
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import Address
@@ -134,6 +135,11 @@ class Attempt:
     def reply(self) -> bytes | None:
         """The part of the reply that arrived, as an encoded change on an empty body."""
         return self.reply_event.reply if self.reply_event is not None else None
+
+    @property
+    def used(self) -> Tokens | None:
+        """The provider's counts for it; None if it reported none."""
+        return None if self.reply_event is None else window_of(self.reply_event.usage)
 
     @property
     def proof(self) -> bytes:

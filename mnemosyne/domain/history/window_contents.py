@@ -5,7 +5,6 @@ from enum import Enum
 
 import attrs
 
-from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.history.context_view import ContextBlock
 from mnemosyne.domain.history.manifest import Manifest, ManifestPage
 from mnemosyne.domain.history.page_layout import METADATA, BlockUse
@@ -129,7 +128,8 @@ def list_contents(manifest: Manifest) -> WindowContents:
         known = items.get(item) or _make_item(number, block, page)
         items[item] = attrs.evolve(known, tokens=known.tokens + (block.tokens or 0))
     kinds = [KindContents(kind=kind, groups=_list_groups(groups)) for kind, groups in found.items()]
-    estimated, counted = sum(each.tokens for each in kinds), _find_count(manifest)
+    estimated, used = sum(each.tokens for each in kinds), manifest.attempt.used
+    counted = None if used is None else used.prompt
     is_counted = counted is not None and counted >= estimated
     if counted is not None and counted > estimated:
         rest = ContentItem(label="", tokens=counted - estimated, block=0, turn=None)
@@ -222,9 +222,3 @@ def classify_object(each: ObjectFields) -> ContentKind:
     if is_inserted(each.tags):
         return ContentKind.REMINDERS
     return ContentKind.PROMPTS if keeps_prompt(each.tags) else ContentKind.REPLIES
-
-
-def _find_count(manifest: Manifest) -> int | None:
-    ended = manifest.attempt.reply_event
-    used = None if ended is None else window_of(ended.usage)
-    return None if used is None else used.prompt

@@ -226,9 +226,9 @@ def _operation(
     properties: Mapping[str, dict[str, Any]],
     required: Sequence[str] = (),
     *,
-    writes: bool = False,
+    writes: bool | None = None,
 ) -> Callable[[Answer], Answer]:
-    """Add an operation to the table: the decorated function answers it."""
+    """Add an operation to the table: the decorated function answers it. All but ``GET`` write by default."""
 
     def add(answer: Answer) -> Answer:
         OPERATIONS.append(
@@ -239,7 +239,7 @@ def _operation(
                 summary=summary,
                 properties={**PLACE, **properties},
                 required=required,
-                writes=writes,
+                writes=method != "GET" if writes is None else writes,
                 answer=answer,
             )
         )
@@ -280,7 +280,6 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     "Save a sentence for future sessions. Duplicates are skipped. A helper model finds the claims of a plain text."
     " Without `content`, the reply of the turn is kept as a note.",
     {**_ADDING, "kind": _KIND},
-    writes=True,
 )
 async def _add_entry(call: ApiCall) -> Any:
     if "content" in call.given and call.given.keys() <= {"content", *PLACE, *WRITER}:
@@ -313,6 +312,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     "Find the entries that best answer a question, unconfirmed ones included.",
     _ASKING,
     ("query",),
+    writes=False,
 )
 async def _recall_entries(call: ApiCall) -> Any:
     kind = call.find_kind()
@@ -356,7 +356,6 @@ _UPDATED = ("id", "content")
     "Replace an entry: it ends, and a new one begins.",
     _UPDATING,
     _UPDATED,
-    writes=True,
 )
 async def _update_entry(call: ApiCall) -> Any:
     done = await call.knowledge.update(
@@ -377,7 +376,6 @@ async def _update_entry(call: ApiCall) -> Any:
     "End an entry. It stays on record.",
     {"id": _ID},
     ("id",),
-    writes=True,
 )
 async def _forget_entry(call: ApiCall) -> Any:
     return _report(call, await call.knowledge.forget(call.given["id"], call.stamp))
@@ -390,7 +388,6 @@ async def _forget_entry(call: ApiCall) -> Any:
     "Confirm that an entry is true.",
     {"id": _ID},
     ("id",),
-    writes=True,
 )
 async def _confirm_entry(call: ApiCall) -> Any:
     return _report(call, await call.knowledge.confirm(call.given["id"], call.stamp))
@@ -403,7 +400,6 @@ async def _confirm_entry(call: ApiCall) -> Any:
     "Link two entries of one scope.",
     {"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "The relation; default: relates-to."}},
     ("id", "other"),
-    writes=True,
 )
 async def _link_entries(call: ApiCall) -> Any:
     relation = call.given.get("relation", "relates-to")
@@ -422,7 +418,6 @@ async def _list_preferences(call: ApiCall) -> Any:
     "Save a preference, for all projects unless a scope is given.",
     {**_ADDING, "kind": _PREFERENCE},
     ("content", "kind"),
-    writes=True,
 )
 async def _add_preference(call: ApiCall) -> Any:
     kind = call.find_kind()
@@ -443,33 +438,14 @@ def _of_preferences(answer: Answer) -> Answer:
     return answer_preference
 
 
-_operation(
-    "PUT",
-    "/preferences/{id}",
-    "updatePreference",
-    "Replace a preference.",
-    _UPDATING,
-    _UPDATED,
-    writes=True,
-)(_of_preferences(_update_entry))
-_operation(
-    "DELETE",
-    "/preferences/{id}",
-    "forgetPreference",
-    "End a preference. It stays on record.",
-    {"id": _ID},
-    ("id",),
-    writes=True,
-)(_of_preferences(_forget_entry))
-_operation(
-    "POST",
-    "/preferences/{id}/confirm",
-    "confirmPreference",
-    "Confirm that a preference is still true.",
-    {"id": _ID},
-    ("id",),
-    writes=True,
-)(_of_preferences(_confirm_entry))
+for _changes, _name, _summary in (
+    ("updateMemory", "updatePreference", "Replace a preference."),
+    ("forgetMemory", "forgetPreference", "End a preference. It stays on record."),
+    ("confirmMemory", "confirmPreference", "Confirm that a preference is still true."),
+):
+    _any = next(each for each in OPERATIONS if each.name == _changes)
+    _path, _answer = _any.path.replace("/memories", "/preferences"), _of_preferences(_any.answer)
+    OPERATIONS.append(attrs.evolve(_any, name=_name, summary=_summary, path=_path, answer=_answer))
 
 
 @_operation(
@@ -490,7 +466,6 @@ async def _show_block(call: ApiCall) -> Any:
     "undoWrite",
     "Undo a write, except an erasure; by default the last one.",
     {"write": _TEXT},
-    writes=True,
 )
 async def _undo_write(call: ApiCall) -> Any:
     return _report(call, await call.knowledge.undo(call.given.get("write"), call.stamp))
@@ -503,7 +478,6 @@ async def _undo_write(call: ApiCall) -> Any:
     "Erase from the log the words of every entry with this id or these words.",
     {"matching": _TEXT},
     ("matching",),
-    writes=True,
 )
 async def _erase_entries(call: ApiCall) -> Any:
     return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
@@ -524,7 +498,6 @@ _REMOVED = {"id": {"type": "string", "description": "A session, or the id of an 
     "Hide a session or an entry from lists, search and new sessions; after 30 days it is erased.",
     _REMOVED,
     ("id",),
-    writes=True,
 )
 async def _put_away(call: ApiCall) -> Any:
     done = await trash.put_away(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
@@ -538,7 +511,6 @@ async def _put_away(call: ApiCall) -> Any:
     "Restore a session or an entry from the trash.",
     _REMOVED,
     ("id",),
-    writes=True,
 )
 async def _take_out(call: ApiCall) -> Any:
     done = await trash.take_out(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)

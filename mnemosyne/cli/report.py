@@ -14,12 +14,11 @@ from mnemosyne.cli.log_access import json_option, log_of, session_argument, with
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import log_options
-from mnemosyne.http.inspector.session_report import read_as_json, read_shown, session_report
+from mnemosyne.http.inspector.session_report import page_as_json, read_shown, session_report
 from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.observing import no_observations
 from mnemosyne.services.overviews import read_overview
 from mnemosyne.services.read_models import find
-from mnemosyne.services.turn_view import KnownTurns
 from mnemosyne.services.unstructuring import as_json as unstructured
 
 
@@ -47,11 +46,10 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
     """
     if redact and as_json:
         raise click.UsageError("--redact and --json cannot be combined.")
-    config = log_of(options)
+    shown = with_read_models(log_of(options), lambda models: _read(models, session))
     if as_json:
-        print_json(unstructured(with_read_models(config, lambda models: _read_json(models, session))))
+        print_json(unstructured(page_as_json(shown)))
         return
-    shown = with_read_models(config, lambda models: _read(models, session))
     path = page or Path(f"session-{str(shown['view'].stream)[:8]}.html")
     try:
         write_private(path, session_report(shown, redacted=redact))
@@ -67,8 +65,3 @@ async def _read(models: OpenReadModels, session: str) -> Mapping[str, Any]:
     stream, budgets = await find(models, session), Budgets(lambda: limits_of(models.config), now)
     overview = await read_overview(models.archive, models, stream, openings={})
     return await read_shown(models.archive, models, overview, None, seen=no_observations(), budgets=budgets)
-
-
-async def _read_json(models: OpenReadModels, session: str) -> Mapping[str, Any]:
-    stream, budgets = await find(models, session), Budgets(lambda: limits_of(models.config), now)
-    return await read_as_json(models.archive, models, stream, None, no_observations(), KnownTurns(), budgets)

@@ -19,7 +19,7 @@ from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
-from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, read_as_json, read_shown, read_window
+from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, draw_page, page_as_json, read_shown, read_window
 from mnemosyne.services import comparing, contexts, manifests, overviews, session_view, switching, turn_view
 from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
 from mnemosyne.services.knowledge import WriteStamp
@@ -43,6 +43,21 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
     if branch is not None:
         await session_view.require_session_branch(page_context.models, stream, branch)
     overview = await _read_overview(page_context, stream)
+    is_json, every_turn = request.path.endswith(".json"), "all" in request.args
+
+    async def read() -> Mapping[str, Any]:
+        shown = await read_shown(
+            page_context.archive,
+            page_context.models,
+            overview,
+            branch,
+            seen=page_context.observations,
+            known=page_context.turns,
+            budgets=page_context.budgets,
+            chosen=chosen,
+        )
+        return page_as_json(shown) if is_json else draw_page(shown, every_turn=every_turn, linked=True)
+
     return LongPage(
         stream=stream,
         template="session.html",
@@ -53,31 +68,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
             "actors": [each.value for each in Actor],
         },
         rest="session_body.html",
-        read=partial(
-            read_as_json,
-            page_context.archive,
-            page_context.models,
-            stream,
-            branch,
-            page_context.observations,
-            page_context.turns,
-            page_context.budgets,
-            chosen,
-        )
-        if request.path.endswith(".json")
-        else partial(
-            read_shown,
-            page_context.archive,
-            page_context.models,
-            overview,
-            branch,
-            seen=page_context.observations,
-            known=page_context.turns,
-            budgets=page_context.budgets,
-            chosen=chosen,
-            every_turn="all" in request.args,
-            linked=True,
-        ),
+        read=read,
     )
 
 

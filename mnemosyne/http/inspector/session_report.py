@@ -56,65 +56,55 @@ async def read_shown(
     known: KnownTurns | None = None,
     budgets: Budgets | None = None,
     chosen: ChosenChanges | None = None,
-    every_turn: bool = False,
-    linked: bool = False,
 ) -> Mapping[str, Any]:
-    """Return the values of a session's page; only the last turns unless ``every_turn``. The bands of the map link to
-    pages if ``linked``. Raises NotFound, LogFailed.
-    """
+    """Return the contents of a session's page. Raises NotFound, LogFailed."""
     stream = overview.stream
     view = await read_session_view(models, stream, branch, budgets)
-    evicted = _list_evicted(view)
     known = known or KnownTurns()
     events, history = await known.read(archive, stream)
-    readings = await read_misses(archive, stream, events, history, known=known.readings)
-    links = MapLinks({} if view.forgotten else history.objects, f"/-/session/{stream}" if linked else "")
-    observed = await observe(archive, stream, view.branch, view.total.turns, seen)
     return {
         **await read_window(archive, stream, view.branch, TurnPlace(round=1), known),
         "view": view,
         "agents": await read_agent_uses(archive, models, stream),
         "overview": overview,
-        "observed": observed,
-        "checkpoints": sorted(observed.checkpoints, key=lambda point: (point.branch, point.turn)),
-        "map_svg": map_chart([*view.before, view.map], links=links),
-        "cache_misses": describe_misses(readings),
-        "money_svg": money_chart(view.money),
-        "left": evicted[:SHOWN_LEFT],
-        "left_in_all": len(evicted),
-        "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
-        "objects": links.objects,
-        "sources": {each: name_object(made) for each, made in links.objects.items()},
+        "observed": await observe(archive, stream, view.branch, view.total.turns, seen),
+        "readings": await read_misses(archive, stream, events, history, known=known.readings),
+        "objects": {} if view.forgotten else history.objects,
         "chosen": chosen,
         "happenings": await read_happenings(archive, view, chosen),
     }
 
 
-async def read_as_json(
-    archive: Archive,
-    models: ReadModels,
-    stream: UUID,
-    branch: str | None,
-    seen: Observations,
-    known: KnownTurns,
-    budgets: Budgets,
-    chosen: ChosenChanges | None = None,
-) -> Mapping[str, Any]:
-    """Return the contents of a session's page for programs. Raises NotFound, LogFailed."""
-    view = await read_session_view(models, stream, branch, budgets)
-    contents = (await read_window(archive, stream, view.branch, TurnPlace(round=1), known))["contents"]
-    observed = await observe(archive, stream, view.branch, view.total.turns, seen)
-    readings = await read_misses(archive, stream, *await known.read(archive, stream), known=known.readings)
+def draw_page(shown: Mapping[str, Any], *, every_turn: bool = False, linked: bool = False) -> Mapping[str, Any]:
+    """Return the values of the page with the contents ``shown``; only the last turns unless ``every_turn``. The bands
+    of the map link to pages if ``linked``.
+    """
+    view, objects = shown["view"], shown["objects"]
+    links, evicted = MapLinks(objects, f"/-/session/{view.stream}" if linked else ""), _list_evicted(view)
     return {
-        "verdict": view.verdict,
+        **shown,
+        "checkpoints": sorted(shown["observed"].checkpoints, key=lambda point: (point.branch, point.turn)),
+        "map_svg": map_chart([*view.before, view.map], links=links),
+        "cache_misses": describe_misses(shown["readings"]),
+        "money_svg": money_chart(view.money),
+        "left": evicted[:SHOWN_LEFT],
+        "left_in_all": len(evicted),
+        "turns": view.turns if every_turn else view.turns[-SHOWN_TURNS:],
+        "sources": {each: name_object(made) for each, made in objects.items()},
+    }
+
+
+def page_as_json(shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the contents of a session's page for programs."""
+    contents, observed = shown["contents"], shown["observed"]
+    return {
+        "verdict": shown["view"].verdict,
         "window": None if contents is None else manifests.contents_as_json(contents),
-        "view": view,
-        "agents": await read_agent_uses(archive, models, stream),
-        "happenings": await read_happenings(archive, view, chosen),
+        **{name: shown[name] for name in ("view", "agents", "happenings")},
         "plan": plan_as_json(observed.plan),
         "repetitions": observed.repetitions,
         "checkpoints": observed.checkpoints,
-        "cache_misses": [reading_as_json(each) for each in readings if each.causes],
+        "cache_misses": [reading_as_json(each) for each in shown["readings"] if each.causes],
     }
 
 
@@ -150,15 +140,15 @@ def _list_evicted(view: SessionView) -> list[Span]:
 
 
 def session_report(shown: Mapping[str, Any], *, redacted: bool) -> str:
-    """Render the values of ``read_shown`` as an HTML file; ``redacted`` omits all texts and the names of folders and
-    files.
+    """Render the contents of a session's page as an HTML file; ``redacted`` omits all texts and the names of folders
+    and files.
     """
     environment = Environment(
         loader=PackageLoader("mnemosyne.http.inspector"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(FILTERS)
     environment.globals["map_key"] = KEY
-    values = _without_words(shown) if redacted else shown
+    values = _without_words(draw_page(shown)) if redacted else draw_page(shown)
     return environment.get_template("report.html").render(
         **values, style=read_styles(), version=__version__, redacted=redacted, alone=True
     )

@@ -14,7 +14,7 @@ _PLACES = {
     "serve": CommandPlace(USE, ".serve:serve", "Run the proxy until it is stopped."),
     "open": CommandPlace(USE, ".open:open_pages", "Open the sessions in a browser."),
     "manage": CommandPlace(USE, ".manage:manage", "Manage a session that was only observed so far."),
-    "off": CommandPlace(USE, ".off:off", "Stop managing one session, or all."),
+    "off": CommandPlace(USE, ".manage:off", "Stop managing one session, or all."),
     "fork": CommandPlace(USE, ".fork:fork", "Start a new session from a turn of a recorded one."),
     "replay": CommandPlace(USE, ".replay:replay", "Run a client again on a recorded session, offline."),
     "doctor": CommandPlace(USE, ".doctor:doctor", "Check the installation and suggest fixes."),

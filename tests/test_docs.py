@@ -1,6 +1,5 @@
 """The documentation agrees with the program."""
 
-import ast
 import re
 import shlex
 import subprocess
@@ -108,6 +107,7 @@ FOLDERS = (ROOT, ROOT / "mnemosyne", ROOT / "mnemosyne/domain")
 
 _NAMED_FILE = re.compile(r"(?<!`)(`{1,2})((?:[\w.-]+/)*[a-z_]\w*\.py)\1(?!`)")
 _NAMED_SYMBOL = re.compile(r"``([a-z_]+)\.([A-Za-z_]\w*)``")
+_DEFINED = re.compile(r"^(?:(?:async )?def |class )?([A-Za-z_]\w*)(?=[:(\[]| = )", re.MULTILINE)
 _OURS = {path.name for folder in FOLDERS for path in folder.iterdir() if path.is_dir()}
 
 
@@ -149,13 +149,7 @@ def _read_definitions() -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in SOURCES:
         if path.stem != "__init__":
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-            names = {
-                node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            }
-            targets = [each for node in body if isinstance(node, ast.Assign) for each in node.targets]
-            targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
-            found.setdefault(path.stem, {"py", "toml"}).update(names, map(ast.unparse, targets))
+            found.setdefault(path.stem, {"py", "toml"}).update(_DEFINED.findall(path.read_text(encoding="utf-8")))
     return found
 
 

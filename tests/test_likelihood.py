@@ -9,18 +9,7 @@ import pytest
 
 from benchmarks.likelihood import find_model, load
 from benchmarks.likelihood.announcements import NOW, RENDERINGS, STUBBED, WHOLE, list_chains
-from benchmarks.likelihood.contexts import (
-    ANSWERED,
-    EVICTED,
-    FULL,
-    GRADED,
-    MASKED,
-    NATIVE,
-    OPEN,
-    STUB,
-    Case,
-    cases_of,
-)
+from benchmarks.likelihood.contexts import ANSWERED, EVICTED, FULL, GRADED, MASKED, NATIVE, OPEN, STUB, Case, cases_of
 from benchmarks.likelihood.judging import score_case
 from benchmarks.likelihood.model import ArrayEngine, Floats, Scored, score
 from benchmarks.likelihood.statistics import Result, area_under_curve, estimate, least_predictable, mean_added, ratio

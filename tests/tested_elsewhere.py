@@ -69,10 +69,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_accounts.py": ("misses are a table of usage", "cli/cache_misses cli/cache_verdicts"),
     "domain/cost/test_cache_misses.py": ("a change is named with what it cost", "domain/cost/prompt_changes"),
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
-    "http/test_epochs.py": (
-        "what a planner is told is true of whole conversations only",
-        "actors/epochs",
-    ),
+    "http/test_epochs.py": ("what a planner is told is true of whole conversations only", "actors/epochs"),
     "services/test_verifying.py": ("a proof is a proof of what is stored", "domain/history/verification"),
     "domain/knowledge/test_knowledge_store.py": (
         "events are data: what matters is that each is stored and read as it always was",
@@ -87,14 +84,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
     "cli/test_ask.py": ("the answer shows in the output of the command", "app/asking"),
-    "http/test_session_knowledge.py": (
-        "what sessions get and give shows upstream",
-        "actors/knowledge_source",
-    ),
-    "cli/test_mcp.py": (
-        "tools are tested with the official client, on a real log",
-        "adapters/mcp_sdk app/agent_tools",
-    ),
+    "http/test_session_knowledge.py": ("what sessions get and give shows upstream", "actors/knowledge_source"),
+    "cli/test_mcp.py": ("tools are tested with the official client, on a real log", "adapters/mcp_sdk app/agent_tools"),
     "app/test_door.py": (
         "certificates and threads show in what a client of the door can reach",
         "adapters/run_authority app/threads",
@@ -131,10 +122,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "tables and their fold show in what a projector keeps",
         "projections/catalog projections/projection projections/rebuilding",
     ),
-    "http/test_relay.py": (
-        "an app is tested by what passes through it",
-        "http/turn_log",
-    ),
+    "http/test_relay.py": ("an app is tested by what passes through it", "http/turn_log"),
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
     "http/test_spending_limits.py": ("a refusal is what a client is sent", "actors/spending_guard"),
@@ -156,10 +144,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # Use cases and commands
     "test_config.py": ("the meaning of a value shows in its setting", "setting_values"),
     "services/test_exporting.py": ("the format is what comes back", "services/export_format"),
-    "cli/test_search.py": (
-        "a search is what is opened for it, and what it prints",
-        "app/object_index app/read_models",
-    ),
+    "cli/test_search.py": ("a search is what is opened for it, and what it prints", "app/object_index app/read_models"),
     "test_log_commands.py": (
         "commands that read one stored session",
         "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/trash cli/verify app/storage",
@@ -171,10 +156,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_off.py": ("switching is a command", "cli/manage services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),
     "cli/test_objects.py": ("how objects are shown", "cli/explain cli/windows"),
-    "cli/test_transfer.py": (
-        "a backup is what comes back",
-        "adapters/postgres/backup",
-    ),
+    "cli/test_transfer.py": ("a backup is what comes back", "adapters/postgres/backup"),
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",

@@ -18,13 +18,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.texts import MOST_COMPARED
 from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.domain.objects.aggregate import is_searched
-from mnemosyne.domain.objects.events import (
-    Admission,
-    FaultKind,
-    ObjectFaulted,
-    ObjectReleased,
-    ObjectRestored,
-)
+from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import ContentStore

@@ -9,14 +9,7 @@ import pytest
 import trio
 
 from mnemosyne.cli.explain import _paragraphs, snapshot_as_json
-from mnemosyne.cli.objects import (
-    _HEADERS,
-    _print_links,
-    _row,
-    _source_line,
-    print_topics,
-    topics_as_json,
-)
+from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _source_line, print_topics, topics_as_json
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text, source_text, window_line
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot

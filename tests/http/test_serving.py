@@ -60,35 +60,41 @@ async def serving(
             await process.wait()
 
 
-async def test_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path, dsn: str) -> None:
-    script = {"rules": [{"reply": {"text": "y" * 240, "pace": {"between": 0.1}}}]}
+@asynccontextmanager
+async def replying(
+    data_dir: Path, dsn: str, text: str, pace: dict[str, float], **settings: str
+) -> AsyncIterator[tuple[Served, trio.SocketStream, bytes]]:
+    """A server in the midst of a streamed reply, the client's connection, and the first byte there."""
     async with (
-        open_standin(script) as standin,
-        serving(tmp_path, standin.url, dsn=dsn) as served,
+        open_standin({"rules": [{"reply": {"text": text, "pace": pace}}]}) as standin,
+        serving(data_dir, standin.url, dsn=dsn, **settings) as served,
         connect(served.url) as connection,
     ):
         await connection.send("POST", "/v1/messages", STREAMED)
-        first = await connection.stream.receive_some(1)
+        yield served, connection.stream, await connection.stream.receive_some(1)
+
+
+async def refuses_connections(served: Served) -> None:
+    """Return when the server accepts no more."""
+    while await _accepts(served.url):
+        pass
+
+
+async def test_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path, dsn: str) -> None:
+    async with replying(tmp_path, dsn, "y" * 240, {"between": 0.1}) as (served, stream, first):
         served.process.send_signal(signal.SIGTERM)
         with trio.fail_after(DEADLINE):
-            while await _accepts(served.url):
-                pass
+            await refuses_connections(served)
             rest = bytearray(first)
             while b"message_stop" not in rest:
-                rest += await connection.stream.receive_some(65536)
+                rest += await stream.receive_some(65536)
             assert await served.process.wait() == 0
 
 
 @pytest.mark.release
 async def test_client_that_reads_nothing_does_not_delay_the_shutdown_forever(tmp_path: Path, dsn: str) -> None:
-    script = {"rules": [{"reply": {"text": "x" * 20_000_000, "pace": {"characters": 10_000}}}]}
-    async with (
-        open_standin(script) as standin,
-        serving(tmp_path, standin.url, stall_seconds="1", dsn=dsn) as served,
-        connect(served.url) as connection,
-    ):
-        await connection.send("POST", "/v1/messages", STREAMED)
-        await connection.stream.receive_some(1)
+    large = "x" * 20_000_000
+    async with replying(tmp_path, dsn, large, {"characters": 10_000}, stall_seconds="1") as (served, _, _):
         served.process.terminate()
         with trio.fail_after(DEADLINE):
             assert await served.process.wait() == 0
@@ -96,17 +102,9 @@ async def test_client_that_reads_nothing_does_not_delay_the_shutdown_forever(tmp
 
 @pytest.mark.release
 async def test_second_signal_ends_the_server_at_once(tmp_path: Path, dsn: str) -> None:
-    script = {"rules": [{"reply": {"text": "x" * 1000, "pace": {"between": 3600}}}]}
-    async with (
-        open_standin(script) as standin,
-        serving(tmp_path, standin.url, dsn=dsn) as served,
-        connect(served.url) as connection,
-    ):
-        await connection.send("POST", "/v1/messages", STREAMED)
-        await connection.stream.receive_some(1)
+    async with replying(tmp_path, dsn, "x" * 1000, {"between": 3600}) as (served, _, _):
         served.process.terminate()
-        while await _accepts(served.url):
-            pass
+        await refuses_connections(served)
         served.process.send_signal(signal.SIGINT)
         with trio.fail_after(DEADLINE):
             assert await served.process.wait() == 0

@@ -21,16 +21,7 @@ from mnemosyne.projections.store import ProjectionStatus
 from tests.adapters.counting import asked_of_the_database
 from tests.adapters.log_support import stream
 from tests.golden.sessions import LOGS, appends
-from tests.projections.support import (
-    OTHER,
-    POISON,
-    POSTGRES,
-    SAMPLE,
-    World,
-    dump_of,
-    open_world,
-    rebuilt_dump,
-)
+from tests.projections.support import OTHER, POISON, POSTGRES, SAMPLE, World, dump_of, open_world, rebuilt_dump
 from tests.waiting import until
 
 

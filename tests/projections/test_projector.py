@@ -14,17 +14,7 @@ from mnemosyne.projections.rebuilding import rebuild, rebuild_all
 from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
 from tests.adapters.log_support import CODEC, SampleEvent, query, stream
 from tests.plain.log import PlainLog
-from tests.projections.support import (
-    OTHER,
-    PLAIN,
-    POISON,
-    POSTGRES,
-    SAMPLE,
-    World,
-    dump_of,
-    killed_at,
-    rebuilt_dump,
-)
+from tests.projections.support import OTHER, PLAIN, POISON, POSTGRES, SAMPLE, World, dump_of, killed_at, rebuilt_dump
 
 
 async def talk(world: World) -> None:
@@ -297,9 +287,7 @@ async def test_a_later_rebuild_replaces_an_earlier_one(world: World) -> None:
     assert await world.dump() == dump
 
 
-async def test_several_are_rebuilt_in_one_pass_even_if_another_rebuild_replaces_one(
-    world: World,
-) -> None:
+async def test_several_are_rebuilt_in_one_pass_even_if_another_rebuild_replaces_one(world: World) -> None:
     await talk(world)
     events, readings = await world.tail.tail(after=0, limit=1_000), 0
 

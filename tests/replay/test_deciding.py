@@ -1,21 +1,24 @@
 """Today's code replays a stored session; differences are reported."""
 
 import json
+from pathlib import Path
 
 import attrs
 import pytest
 
 from mnemosyne.actors import deferred_work
 from mnemosyne.domain.cost.tariffs import API
+from mnemosyne.domain.history import replay
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.chat import CHAT
-from mnemosyne.replay.deciding import review
+from mnemosyne.replay.deciding import REMOVED, review
 from mnemosyne.services.forgetting import forget
 from tests.domain.session_events import opened_branch
+from tests.golden.sessions import LOGS, opened, stored
 from tests.services.talking import Plain, Talk, body, plain, rich_session, talking, user
 
 
@@ -162,3 +165,31 @@ async def test_decisions_of_people_and_helpers_are_not_replayed() -> None:
     before = await review(talk.archive, str(talk.stream))
     await talk.archive.journal.append(Append(talk.stream, len(events), (Envelope(pinned, "c", None),)))
     assert await review(talk.archive, str(talk.stream)) == before
+
+
+async def test_the_speaker_is_recorded_once_for_each_branch() -> None:
+    async with talking(plain()) as talk:
+        await rich_session(talk)
+        events = await talk.archive.log.read(talk.stream)
+    began = [each.envelope.event for each in events if isinstance(each.envelope.event, TurnBegan)]
+    branches = [event.branch for event in began]
+    assert [event.branch for event in began if event.speaker] == list(dict.fromkeys(branches))
+    assert all(headers is not None for headers in replay.find_client_headers(events).values())
+
+
+RETIRED = {"session.goal_changed.v1", "session.memory_brought.v1", "session.brought_judged.v1"}
+FOLDERS = [
+    folder
+    for folder in sorted(LOGS.iterdir())
+    if (folder / "contents.jsonl").exists() and RETIRED & {each.name for each in stored(folder)}
+]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+async def test_a_decision_with_goals_or_prefetch_is_skipped_with_a_note(folder: Path) -> None:
+    archive = opened(folder)
+    streams = dict.fromkeys(each.stream for each in stored(folder) if each.name in RETIRED)
+    for stream in streams:
+        found = await review(archive, str(stream))
+        assert REMOVED in {each.why for each in found.skipped}
+        assert not {"GoalChanged", "MemoryBrought", "BroughtJudged"} & {each.event for each in found.differences}

@@ -14,13 +14,7 @@ from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.errors import BadEntry, NotFound
-from mnemosyne.services.knowledge import (
-    KnowledgeService,
-    WriteStamp,
-    describe,
-    list_learned,
-    parse_line,
-)
+from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, describe, list_learned, parse_line
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
 from tests.plain.log import PlainLog

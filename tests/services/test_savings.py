@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.services.money_curve import money_curve
-from mnemosyne.services.savings import (
-    Balance,
-    Savings,
-    balances_of,
-    list_caveats,
-    read_break_even,
-    read_savings,
-)
+from mnemosyne.services.savings import Balance, Savings, balances_of, list_caveats, read_break_even, read_savings
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)

@@ -12,6 +12,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.helper_results import MOST_MISSED, Goal
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.messages import MESSAGES
+from tests.domain.helper import accepting
 from tests.domain.remembered import BRANCH, created, degraded, remembered
 
 INPUTS = GoalInputs(
@@ -24,12 +25,7 @@ def answer(**members: object) -> str:
 
 
 def accepted(**members: object) -> Accepted[Any]:
-    verdict = FIND_GOAL.task.read(INPUTS, answer(**members))
-    assert isinstance(verdict, Accepted)
-    again = FIND_GOAL.task.read(INPUTS, verdict.text)
-    assert isinstance(again, Accepted)
-    assert again.result == verdict.result
-    return verdict
+    return accepting.accepted(FIND_GOAL.task, INPUTS, answer(**members))
 
 
 def test_only_listed_ids_are_accepted_each_once() -> None:

@@ -21,6 +21,7 @@ from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.helper_results import summary_after
 from mnemosyne.domain.session.state import Branch, Session
 from tests.actors.summaries import worked
+from tests.domain.helper import accepting
 from tests.domain.remembered import BRANCH, created, remembered
 
 INPUTS = SessionInputs(
@@ -46,12 +47,7 @@ def answer(**members: object) -> str:
 
 
 def accepted(**members: object) -> Any:
-    verdict = SUMMARIZE_SESSION.task.read(INPUTS, answer(**members))
-    assert isinstance(verdict, Accepted)
-    again = SUMMARIZE_SESSION.task.read(INPUTS, verdict.text)
-    assert isinstance(again, Accepted)
-    assert again.result == verdict.result
-    return verdict.result
+    return accepting.accepted(SUMMARIZE_SESSION.task, INPUTS, answer(**members)).result
 
 
 def test_supported_lines_are_kept_in_order_at_most_five() -> None:

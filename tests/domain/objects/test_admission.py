@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.admission import (
-    THRESHOLD,
-    WEIGHTS,
-    AdmissionCandidate,
-    admit,
-    recency,
-)
+from mnemosyne.domain.objects.admission import THRESHOLD, WEIGHTS, AdmissionCandidate, admit, recency
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 
 PLAIN = AdmissionCandidate(kind=ObjectKind.TOOL_RESULT, role=Role.TRANSCRIPT, tokens=600)
@@ -58,13 +52,7 @@ def test_new_content_of_any_kind_is_admitted(kind: ObjectKind) -> None:
     assert admit(attrs.evolve(PLAIN, kind=kind)).admitted
 
 
-@pytest.mark.parametrize(
-    "rejected",
-    [
-        attrs.evolve(PLAIN, refers=True),
-        attrs.evolve(PLAIN, new_share=0.0, tokens=20),
-    ],
-)
+@pytest.mark.parametrize("rejected", [attrs.evolve(PLAIN, refers=True), attrs.evolve(PLAIN, new_share=0.0, tokens=20)])
 def test_references_and_small_output_without_novelty_are_rejected(rejected: AdmissionCandidate) -> None:
     assert not admit(rejected).admitted
 
@@ -78,9 +66,7 @@ def test_references_and_small_output_without_novelty_are_rejected(rejected: Admi
         attrs.evolve(PLAIN, kind=ObjectKind.ERROR_CONTEXT, new_share=0.0),
     ],
 )
-def test_large_output_files_messages_and_errors_are_admitted_without_novelty(
-    wanted: AdmissionCandidate,
-) -> None:
+def test_large_output_files_messages_and_errors_are_admitted_without_novelty(wanted: AdmissionCandidate) -> None:
     assert admit(wanted).admitted
 
 

@@ -26,13 +26,7 @@ from tests.domain.remembered import BRANCH, created, degraded, remembered, super
 
 def test_latest_eviction_counts_until_the_object_is_restored_in_full() -> None:
     restored = ObjectRestored(
-        at=0,
-        object="abc2345",
-        branch=BRANCH,
-        turn=15,
-        before=Fidelity.STUB,
-        after=Fidelity.FULL,
-        cause=Cause.FAULT,
+        at=0, object="abc2345", branch=BRANCH, turn=15, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT
     )
     left = EvictionTurns()
     turns = []
@@ -79,12 +73,7 @@ def test_reread_is_an_implicit_fault_after_an_edit_of_another_file() -> None:
 
 def ran(object_id: str, message: int) -> ObjectCreated:
     return created(
-        object_id,
-        message,
-        kind=ObjectKind.TOOL_RESULT,
-        source_tool="Bash",
-        source_key="Bash git log",
-        tags=(),
+        object_id, message, kind=ObjectKind.TOOL_RESULT, source_tool="Bash", source_key="Bash git log", tags=()
     )
 
 

@@ -6,14 +6,7 @@ import pytest
 
 from mnemosyne.domain.objects.followed_plan import FINISHED
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.segmentation.plan_items import (
-    ItemState,
-    PlanItem,
-    TaskChange,
-    list_of,
-    render_list,
-    task_of,
-)
+from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem, TaskChange, list_of, render_list, task_of
 from mnemosyne.domain.segmentation.segment import Draft, segment
 from mnemosyne.domain.text.stubs import LONGEST
 from tests.domain.segmenting_support import LONG, Talk
@@ -29,8 +22,7 @@ CODEX = {"explanation": "why", "plan": [{"step": "Write it", "status": "complete
 
 
 @pytest.mark.parametrize(
-    ("given", "state"),
-    [(CLAUDE, ItemState.IN_PROGRESS), (OPENCODE, ItemState.DROPPED), (CODEX, ItemState.DONE)],
+    ("given", "state"), [(CLAUDE, ItemState.IN_PROGRESS), (OPENCODE, ItemState.DROPPED), (CODEX, ItemState.DONE)]
 )
 def test_the_lists_of_three_clients_are_read_alike(given: dict[str, Any], state: ItemState) -> None:
     assert list_of(given) == (item("Write it", state),)

@@ -6,11 +6,7 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.summaries.renditions import (
-    ProposedRendition,
-    RenditionRequest,
-    find_fault,
-)
+from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, find_fault
 
 SOURCE = (
     "The middleware in src/auth/middleware.ts calls handleAuth, which checks the token. When the token has expired it "
@@ -23,11 +19,7 @@ GOOD = (
 )
 
 
-def asked(
-    text: str = SOURCE,
-    target: int = 220,
-    kind: ObjectKind = ObjectKind.DESIGN_DECISION,
-) -> RenditionRequest:
+def asked(text: str = SOURCE, target: int = 220, kind: ObjectKind = ObjectKind.DESIGN_DECISION) -> RenditionRequest:
     return RenditionRequest(kind=kind, source_tool=None, source_key=None, text=text, target_chars=target)
 
 

@@ -56,7 +56,6 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay to the end, so exclude them from garbage collection. It runs less often than
     usual: what tests leave behind makes each full collection longer.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 10, 20)
     gc.enable()

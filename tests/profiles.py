@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 _EXAMPLES = {"dev": 20, "ci": 25, "soak": 2_000}
 
@@ -28,7 +29,12 @@ def load_profile() -> None:
             derandomize=name == "ci",
             suppress_health_check=[HealthCheck.too_slow],
         )
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+    settings.load_profile(profile)
+    if profile == "ci":
+        # Hypothesis also draws constants from the product's source: each worker would parse all of it, and each change
+        # of a constant would change the examples.
+        pytest.MonkeyPatch().setattr(providers, "_get_local_constants", lambda: providers.GLOBAL_CONSTANTS)
 
 
 def examples(percent: int) -> settings:

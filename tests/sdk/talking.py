@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import attrs
 
 from mnemosyne import Session
@@ -16,6 +15,9 @@ from mnemosyne.services import contexts, sessions, verifying
 from mnemosyne.services.verifying import Verification
 from mnemosyne_lab.provider.server import Standin, open_standin
 
+if TYPE_CHECKING:
+    import anthropic
+
 MODEL = "claude-opus-5-5"
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
 
@@ -25,10 +27,12 @@ class Agent:
     """Sends a session's requests to a scripted provider that refuses invalid ones."""
 
     standin: Standin
-    client: anthropic.AsyncAnthropic
+    client: "anthropic.AsyncAnthropic"
 
     async def ask(self, session: Session, budget: int = 100_000, **fields: Any) -> list[Context]:
         """Get one reply; return the requests it took."""
+        import anthropic  # slow
+
         contexts_sent = []
         context: Context | None = await session.context_for(MODEL, budget, **fields)
         while context is not None:
@@ -44,6 +48,8 @@ class Agent:
 
 @asynccontextmanager
 async def open_agent(script: dict[str, Any]) -> AsyncIterator[Agent]:
+    import anthropic  # slow
+
     async with open_standin(script) as standin:
         async with anthropic.AsyncAnthropic(base_url=standin.url, api_key="k", max_retries=0) as client:
             yield Agent(standin, client)

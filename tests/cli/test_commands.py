@@ -15,7 +15,7 @@ from mnemosyne.cli.group import Commands
 from mnemosyne.config import SETTINGS
 from mnemosyne.errors import BadConfiguration, LogUnavailable
 from tests.cli.running import run, run_json
-from tests.cli.support import environ_for, line, mnemosyne, started
+from tests.cli.support import environ_for, invoked, line, started
 from tests.profiles import rarely
 from tests.waiting import DEADLINE
 
@@ -43,8 +43,8 @@ def test_serve_prints_its_url_on_stdout_and_the_log_or_the_variables_on_stderr(
 def test_taken_port_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        result = mnemosyne("serve", "--port", str(port), environ=environ_for(tmp_path))
-    assert (result.returncode, result.stdout) == (1, "")
+        result = invoked("serve", "--port", str(port), environ=environ_for(tmp_path))
+    assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"Error: Cannot listen on 127.0.0.1:{port}: Address already in use. "
         "Another server may be using it; choose another with --port, or 0 for a free port.\n"

@@ -82,6 +82,7 @@ def test_files_are_kept_before_a_call_and_an_error_blocks_nothing(tmp_path: Path
     assert shown.stdout == "one\n"
 
 
+@pytest.mark.release
 def test_hook_of_an_observed_session_prints_facts_and_presents_its_owner_and_its_prompt(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -7,26 +7,29 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 import trio
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from mnemosyne.data_dir import local_token
 from mnemosyne.services.agent_tools import BY_NAME
 from tests.cli.running import run
 from tests.waiting import DEADLINE
 
+if TYPE_CHECKING:
+    from mcp import ClientSession
+
 COMMAND = (sys.executable, "-m", "mnemosyne", "mcp")
 
 
 @asynccontextmanager
-async def agent_in(project: Path) -> AsyncIterator[ClientSession]:
+async def agent_in(project: Path) -> AsyncIterator["ClientSession"]:
     """An agent that has started the server."""
+    from mcp import ClientSession, StdioServerParameters  # slow
+    from mcp.client.stdio import stdio_client
+
     parameters = StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], "--project", str(project)], env=dict(os.environ)
     )
@@ -36,7 +39,7 @@ async def agent_in(project: Path) -> AsyncIterator[ClientSession]:
             yield session
 
 
-async def call(client: ClientSession, name: str, /, **arguments: Any) -> Any:
+async def call(client: "ClientSession", name: str, /, **arguments: Any) -> Any:
     """The parsed result of a tool, or its error text."""
     result = await client.call_tool(name, arguments)
     (content,) = result.content
@@ -74,6 +77,7 @@ async def test_agent_saves_changes_and_forgets_facts_that_people_see(own_convers
     assert "We deploy on Mondays" in history
 
 
+@pytest.mark.release
 async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) -> None:
     async with agent_in(tmp_path) as agent:
         stats = await call(agent, "memory_stats", session=conversation)
@@ -124,6 +128,9 @@ def test_call_with_half_a_surrogate_pair_is_answered(conversation: str, tmp_path
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # the client's library leaves readers open
 async def test_http_is_at_the_printed_address_and_needs_the_token(own_conversation: str, tmp_path: Path) -> None:
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
     token = local_token(Path(os.environ["MNEMOSYNE_DATA_DIR"]))
     command = [*COMMAND, "--project", str(tmp_path), "--http", "0.0.0.0:0", "--allow-remote"]
     process = await trio.lowlevel.open_process(command, stderr=subprocess.PIPE, env=dict(os.environ))

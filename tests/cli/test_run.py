@@ -158,6 +158,7 @@ def write_client(folder: Path, name: str) -> str:
     return str(program)
 
 
+@pytest.mark.release
 def test_client_is_not_started_without_a_provider_for_its_dialect(
     environ: dict[str, str], tmp_path: Path, upstream: Provider
 ) -> None:
@@ -439,6 +440,7 @@ def joined(home: Path, upstream: Provider) -> Iterator[dict[str, str]]:
         yield environ | {"MNEMOSYNE_PORT": url.rpartition(":")[2]}
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("number", [*rarely([signal.SIGKILL]), signal.SIGINT])
 def test_signal_that_ends_the_client_ends_the_command(number: int, joined: dict[str, str]) -> None:
     code = f"import os, signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})"
@@ -446,37 +448,34 @@ def test_signal_that_ends_the_client_ends_the_command(number: int, joined: dict[
     assert (result.returncode, result.stderr) == (-number, "")
 
 
-def test_input_and_arguments_reach_the_client_unchanged(joined: dict[str, str]) -> None:
-    show = "import sys; print(sys.argv[1:], sys.stdin.read())"
-    arguments = ["-c", show, "--port", "3", "-h", "--", "--config", "x y"]
-    with started("run", sys.executable, *arguments, environ=joined) as process:
-        output, errors = process.communicate("hello", timeout=DEADLINE)
-    assert output == "['--port', '3', '-h', '--', '--config', 'x y'] hello\n"
-    assert errors == ""
-
-
 TRAP = """
-import os, signal
+import os, signal, sys
 def report(number, frame):
     os.write(1, f"got {signal.Signals(number).name}\\n".encode())
     if number == signal.SIGUSR1:
         os._exit(3)
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1):
     signal.signal(number, report)
-print("ready", flush=True)
+print(sys.argv[1:], input(), flush=True)
 while True:
     signal.pause()
 """
 
 
-def test_signals_are_passed_to_the_client(joined: dict[str, str]) -> None:
+def test_input_arguments_and_signals_reach_the_client_unchanged(joined: dict[str, str]) -> None:
     """Also SIGINT, unless a terminal sent it to both."""
-    with started("run", *python(TRAP), environ=joined) as process:
-        assert line(process.stdout) == "ready"
+    arguments = ["-c", TRAP, "--port", "3", "-h", "--", "--config", "x y"]
+    with started("run", sys.executable, *arguments, environ=joined) as process:
+        assert process.stdin is not None
+        process.stdin.write("hello\n")
+        process.stdin.flush()
+        assert line(process.stdout) == "['--port', '3', '-h', '--', '--config', 'x y'] hello"
         for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1"):
             process.send_signal(signal.Signals[name])
             assert line(process.stdout) == f"got {name}"
         assert process.wait(DEADLINE) == 3
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_ctrl_c_reaches_the_client_once(joined: dict[str, str]) -> None:
@@ -559,6 +558,7 @@ def test_ignored_signals_stay_ignored_in_the_client(joined: dict[str, str]) -> N
 # When something is wrong
 
 
+@pytest.mark.release
 def test_path_of_an_upstream_is_not_doubled_behind_a_door(environ: dict[str, str], tmp_path: Path) -> None:
     authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.cert_pem.write_to_path(str(tmp_path / "gateway.pem"))
@@ -573,6 +573,7 @@ def test_path_of_an_upstream_is_not_doubled_behind_a_door(environ: dict[str, str
         assert gateway.asked[-1] == "GET /anthropic/v1/x"
 
 
+@pytest.mark.release
 def test_server_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     environ = environ_for(tmp_path)
     (tmp_path / "data/token").mkdir(parents=True)
@@ -600,8 +601,7 @@ def test_variables_that_would_bypass_the_proxy_are_reported(
     joined: dict[str, str], upstream: Provider, tmp_path: Path
 ) -> None:
     others = {"ANTHROPIC_BASE_URL": "https://gateway.example", "CLAUDE_CODE_USE_VERTEX": "1"}
-    result = mnemosyne("run", write_client(tmp_path, "claude"), environ=joined | others)
-    assert result.stdout == "here\n"
+    result = invoked("run", write_client(tmp_path, "claude"), environ=joined | others)
     replaced, obstacle = result.stderr.splitlines()
     assert replaced.startswith("mnemosyne: ANTHROPIC_BASE_URL is replaced for this client; --upstream sets")
     assert obstacle.startswith("mnemosyne: CLAUDE_CODE_USE_VERTEX is set")

@@ -13,6 +13,7 @@ from mnemosyne.cli.config import set_price, set_value
 from mnemosyne.config import load
 from mnemosyne.domain.cost.catalogue import read_tables
 from mnemosyne.errors import BadConfiguration
+from tests.profiles import examples
 
 FILE = Path("/there/config.toml")
 
@@ -77,6 +78,7 @@ def test_value_is_added_before_tables_and_tables_are_not_edited() -> None:
         set_value(text, FILE, "upstreams", "local=http://127.0.0.1:1")
 
 
+@examples(30)
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
 def test_any_text_is_read_back_unchanged(value: str) -> None:
     assert tomllib.loads(set_value("port = 1\n", FILE, "tenant", value)) == {"port": 1, "tenant": value}

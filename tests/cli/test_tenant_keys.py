@@ -40,6 +40,7 @@ def test_missing_variable_and_invalid_tenant_are_refused() -> None:
     run("config", "tenant-key", "a b", stdin=KEY.encode(), code=2)
 
 
+@pytest.mark.release
 async def test_server_distinguishes_tenants_by_their_keys_alone_and_stores_no_key(tmp_path: Path) -> None:
     async with at_home(tmp_path) as home:
         data = tmp_path / "data"

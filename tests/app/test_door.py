@@ -198,6 +198,7 @@ def test_programs_without_a_name_share_no_lasting_verdict(place: Place) -> None:
     assert "After each failure, one connection passes through unread" in said
 
 
+@pytest.mark.release
 def test_program_without_a_name_and_alert_has_each_retry_answered_in_the_end(place: Place) -> None:
     program = Program(place, place.open(place.own))
     for failures in (3, 1):  # its failures are remembered until a request succeeds

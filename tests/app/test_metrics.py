@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import trio
 from prometheus_client import generate_latest
 
@@ -78,6 +79,7 @@ def test_each_metric_has_one_type_and_a_label_cannot_break_out_of_its_quotes() -
     assert 'mnemosyne_first_byte_seconds_sum{dialect="messages"} 0.01' in lines
 
 
+@pytest.mark.release
 def test_a_server_without_a_monitor_does_not_import_the_library() -> None:
     program = f"import sys, mnemosyne.app.server; sys.exit({LIBRARY!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=DEADLINE).returncode == 0

@@ -69,6 +69,7 @@ def page_makers(server: "subprocess.Popen[str]") -> list[int]:
     return [pid for pid, command in children(server.pid).items() if " open --at-socket" in command]
 
 
+@pytest.mark.release
 def test_pages_run_in_a_process_that_is_restarted_and_does_not_delay_shutdown(dsn: str, tmp_path: Path) -> None:
     """A single server, because each start is slow."""
     with opened(dsn, tmp_path) as (server, browser):

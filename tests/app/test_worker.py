@@ -126,6 +126,7 @@ HOLDERS = "select count(*) from pg_locks where locktype = 'advisory' and granted
 KEY = "sk-ant-api03-of-a-client-Rw7Q2x"
 
 
+@pytest.mark.release
 async def test_a_clients_key_is_used_for_a_helper_and_a_login_is_not_and_neither_is_written_anywhere(
     tmp_path: Path, dsn: str
 ) -> None:

@@ -58,6 +58,7 @@ async def _play() -> Rewritten:
         return Rewritten(Plain(stage.log), stream, recorded, turns, (await epochs_of(stage))[-1].branch)
 
 
+@pytest.mark.release
 async def test_estimates_are_near_the_provider_s_counts_and_fit_the_window(rewritten: Rewritten) -> None:
     assert len(rewritten.epochs) >= 2
     for now in (*rewritten.moments("main", 2), *rewritten.moments(rewritten.fork, rewritten.epochs[-1])[1:]):

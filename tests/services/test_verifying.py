@@ -97,6 +97,7 @@ async def test_a_session_with_every_kind_of_branch_is_verified(tasks: int, monke
     assert reported[-1] == (report.attempts, report.attempts)
 
 
+@pytest.mark.release
 async def test_verification_fetches_each_content_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "WINDOW_TASKS", 4)  # a window's contents are fetched once
     session = max(sessions(), key=lambda each: len(each["turns"]))

@@ -104,6 +104,7 @@ async def list_now(models: OpenReadModels, held: Held) -> windows.Listing:
     return await windows.list_objects(models.archive, str(held.stream), "main")
 
 
+@pytest.mark.release
 async def test_an_object_has_the_same_size_in_every_view(models: OpenReadModels, held: Held) -> None:
     """On the map, in the list, in a turn and in its own view: its share of the growth of its turn's prompt."""
     listed = {each.object.id: each.object.tokens for each in (await list_now(models, held)).standings}
@@ -215,6 +216,7 @@ async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: Ope
     assert (by_model.nanodollars, by_model.replies) == (HELPER_COST, 0)
 
 
+@pytest.mark.release
 async def test_price_of_a_turn_is_part_of_the_usage_of_its_session(models: OpenReadModels, held: Held) -> None:
     places = [TurnPlace(turn, None, 1) for turn in range(1, TURNS + 2)]
     views = [await turn_view.read_turn_view(models.archive, models, held.stream, "main", place) for place in places]

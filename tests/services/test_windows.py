@@ -92,6 +92,7 @@ async def test_preview_of_an_overflow_is_at_the_managed_session_s_turn() -> None
     assert first.began.reason == began.reason == "the window overflows"
 
 
+@pytest.mark.release
 async def test_preview_of_a_past_turn_uses_the_next_request_s_time() -> None:
     observed = await played(Mode.OBSERVE, 8, idle=60 * MINUTES, more=2, size=LARGE)
     found = [await observed.planned_rewrite(0, turn) for turn in (7, 8)]

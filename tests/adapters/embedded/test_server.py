@@ -158,6 +158,7 @@ def server_account(data_dir: Path) -> ServerUser:
 # Start and stop
 
 
+@pytest.mark.release
 async def test_a_database_is_made_in_an_empty_directory_with_a_long_path(data_dir: Path) -> None:
     data_dir /= "/".join(["y" * 250] * 6)  # longer than PostgreSQL's own limit of 1024
     half = data_dir / "postgres.new-abc" / "base"  # left by a first start that was killed
@@ -177,6 +178,7 @@ async def test_a_database_is_made_in_an_empty_directory_with_a_long_path(data_di
     assert sorted(os.listdir(data_dir)) == ["postgres", "postgres.lock", "postgres.log", "postgres.users"]
 
 
+@pytest.mark.release
 async def test_two_processes_that_start_together_share_one_server(data_dir: Path) -> None:
     with trio.fail_after(DEADLINE):
         async with open_other_process(data_dir) as one, open_other_process(data_dir) as two:

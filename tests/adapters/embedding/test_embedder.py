@@ -126,6 +126,7 @@ async def test_a_missing_runtime_or_a_damaged_model_leaves_words_with_one_warnin
     assert "mnemosyne-proxy[embedding]" in caplog.text
 
 
+@pytest.mark.release
 def test_passages_of_recorded_sessions_fit_into_the_model(files: ModelFiles) -> None:
     tokenizer = tokenizers.Tokenizer.from_buffer(files.tokenizer)
     tokenizer.no_padding()

@@ -2,11 +2,14 @@
 
 from hashlib import sha256
 
+import pytest
+
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.minilm_graph import build_graph, read_safetensors
 from tests.adapters.model_cache import wheel
 
 
+@pytest.mark.release
 def test_the_graph_is_built_byte_for_byte() -> None:
     """Another graph makes other vectors, and needs another name (``model_files.NAME``)."""
     graph = build_graph(read_safetensors(model_files.from_wheel(wheel())["model.safetensors"]))

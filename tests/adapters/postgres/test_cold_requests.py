@@ -70,6 +70,7 @@ async def explained(world: World) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.release
 async def test_the_causes_in_sql_are_those_of_usage_misses_after_each_part_and_after_a_rebuild(dsn: str) -> None:
     async with talking() as talk:
         await record(talk, Client(), 10, misfortune)

@@ -366,6 +366,7 @@ async def test_a_query_runs_as_an_unprivileged_role(dsn: str) -> None:
         assert (await ask_as_tenant(world, "select 1")).rows == [(1,)]
 
 
+@pytest.mark.release
 async def test_a_rebuild_changes_no_view_and_waits_for_running_queries(dsn: str) -> None:
     async with filled(dsn, "hidden-rounds") as world:
         contents = {view: (await ask(world, f"select * from {view} order by 1, 2, 3")).rows for view in columns(dsn)}

@@ -114,6 +114,7 @@ async def test_column_samples_of_an_earlier_version_are_removed(empty_dsn: str) 
     assert files_with(empty_dsn, FRAMES) == set()
 
 
+@pytest.mark.release
 async def test_a_replication_slot_does_not_keep_old_wal(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("own")
     async with open_embedded(folder) as server, open_database(server.dsn) as database:

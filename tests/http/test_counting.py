@@ -302,6 +302,7 @@ def as_number(written: str) -> int:
     return int(written.replace(",", ""))
 
 
+@pytest.mark.release
 async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(share: float) -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:

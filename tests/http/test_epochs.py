@@ -184,6 +184,7 @@ async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetim
         await stage.rounds()
 
 
+@pytest.mark.release
 async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:
@@ -222,6 +223,7 @@ async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> Non
         await stage.check()
 
 
+@pytest.mark.release
 async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
     async with open_stage(window=3 * SMALL) as stage:
         client = client_of(stage)
@@ -444,6 +446,7 @@ class Twice:
         return self.gone in await below_full(self.stage)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("number", "outcome"), [(1, COMES_BACK), *rarely([(0, STANDS)])])
 async def test_memory_knows_what_the_attempt_that_the_client_continues_has_restored(number: int, outcome: str) -> None:
     clock = Clock()
@@ -489,6 +492,7 @@ def texts(message: Json) -> list[str]:
     return [block["text"] for block in content if block["type"] == "text"] if isinstance(content, list) else [content]
 
 
+@pytest.mark.release
 async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() -> None:
     clock = Clock()
     async with open_stage(window=30_000, clock=clock) as stage:

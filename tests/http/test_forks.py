@@ -177,6 +177,7 @@ async def _never(*_: object) -> None:
     await trio.sleep_forever()
 
 
+@pytest.mark.release
 async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed() -> None:
     async with open_stage(window=3 * SMALL) as stage:
         client, message = client_of(stage), Json(content=[])

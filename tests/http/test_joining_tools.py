@@ -142,8 +142,7 @@ def begin_scripts(monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> No
     monkeypatch.setattr(test_epochs, "script", lambda *others: script(*rules, *others))
 
 
-@pytest.mark.parametrize("both", [False, True])
-@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize(("status", "both"), [(400, True), *rarely([(400, False), (500, False), (500, True)])])
 async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_for_a_failure_of_the_provider(
     status: int, both: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +170,7 @@ async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_
         assert bool(NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}) is is_kept
 
 
-@pytest.mark.parametrize("status", [403, 500])
+@pytest.mark.parametrize("status", [403, *rarely([500])])
 async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count_is_the_clients_own(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +263,7 @@ async def test_model_that_does_not_take_tools_in_messages_gets_them_at_its_head(
         assert {each.status for each in messages(stage)} == {200}
 
 
+@pytest.mark.release
 async def test_turn_of_a_model_that_does_not_take_tools_in_messages_does_not_move_them_to_the_head() -> None:
     async with open_known() as (stage, client):
         for model in (client.model, "claude-sonnet-5", client.model):
@@ -275,6 +275,7 @@ async def test_turn_of_a_model_that_does_not_take_tools_in_messages_does_not_mov
         assert offered(stage)[-1]
 
 
+@pytest.mark.release
 async def test_tools_stay_through_rewinds_and_changes_by_the_client_and_go_when_their_names_are_taken() -> None:
     async with open_known() as (stage, client):
         done = [think(), text("Done.")]
@@ -295,6 +296,7 @@ async def test_tools_stay_through_rewinds_and_changes_by_the_client_and_go_when_
         assert {each.status for each in messages(stage)} == {200}
 
 
+@pytest.mark.release
 async def test_managing_switched_off_before_the_tools_join_changes_nothing_and_can_begin_later() -> None:
     async with open_known(Mode.OBSERVE) as (stage, client):
         await exchange(client, stage, "Hello.", [think(), text("Hello.")])
@@ -309,7 +311,7 @@ async def test_managing_switched_off_before_the_tools_join_changes_nothing_and_c
         assert offered(stage)[-1]
 
 
-@pytest.mark.parametrize("open_", [open_known, open_talk], ids=["behind the head", "at the head"])
+@pytest.mark.parametrize("open_", [open_known, *rarely([open_talk])], ids=["behind the head", "at the head"])
 async def test_request_without_tools_goes_without_the_thinking_that_was_signed_for_another_prompt(
     open_: Callable[[], AbstractAsyncContextManager[tuple[Stage, Client]]],
 ) -> None:

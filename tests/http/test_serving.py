@@ -181,6 +181,7 @@ def test_url_of_an_ipv6_listener_has_brackets() -> None:
         assert url_of(listener).startswith("http://[::1]:")
 
 
+@pytest.mark.release
 async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(tmp_path: Path) -> None:
     """Shutdown waits for the database as long as it may, which is a moment here."""
     hasty = "from mnemosyne.app import server; server.RECORDING_SECONDS = 0.1; from mnemosyne.cli import main; main()"

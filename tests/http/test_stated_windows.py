@@ -153,6 +153,7 @@ async def test_refused_rewrite_gets_the_providers_error_and_is_sent_once() -> No
     await check_replay(log)
 
 
+@pytest.mark.release
 async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(monkeypatch: pytest.MonkeyPatch) -> None:
     find, lost = ManagedRounds.turn_of, []
 
@@ -226,6 +227,7 @@ async def outgrown(stage: Stage) -> Client:
     return client
 
 
+@pytest.mark.release
 async def test_switched_off_conversation_continues_the_sent_history_if_the_clients_does_not_fit() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await outgrown(stage)

@@ -101,6 +101,7 @@ async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() ->
     assert made <= shown
 
 
+@pytest.mark.release
 async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
     """Once a session has had a rewrite, the short forms of the next one are written before it."""
     clock, later = Clock(), ["gamma", "delta"]
@@ -151,6 +152,7 @@ async def test_observed_session_records_no_short_forms() -> None:
         assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
 
 
+@pytest.mark.release
 async def test_late_summaries_are_shown_as_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     async with (

@@ -99,6 +99,7 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
         await nothing_lost([one, two], turns=4 * 6)
 
 
+@pytest.mark.release
 async def test_request_sent_through_both_at_once_is_two_attempts_at_one_turn() -> None:
     async with two_stages(LOOP) as (one, two):
         clients = [Client(stage.url) for stage in (one, two)]

@@ -68,6 +68,7 @@ async def test_plan_and_repeated_calls_are_shown_and_redacted(pages: Pages, show
     assert 'id="plan"' not in session_report(shown_values, redacted=False)
 
 
+@pytest.mark.release
 async def test_a_checkpoint_of_another_branch_is_listed_but_marks_no_turn(pages: Pages, shown: ShownLog) -> None:
     page_context, seen = pages.page_context, no_observations()
     stream = await read_models.find(page_context.models, shown.session)

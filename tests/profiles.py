@@ -15,7 +15,7 @@ from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-_EXAMPLES = {"dev": 20, "ci": 25, "soak": 2_000}
+_EXAMPLES = {"dev": 10, "ci": 15, "soak": 2_000}
 
 
 def load_profile() -> None:

@@ -4,6 +4,7 @@ To read a stored event (the codec) and to change a copy of one (``attrs.evolve``
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,10 +34,14 @@ MAKERS: Mapping[type, str] = {
 """The module that alone may make each event."""
 
 _BY_NAME = {kind.__name__: module for kind, module in MAKERS.items()}
+_MENTION = re.compile(rf"\b({'|'.join(_BY_NAME)})(\(| as )")
+"""A call or another name: a source without either is not parsed."""
 
 
 def made_in(source: str) -> Iterator[tuple[str, int]]:
     """The name of each event whose constructor a module calls, and the line."""
+    if not _MENTION.search(source):
+        return
     tree = ast.parse(source)
     imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
     named = {name.asname or name.name: name.name for each in imports for name in each.names}

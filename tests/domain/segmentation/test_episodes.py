@@ -23,7 +23,7 @@ from tests.replay.recordings import played, streams
 from tests.replay.session_tapes import tape_of
 from tests.services.talking import Plain
 
-TOPICS = ("parser", "billing", "parser")
+TOPICS = ("parser", "billing", "parser", "search")
 
 
 def recorded(topics: tuple[str, ...] = TOPICS) -> tuple[Plain, list[Recorded[Event]]]:
@@ -50,13 +50,13 @@ def test_topics_have_turns_names_and_a_theme(
     whole: tuple[Plain, list[Recorded[Event]]],
 ) -> None:
     topics = topics_of(memory_of(whole[1]), "main")
-    first, second, third = topics.episodes
-    assert [first.first_turn, second.first_turn, third.first_turn] == [1, TURNS + 2, 2 * (TURNS + 1) + 1]
+    first, second, third, fourth = topics.episodes
+    assert [each.first_turn for each in topics.episodes] == [number * (TURNS + 1) + 1 for number in range(4)]
     assert "parser_" in first.about
     assert "billing" not in first.about
     assert "billing_" in second.about
-    assert third.object is None  # still open
-    assert first.theme != second.theme == second.object
+    assert fourth.object is None  # still open
+    assert first.theme == third.theme != second.theme == second.object
 
 
 def test_every_object_with_places_is_in_exactly_one_episode(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
@@ -66,9 +66,10 @@ def test_every_object_with_places_is_in_exactly_one_episode(whole: tuple[Plain, 
     assert sorted(parts) == sorted(placed)
 
 
-def test_an_episode_that_returns_to_a_topic_refers_to_the_earlier_one() -> None:
-    _, events = recorded(("parser", "billing", "parser", "search"))
-    memory = memory_of(events)
+def test_an_episode_that_returns_to_a_topic_refers_to_the_earlier_one(
+    whole: tuple[Plain, list[Recorded[Event]]],
+) -> None:
+    memory = memory_of(whole[1])
     topics = topics_of(memory, "main")
     (theme,) = topics.themes
     assert [each.first_turn for each in theme] == [1, 2 * (TURNS + 1) + 1]
@@ -81,7 +82,7 @@ def test_episodes_are_recorded_only_in_a_long_session_and_then_all_that_have_end
 ) -> None:
     made = [each.envelope.event for each in whole[1] if isinstance(each.envelope.event, ObjectCreated)]
     episodes = [event for event in made if is_episode(event)]
-    assert [event.turn >= FIRST_TURN for event in episodes] == [True, True]
+    assert [event.turn >= FIRST_TURN for event in episodes] == [True, True, True]
     assert episodes[0].turn == FIRST_TURN
     _, short = recorded(("parser",))
     assert topics_of(memory_of(short), "main").episodes == ()
@@ -159,13 +160,13 @@ def _id_of(target: str | int, ids: list[str]) -> str:
 
 def test_grouping_does_not_count_as_a_use_of_an_object(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
-    (first, _) = episodes_of(memory)
+    first, *_ = episodes_of(memory)
     assert {memory.objects[part].accesses for part in parts_of(first)} == {0}
 
 
 def test_a_fork_begins_with_the_episodes_in_its_shared_history(whole: tuple[Plain, list[Recorded[Event]]]) -> None:
     memory = memory_of(whole[1])
-    first, second = episodes_of(memory)
+    first, second, _ = episodes_of(memory)
     end = max(place.message for part in parts_of(second) for place in memory.objects[part].places)
     whole_fork = topics_of(fork(memory, "fork", "main", end + 1, 3 * TURNS), "fork")
     assert [each.object for each in whole_fork.episodes] == [first.id, second.id]
@@ -188,7 +189,7 @@ def test_forgetting_removes_every_word_of_an_episode_and_the_log_stays_consisten
     for each in events:
         state = evolve(state, redact(each.envelope.event))
     bare = episodes_of(state.memory)
-    assert len(bare) == 2
+    assert len(bare) == 3
     assert {(each.stub, each.line, each.tags, each.key_entities, each.source_key) for each in bare} == {
         ("", "", (), (), None)
     }

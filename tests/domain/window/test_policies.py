@@ -33,7 +33,7 @@ def test_built_in_policies_are_those_of_the_settings() -> None:
     assert tuple(BUILT_IN) == config.POLICIES
 
 
-@examples(300)
+@examples(150)
 @given(SITUATIONS | st.just(situation()), candidates(), RUNGS)
 def test_guard_follows_only_legal_affordable_plans_and_refuses_impossible_ones(
     now: Situation, objects: Sequence[Candidate], rungs: dict[str, Fidelity]

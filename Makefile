@@ -15,8 +15,8 @@ SITE := .cache/site
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD := --maxprocesses 8 --dist worksteal
 PARALLEL := -n $(CORES) $(SPREAD)
-# Most tests wait as long as they work: for a process that starts, or for a database.
-WAITING := -n $(shell expr 2 \* $(CORES)) $(SPREAD)
+# Tests also wait, for a process that starts or for a database; but each worker collects all of them first.
+WAITING := -n $(shell expr 1 + $(CORES)) $(SPREAD)
 QUICK := not soak and not release
 
 .PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image site pictures mutants fuzz coverage bench likelihood audit lock format clean help

@@ -41,6 +41,7 @@ def episodes(state: Session) -> list[MemoryObject]:
     return [each for each in state.memory.objects.values() if is_episode(each)]
 
 
+@pytest.mark.release
 async def test_another_process_continues_the_same_episodes() -> None:
     once, restarted = [episodes(await talked(PlainLog(CODEC), *ends)) for ends in ((), (20, 50, 53, 66))]
     assert len(once) == 2

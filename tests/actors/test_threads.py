@@ -121,6 +121,7 @@ async def test_only_new_bytes_decide_about_the_thread(on_the_loop: list[int]) ->
     assert len(on_the_loop) == 1
 
 
+@pytest.mark.release
 async def test_message_with_many_blocks_is_composed_in_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -339,6 +339,7 @@ async def test_objects_missing_in_the_index_are_compared_by_words() -> None:
     assert "port: 8443" not in text, "the index had that object, and did not find it"
 
 
+@pytest.mark.release
 async def test_comparison_without_the_index_is_bounded() -> None:
     ask = await asked(login=LOGIN + "# filler\n" * (MOST_COMPARED // 8))
     text, failed, _ = await ask("memory_query", question="who checks the PASSWORD_FILE?")

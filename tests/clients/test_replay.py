@@ -10,6 +10,7 @@ import pytest
 from tests.clients.agents import AGENTS
 from tests.clients.test_codex import codex, run
 from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, Workspace, bare_environment, visit
+from tests.profiles import rarely
 
 pytestmark = pytest.mark.clients
 
@@ -33,7 +34,7 @@ def replayed(
     return json.loads(done.stdout[done.stdout.index('{\n  "session"') :])
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", [AGENTS[0], *rarely(AGENTS[1:])], ids=lambda agent: agent.name)
 @pytest.mark.parametrize("more", [0, pytest.param(26, marks=pytest.mark.release)])
 def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspace: Workspace, more: int) -> None:
     """A session of 5 turns, and one of 31."""
@@ -83,7 +84,8 @@ def test_client_repeats_the_record_up_to_a_turn_and_then_asks_the_provider(works
     assert [turn.outcome for turn in live_run.turns] == ["200 tool_use", "200 end_turn"]
 
 
-@pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("more", [0, 28])
 def test_codex_repeats_each_recorded_request(programs: Path, server: Server, tmp_path: Path, more: int) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -358,6 +358,7 @@ async def test_settings_are_recorded_once_for_each_server_and_never_for_observed
     assert not {SettingsTaken, GroundsNoted} & {type(event) for event in await events_of(log)}
 
 
+@pytest.mark.release
 async def test_the_tariff_is_the_credential_s_and_another_model_table_is_reported() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)

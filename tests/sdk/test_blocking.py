@@ -90,6 +90,7 @@ session.context_for(model, 100_000)
 """
 
 
+@pytest.mark.release
 def test_a_program_that_exits_without_closing_has_everything_recorded(dsn: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "always", "-c", LEFT_OPEN, dsn, str(tmp_path), MODEL, json.dumps(REPLY)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)

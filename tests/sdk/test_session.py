@@ -110,6 +110,7 @@ async def test_a_fork_shares_its_parent_s_objects_until_it_changes_them(dsn: str
     assert first_turns[0] == first_turns[1], "a fork records as much for many objects as for few"
 
 
+@pytest.mark.release
 async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: Path) -> None:
     async with open_agent({"rules": [SEEN]}) as agent:
         async with opened(dsn, tmp_path) as session:

@@ -114,10 +114,7 @@ VENDORS_WORDS = {
     "mnemosyne/projections/projection.py": ("columns of ours", "input_tokens output_tokens"),
     "mnemosyne/projections/timeline.py": ("columns of ours", "stop_reason"),
     "mnemosyne/projections/usage.py": ("columns of ours", "service_tier"),
-    "mnemosyne/services/usage.py": (
-        "what is asked of a read model has its columns",
-        "service_tier",
-    ),
+    "mnemosyne/services/usage.py": ("what is asked of a read model has its columns", "service_tier"),
     "mnemosyne/services/session_view.py": ("columns of ours", "output_tokens stop_reason"),
     "mnemosyne/services/timeline.py": ("columns of ours", "input_tokens output_tokens"),
 }

@@ -274,6 +274,7 @@ def test_stored_data_is_reported(world: World) -> None:
     assert "total" in world.run("du").stdout
 
 
+@pytest.mark.release
 def test_session_moves_to_another_database(world: World, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     summary = world.json("export", "parser-talk", "--output", str(file))
@@ -360,6 +361,7 @@ def test_nothing_is_forgotten_without_confirmation_or_while_in_use(world: World)
     assert "Nothing to forget" in world.run("retain", "--retain-days", "3", "--dry-run").stderr
 
 
+@pytest.mark.release
 def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) -> None:
     with _world(tmp_path) as world:
         world.post(body(ONE), "cut-short")

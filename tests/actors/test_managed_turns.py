@@ -221,9 +221,7 @@ async def test_end_of_a_managed_turn_is_recorded_after_another_process_wrote(log
     assert ended == {"main", "agent-1"}
 
 
-async def test_abandoned_round_is_not_recorded_as_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_abandoned_round_is_not_recorded_as_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, let, answer = trio.Event(), trio.Event(), FromMemory.answer
 
     async def slowly(*given: Any, **named: Any) -> Answers:
@@ -271,9 +269,7 @@ async def test_title_request_does_not_make_a_managed_conversation_observed(
     assert b"signed against" not in sent
 
 
-async def test_fallback_keeps_thinking_that_the_provider_requires(
-    autojump_clock: MockClock,
-) -> None:
+async def test_fallback_keeps_thinking_that_the_provider_requires(autojump_clock: MockClock) -> None:
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "bound to nothing"}
     call = {"type": "tool_use", "id": "t1", "name": "n", "input": {}}
     history = [

@@ -131,6 +131,7 @@ async def test_a_session_whose_policy_plans_nonsense_goes_on_and_is_kept_within_
     assert (again.differences, again.skipped) == ([], [])  # no policy is needed where it failed
 
 
+@pytest.mark.release
 async def test_replay_asks_a_policy_again_and_says_so_where_it_has_none() -> None:
     policy = PlugIn("mine:plan", "1.2", evict_largest)
     stage, events = await play(policy, turns=4, window=3 * SMALL)

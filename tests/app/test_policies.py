@@ -48,10 +48,7 @@ def test_a_policy_is_found_beside_the_settings_file_with_its_version(tmp_path: P
     ("policy", "why"),
     [
         ("no_such_plans:x", "'no_such_plans' cannot be imported: No module named 'no_such_plans'. Install the module"),
-        (
-            "broken_plans:x",
-            r"'broken_plans' fails when it is imported: ZeroDivisionError.*\.py, line 2\)",
-        ),
+        ("broken_plans:x", r"'broken_plans' fails when it is imported: ZeroDivisionError.*\.py, line 2\)"),
         ("own_plans:later", "there is no 'later' in 'own_plans'"),
         ("own_plans:NUMBER", "it is not a planner"),
     ],

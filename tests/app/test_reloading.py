@@ -132,6 +132,7 @@ def test_invalid_settings_change_nothing(
     assert (running.gateway.mode, in_force().digest, running.restarts) == (Mode.OBSERVE, before.digest, 0)
 
 
+@pytest.mark.release
 async def test_sighup_reloads_the_file_and_new_conversations_are_managed(tmp_path: Path, dsn: str) -> None:
     file, log = tmp_path / "settings.toml", tmp_path / "served.log"
     file.write_text('mode = "observe"\n')

@@ -160,6 +160,7 @@ def test_connections_to_other_hosts_are_refused_and_counted(observed: Config) ->
         assert running.server.refused == {"elsewhere.example:443": 1, "plain.example": 1}
 
 
+@pytest.mark.release
 def test_replay_until_a_turn_leaves_the_rest_to_the_live_server(observed: Config) -> None:
     session, exchanges = read_log(observed)[0]
     with replaying(observed, session) as whole:

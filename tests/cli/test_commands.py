@@ -16,13 +16,13 @@ from mnemosyne.config import SETTINGS
 from mnemosyne.errors import BadConfiguration, LogUnavailable
 from tests.cli.running import run, run_json
 from tests.cli.support import environ_for, invoked, line, started
-from tests.profiles import rarely
 from tests.waiting import DEADLINE
 
 # serve
 
 
-@pytest.mark.parametrize("is_json", [False, *rarely([True])])
+@pytest.mark.release  # `run` starts a server as well
+@pytest.mark.parametrize("is_json", [False, True])
 def test_serve_prints_its_url_on_stdout_and_the_log_or_the_variables_on_stderr(
     is_json: bool, dsn: str, tmp_path: Path
 ) -> None:

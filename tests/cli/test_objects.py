@@ -105,6 +105,7 @@ def test_estimate_after_a_compaction_is_marked(rewritten: bool, text: str, snaps
     assert text in lines
 
 
+@pytest.mark.release
 def test_topics_have_a_row_for_each_episode(capsys: pytest.CaptureFixture[str]) -> None:
     log, _ = played(tape_of(on_topics("parser", "billing", "parser", "search")))
     (stream,) = streams(log)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mnemosyne.config import load
 from tests.app.test_replaying import read_log
 from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
@@ -30,6 +32,7 @@ for path in sys.argv[1:]:
 """A client that sends bodies from files, and fails at an error."""
 
 
+@pytest.mark.release
 def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: str, tmp_path: Path) -> None:
     session, exchanges = read_log(load({"dsn": observed_dsn, "tenant": "t"}, {}))[0]
     client, body = tmp_path / "client.py", tmp_path / "body"

@@ -131,10 +131,7 @@ async def test_other_providers_are_not_asked(host: str) -> None:
 
 async def test_answerless_request_is_followed_by_the_last_reply_that_is_known() -> None:
     overloaded = {"failure": {"status": 529, "headers": [["x-should-retry", "false"]]}}
-    rules = [
-        {"when": {"request": 2}, "reply": overloaded},
-        {"reply": model_says(text("Yes."))},
-    ]
+    rules = [{"when": {"request": 2}, "reply": overloaded}, {"reply": model_says(text("Yes."))}]
     async with open_known(rules=rules) as stage:
         client = Client(stage.url)
         first = await client.turn(text("Hello."))

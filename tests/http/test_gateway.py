@@ -142,11 +142,7 @@ async def test_chunked_request_arrives_complete() -> None:
 async def test_every_delta_is_forwarded_before_the_next_one_arrives() -> None:
     script = {"rules": [{"reply": {"text": "x" * 240, "pace": {"between": 3600, "characters": 24}}}]}
     opened = trio.Event()
-    async with (
-        open_standin(script) as standin,
-        open_proxy(standin.url) as proxy,
-        connect(proxy.url) as connection,
-    ):
+    async with open_standin(script) as standin, open_proxy(standin.url) as proxy, connect(proxy.url) as connection:
         await connection.send("POST", "/v1/messages", STREAMED)
         reply = RawReply()
         async with aclosing(connection.pieces(reply)) as pieces:

@@ -97,6 +97,7 @@ async def test_requests_are_the_clients_own_until_the_tools_join_with_the_first_
         assert modes == [(Mode.OBSERVE, True, True), (Mode.MANAGE, True, True)]
 
 
+@pytest.mark.release
 async def test_tools_behind_the_head_stay_where_they_are_and_answer() -> None:
     async with open_known() as (stage, client):
         await read_and_evict(client, stage)

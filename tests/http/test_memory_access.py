@@ -141,6 +141,7 @@ async def test_access_needs_proof_by_history_or_credential(by: str) -> None:
         assert [each.status for each in stage.standin.messages if each.status != 200] == []
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("words", "sees"), [*rarely([("It was about a vault.", False)]), (SUMMARY, True)], ids=["own", "recorded"]
 )

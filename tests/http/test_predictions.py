@@ -63,10 +63,7 @@ async def predicting(oracle: Oracle) -> AsyncIterator[tuple[Stage, Client]]:
     log = StoppableLog()
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(oracle), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
-    async with (
-        open_stage(log=log, window=SMALL, questions=HelperQuestions()) as stage,
-        trio.open_nursery() as nursery,
-    ):
+    async with open_stage(log=log, window=SMALL, questions=HelperQuestions()) as stage, trio.open_nursery() as nursery:
         nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))
         client = client_of(stage)
         await evict_notes(client, stage)

@@ -134,6 +134,7 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         await stage.check(client)
 
 
+@pytest.mark.release
 async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() -> None:
     async with open_stage(window=ROOMY, restores="model") as stage:
         client = client_of(stage)

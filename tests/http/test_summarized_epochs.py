@@ -66,6 +66,7 @@ async def resume(stage: Stage, client: Client, message: Json, clock: Clock) -> s
     return json.dumps(stage.upstream[began.turn - 1]["messages"])
 
 
+@pytest.mark.release
 async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> None:
     clock = Clock()
     async with open_stage(clock=clock) as stage:

@@ -70,6 +70,7 @@ async def test_agent_managed_by_one_proxy_continues_at_another_that_did_not_know
         await nothing_lost([one, two], turns=4)
 
 
+@pytest.mark.release
 async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

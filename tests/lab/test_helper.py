@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from mnemosyne_lab.helper import Label, answer_by_labels, read_labels, read_sent
-from tests.adapters.helpers.asking import HELPERS, PROMPT, open_both
+from tests.adapters.helpers.asking import PROMPT, open_both
+from tests.profiles import rarely
 
 FENCE = "0123456789abcdef01234567"
 SCHEMA = {
@@ -39,7 +40,7 @@ SENT = attrs.evolve(
 )
 
 
-@pytest.mark.parametrize("helper", HELPERS)
+@pytest.mark.parametrize("helper", [*rarely(["anthropic"]), "openai"])
 async def test_an_answer_has_the_labelled_spans_that_were_sent_in_the_tasks_schema(helper: str) -> None:
     labels = [
         Label("answer", "retries = 7 times", about="How often?", members={"kind": "decision"}),
@@ -58,7 +59,7 @@ async def test_an_answer_has_the_labelled_spans_that_were_sent_in_the_tasks_sche
     assert other == {"sentences": [], "title": "", "found": False}
 
 
-@pytest.mark.parametrize("helper", HELPERS)
+@pytest.mark.parametrize("helper", [*rarely(["anthropic"]), "openai"])
 async def test_the_task_and_the_fenced_texts_of_a_request_are_visible(helper: str) -> None:
     async with open_both(helper, answer_by_labels([])) as (endpoint, model):
         await model.complete(SENT)

@@ -329,6 +329,7 @@ async def test_the_switch_waits_until_readers_would_not_go_back_in_time(world: W
     assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
 
 
+@pytest.mark.release
 async def test_a_rebuild_during_a_running_projector_is_invisible_to_readers(world: World) -> None:
     """Readers see the state of the log at some time, and never an earlier one than before."""
     done = False

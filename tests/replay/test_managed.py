@@ -152,6 +152,7 @@ def with_rule(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> Callable[[Begins],
     return otherwise
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "rule",
     [

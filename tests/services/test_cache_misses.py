@@ -100,10 +100,7 @@ async def record(talk: Talk, client: Client, turns: int, inject: Misfortune) -> 
             "output_tokens": 20,
             "cache_read_input_tokens": use.read,
             "cache_creation_input_tokens": use.write_5m + use.write_1h,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": use.write_5m,
-                "ephemeral_1h_input_tokens": use.write_1h,
-            },
+            "cache_creation": {"ephemeral_5m_input_tokens": use.write_5m, "ephemeral_1h_input_tokens": use.write_1h},
         }
         said = text(f"Answer {turn}. {WORDS}")
         compared = {"diagnostics": client.provider.compare(json.loads(raw), [], f"msg_{turn}")}

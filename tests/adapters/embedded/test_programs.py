@@ -64,6 +64,7 @@ def test_an_installation_whose_programs_do_not_run_is_refused(tmp_path: Path) ->
         find_programs(NEWEST, ours, package=tmp_path)
 
 
+@pytest.mark.release
 @root_only
 def test_inaccessible_programs_are_copied_once(tmp_path: Path, place: Path) -> None:
     account = account_for(None)

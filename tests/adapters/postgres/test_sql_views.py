@@ -195,6 +195,7 @@ def _pressure_before_moves() -> Iterator[dict[str, Any]]:
             yield {"pressure_zone": assessed.zone, "token_count": assessed.tokens}
 
 
+@pytest.mark.release
 def test_the_views_status_of_a_session_is_the_one_of_the_list(dsn: str) -> None:
     times = (0, IDLE_AFTER, IDLE_AFTER + 1, ENDED_AFTER, ENDED_AFTER + 1)
     states = (None, "open", "finished", "interrupted")

@@ -116,9 +116,7 @@ def test_a_text_that_becomes_blank_is_removed_and_other_blocks_are_unchanged() -
 
 
 @pytest.mark.parametrize("cut", range(1, len(BLOCK)))
-def test_an_unfinished_block_is_not_applied_and_is_hidden_once_it_is_recognizable(
-    cut: int,
-) -> None:
+def test_an_unfinished_block_is_not_applied_and_is_hidden_once_it_is_recognizable(cut: int) -> None:
     text = BLOCK[:cut]
     assert not any(isinstance(parsed, Directive) for parsed in parse(text))
     assert visible(text) == (text if cut < len("<memory_") else "")

@@ -112,6 +112,7 @@ async def test_a_question_has_the_same_answer_in_the_api_and_on_the_search_page(
     assert [status for status, _ in refused] == [404, 400, 401]
 
 
+@pytest.mark.release
 async def test_a_session_s_page_links_its_checkpoints_and_their_differences(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
     await pages.get(page)  # what is seen is kept until there are more turns
@@ -131,6 +132,7 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
 
 
+@pytest.mark.release
 async def test_events_of_a_session_are_chosen_by_time_and_by_actor(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
     by_model = (await pages.json(f"{page}.json?by=model"))["happenings"]
@@ -162,6 +164,7 @@ async def test_costs_of_the_session_list_are_those_of_the_commands(pages: Pages,
     assert one["periods"]["Spent"]["nanodollars"] == whole[UUID(shown.other)].nanodollars
 
 
+@pytest.mark.release
 async def test_each_row_of_the_window_links_to_its_object_or_block(pages: Pages, shown: ShownLog) -> None:
     _, text = await pages.get(f"/-/session/{shown.session}/window?turn=20")
     contents = text[text.index('class="contents"') : text.index('aria-label="Turns of the window"')]

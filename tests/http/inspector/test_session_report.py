@@ -52,6 +52,7 @@ async def test_the_file_has_no_scripts_resources_or_links(pages: Pages, shown: S
     assert not {"script", "link", "img", "a", "form", "iframe"} & set(found.tags)
 
 
+@pytest.mark.release
 async def test_plan_and_repeated_calls_are_shown_and_redacted(pages: Pages, shown: ShownLog) -> None:
     shown_values = await read_everything(pages, shown)
     items = (PlanItem("1", "Look <closely>", ItemState.DONE), PlanItem("2", "Mend", ItemState.OPEN))

@@ -220,6 +220,7 @@ def test_current_client_compacts_in_idle_time_if_its_cache_lasts_an_hour() -> No
             assert found.points[1].billed < whole.points[1].billed / 2
 
 
+@pytest.mark.release
 def test_clearing_in_idle_time_keeps_the_last_results() -> None:
     reads = [("read", number, 5) for number in range(40)]
     for seconds, steps, clears in ((4_000, reads, True), (3_800, reads, False), (4_000, reads[:20], False)):
@@ -230,6 +231,7 @@ def test_clearing_in_idle_time_keeps_the_last_results() -> None:
             assert found.wire_violations == 0
 
 
+@pytest.mark.release
 def test_agent_that_only_reads_is_dearer_at_no_end() -> None:
     """Files read for a task in progress stay until the window is full; then nearly all would be written again. In a
     session that does not recover this cost, it was a tenth.

@@ -78,6 +78,7 @@ def sampled(policy: Policy) -> tuple[JudgedPlace, ...]:
     return sample.places
 
 
+@pytest.mark.release
 def test_the_same_places_are_chosen_with_the_full_texts_of_what_the_window_lacks() -> None:
     (policy,) = (each for each in POLICIES if each.name == "simple")
     places = sampled(policy)

@@ -41,6 +41,7 @@ def test_every_fidelity_of_a_large_object_is_smaller_than_the_one_above() -> Non
         assert len(set(tokens)) == 4, "nothing extracts an L2"
 
 
+@pytest.mark.release
 def test_head_has_the_requested_size() -> None:
     for fixed in (0, 20, 1_000, 41_000):
         head = sized(traced(LONG), fixed=fixed).head

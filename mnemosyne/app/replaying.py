@@ -1,21 +1,28 @@
 """Run the provider of a replay in a thread, while the main thread runs the client."""
 
 import logging
+import os
 import queue
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 
 import attrs
 import trio
 
+from mnemosyne.adapters.git_worktree import GitWorktree
 from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.app.hooks import find_files
+from mnemosyne.app.process import now
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config
-from mnemosyne.errors import alone
+from mnemosyne.errors import NotFound, WorktreeFailed, alone
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
-from mnemosyne.http.recorded import NoTurns, RecordedUpstream, ReplayServer
+from mnemosyne.http.recorded import FolderCopy, NoTurns, RecordedUpstream, ReplayServer
 from mnemosyne.http.serving import bind, run_hypercorn, url_of
 from mnemosyne.services.recorded_replies import Replay, open_replay
 
@@ -26,29 +33,32 @@ DRAIN_SECONDS = 1.0
 @attrs.frozen(kw_only=True)
 class ReplayOptions:
     """The ``session`` to replay, as a person names it, ``until`` which turn (None: all), and the server that gets the
-    requests after that (``live_url``, None: none). ``at_speed``: replies take as long as they did.
+    requests after that (``live_url``, None: none). ``at_speed``: replies take as long as they did. ``copies``: the
+    client works in a copy of the session's folder.
     """
 
     session: str
     until: int | None = None
     live_url: str | None = None
     at_speed: bool = False
+    copies: bool = False
 
 
 @attrs.frozen
 class RunningReplay:
-    """A provider at ``url``."""
+    """A provider at ``url``, for a client that runs in ``folder``."""
 
     url: str
     replay: Replay
     server: ReplayServer
+    folder: Path
 
 
 @contextmanager
 def serve_replay(
     config: Config, options: ReplayOptions, progress: Callable[[int, int], None]
 ) -> Iterator[RunningReplay]:
-    """Serve until the context ends. Raises what ``open_replay`` raises."""
+    """Serve until the context ends. Raises what ``open_replay`` and ``copy_folder`` raise."""
     begun: queue.Queue[RunningReplay | Exception] = queue.Queue()
     stopping = trio.Event()
     tokens: list[trio.lowlevel.TrioToken] = []
@@ -75,6 +85,29 @@ def serve_replay(
         thread.join(DRAIN_SECONDS + 5)
 
 
+def copy_folder(replay: Replay) -> FolderCopy:
+    """Copy the working tree of a session's folder, with its files as they were before the session's first call that
+    could change them. Raises NotFound, WorktreeFailed.
+    """
+    started = replay.history.started
+    if replay.folder is None or started is None:
+        raise NotFound(f"No request of session {replay.session} names its folder, so it cannot be copied.")
+    top = GitWorktree.around(Path(replay.folder)).top
+    if find_files(top, started.external_id, replay.calls) is None:
+        raise NotFound(f"The saved files of session {replay.session} belong to none of its recorded calls.")
+    if not (top / ".git").is_dir():
+        raise WorktreeFailed(f"{top} shares its repository with another folder, so it cannot be copied.")
+    copy = Path(mkdtemp(prefix="mnemosyne-replay-")).resolve() / top.name
+    try:
+        shutil.copytree(top, copy, symlinks=True)
+    except OSError as error:
+        raise WorktreeFailed(f"{top} cannot be copied: {error.strerror or 'some files cannot be read'}.") from None
+    kept = find_files(copy, started.external_id, replay.calls)
+    assert kept is not None
+    kept.restore_files(now())
+    return FolderCopy(str(top), str(copy))
+
+
 async def _serve(
     config: Config,
     options: ReplayOptions,
@@ -90,10 +123,12 @@ async def _serve(
         if options.live_url is not None:
             live = await stack.enter_async_context(HttpUpstream(options.live_url))
         relays = await stack.enter_async_context(trio.open_nursery())
-        upstream = RecordedUpstream(replay, live, options.at_speed)
+        copy = copy_folder(replay) if options.copies else FolderCopy()
+        folder = copy.rename_for_client(os.fsencode(replay.folder or "")) if options.copies else b"."
+        upstream = RecordedUpstream(replay, live, options.at_speed, copy)
         gateway = Gateway(upstream, relays, RelayProgress(), config.max_body_bytes, NoTurns())
         server = ReplayServer(gateway)
         listener = bind("127.0.0.1", 0)
-        begin(RunningReplay(url_of(listener), replay, server))
+        begin(RunningReplay(url_of(listener), replay, server, Path(os.fsdecode(folder))))
         await run_hypercorn(server, listener, stopping, DRAIN_SECONDS)
         relays.cancel_scope.cancel()

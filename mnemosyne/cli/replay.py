@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mnemosyne.app.replaying import RunningReplay
     from mnemosyne.domain.history.time_travel import Attempt
     from mnemosyne.replay.deciding import Review
-    from mnemosyne.services.recorded_replies import RepeatedRequest
+    from mnemosyne.services.recorded_replies import RepeatedRequest, Replay
 
 
 @click.command()
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CLIENT [ARGS]...]")
 @click.option(
     "--until", type=click.IntRange(min=1), metavar="TURN", help="Answer from the record up to this turn, then go live."
+)
+@click.option(
+    "--worktree", is_flag=True, help="Run in a copy of the session's folder, with the files that it began with."
 )
 @click.option("--at-speed", is_flag=True, help="Take as long for each reply as the provider did.")
 @click.option(
@@ -48,6 +52,7 @@ def replay(
     session: str | None,
     command: tuple[str, ...],
     until: int | None,
+    worktree: bool,
     at_speed: bool,
     from_log: str | None,
     window: int | None,
@@ -64,6 +69,8 @@ def replay(
     Nothing is sent to a provider, and no key is needed. Tools really run, in this folder: begin with the files that the
     session began with, and type the same prompts. At the end, the command reports how many requests were repeated, and
     the first difference.
+
+    --worktree needs a session of `run --record-worktree`. The copy includes ignored files, and remains.
 
     With --until, requests after that turn go to the provider through Mnemosyne and are recorded as a new session.
 
@@ -84,14 +91,14 @@ def replay(
     assert session is not None
     if not command:
         raise click.UsageError("Name the client after --, such as: mnemosyne replay SESSION -- claude")
-    ctx.exit(_run(config, session, command, until=until, at_speed=at_speed, as_json=as_json))
+    ctx.exit(_run(config, session, command, as_json=as_json, until=until, at_speed=at_speed, copies=worktree))
 
 
 # A client
 
 
 def _run(
-    config: Config, session: str, command: tuple[str, ...], *, until: int | None, at_speed: bool, as_json: bool
+    config: Config, session: str, command: tuple[str, ...], *, as_json: bool, until: int | None, **how: bool
 ) -> int:
     """Run the client; return the exit code."""
     from mnemosyne.app.clients import Route, command_line, environment
@@ -103,11 +110,14 @@ def _run(
     refuse_unfindable(command[0])
     with ExitStack() as stack:
         live_url = stack.enter_context(_live(config, until))
-        options = ReplayOptions(session=session, until=until, live_url=live_url, at_speed=at_speed)
+        options = ReplayOptions(session=session, until=until, live_url=live_url, **how)
         with progress_bar("reading the recorded requests") as progress:  # it ends before the client has the terminal
             running = stack.enter_context(serve_replay(config, options, progress))
+        if options.copies:
+            os.chdir(running.folder)
+            _say(f"the client works in {running.folder}")
         way = Route(running.url, config.upstream, others=upstreams_of(config))
-        environ = environment(command, way, os.environ)
+        environ = environment(command, way, {**os.environ, "PWD": str(Path.cwd())})
         if live_url is None:
             environ |= _offline(running.url, environ)
         try:
@@ -160,6 +170,9 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
     same = len(replay.matches) - len(different)
     exact = sum(match.exact for match in replay.matches)
     _say(f"{same} of {plural(total, 'request')} repeated the record, {exact} of them to the byte")
+    recorded, programs = _name_program(replay), ", ".join(sorted(replay.programs))
+    if programs not in ("", recorded):
+        _say(f"the session is of {recorded}, this client is {programs}")
     ignored = Counter(kind for match in replay.matches for kind in match.comparison.ignored)
     if ignored:
         _say(f"ignored: {', '.join(f'{kind} ({count})' for kind, count in ignored.items())}")
@@ -170,8 +183,17 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
         _say(f"{plural(replay.unknown, 'other request')} {where}")
     if replay.unsent:
         _say(f"not sent again: {_name_turns(replay.unsent)}")
+    if replay.forgotten:
+        _say(f"forgotten, so not answered: {_name_turns(replay.forgotten)}")
+    if replay.history.unrecorded:
+        _say(f"{plural(replay.history.unrecorded, 'turn')} passed unrecorded, so the record has gaps")
     for host, count in running.server.refused.items():
         _say(f"refused: {plural(count, 'connection')} to {printable(host)}")
+
+
+def _name_program(replay: "Replay") -> str:
+    started = replay.history.started
+    return " ".join(filter(None, (started.client, started.client_version))) if started is not None else ""
 
 
 def _print_difference(match: "RepeatedRequest") -> None:
@@ -195,19 +217,24 @@ def _as_json(running: "RunningReplay") -> dict[str, Any]:
     replay = running.replay
     return {
         "session": str(replay.session),
+        "recorded_program": _name_program(replay),
+        "programs": sorted(replay.programs),
         "requests": [
             {
                 "branch": each.attempt.began.branch,
                 "turn": each.attempt.began.turn,
                 "attempt": each.attempt.began.attempt,
                 "exact": each.exact,
-                "ignored": list(each.comparison.ignored),
+                "ignored": dict(each.comparison.ignored),
                 "differences": [members(one, "path recorded now") for one in each.comparison.differences],
             }
             for each in replay.matches
         ],
         "unknown": replay.unknown,
         "unsent": [members(each.began, "branch turn attempt") for each in replay.unsent],
+        "forgotten": [members(each.began, "branch turn attempt") for each in replay.forgotten],
+        "unrecorded": replay.history.unrecorded,
+        "folder": str(running.folder.resolve()),
         "refused": dict(running.server.refused),
     }
 

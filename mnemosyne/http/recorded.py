@@ -1,5 +1,6 @@
 """A provider that answers from the record: the same client can repeat a session without a network."""
 
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,13 +11,14 @@ import trio
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead, Upstream, UpstreamReply, UpstreamRequest
+from mnemosyne.domain.wire.identity import read_client_headers
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.domain.wire.reply_stream import stream_reply
 from mnemosyne.errors import ReplyCut, UpstreamFailed
 from mnemosyne.http.app import answer_lifespan, refusal_of
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Gateway, Receive, Scope, Send, refuse, target_of
-from mnemosyne.http.headers import TextHeaders
+from mnemosyne.http.headers import TextHeaders, text_headers
 from mnemosyne.http.messages_route import error_dialect, readable_body, turn_dialect
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.services.recorded_replies import RecordedReply, Replay
@@ -52,6 +54,28 @@ class _Reply:
 
 
 @attrs.frozen
+class FolderCopy:
+    """A copy of the ``recorded`` folder at ``here``: a client that works in it gets and sends its paths."""
+
+    recorded: str = ""
+    here: str = ""
+
+    def rename_for_record(self, text: bytes) -> bytes:
+        return _rename(text, self.here, self.recorded)
+
+    def rename_for_client(self, text: bytes) -> bytes:
+        return _rename(text, self.recorded, self.here)
+
+
+def _rename(text: bytes, old: str, new: str) -> bytes:
+    """Replace a folder by another, also in the form in which Claude Code names a folder of its own for each project."""
+    pairs = ((each.encode() for each in (path, re.sub("[^A-Za-z0-9]", "-", path))) for path in (old, new))
+    for before, after in zip(*pairs, strict=True) if old else ():
+        text = after.join(re.split(re.escape(before) + rb"(?![\w.-])", text))
+    return text
+
+
+@attrs.frozen
 class RecordedUpstream:
     """An ``exchange.Upstream``. A request without a record goes to the ``live`` provider, or gets an error if there is
     none. With ``at_speed``, a reply takes as long as it did.
@@ -60,13 +84,16 @@ class RecordedUpstream:
     replay: Replay
     live: Upstream | None = None
     at_speed: bool = False
+    copy: FolderCopy = FolderCopy()
 
     @asynccontextmanager
     async def exchange(self, request: UpstreamRequest, sent: Callable[[], None]) -> AsyncIterator[UpstreamReply]:
         dialect = turn_dialect(request)
         if dialect is not None:
+            client = read_client_headers(text_headers(request.headers))
+            self.replay.programs.add(" ".join(filter(None, (client.client, client.version))))
             body = readable_body(request.headers, request.body) or request.body
-            recorded = await self.replay.find(body, dialect)
+            recorded = await self.replay.find(self.copy.rename_for_record(body), dialect)
             if recorded is not None:
                 reply = self._reply(recorded, dialect)
                 await trio.sleep(reply.waited / 1e6)  # the recorded time to the first byte
@@ -83,9 +110,10 @@ class RecordedUpstream:
     def _reply(self, recorded: RecordedReply, dialect: Dialect) -> _Reply:
         if recorded.status is None or recorded.body is None:
             raise UpstreamFailed("the recorded provider gave no answer.")
-        message = json_object(recorded.body)
+        body = self.copy.rename_for_client(recorded.body)
+        message = json_object(body)
         streams = recorded.streamed and recorded.status == 200 and bool(message)
-        pieces = tuple(stream_reply(message, dialect, complete=recorded.complete)) if streams else (recorded.body,)
+        pieces = tuple(stream_reply(message, dialect, complete=recorded.complete)) if streams else (body,)
         times = (recorded.waited, recorded.took) if self.at_speed else (0, 0)
         return _Reply(ReplyHead(recorded.status, _STREAM if streams else _JSON), pieces, recorded.complete, *times)
 

@@ -12,6 +12,7 @@ from mnemosyne.domain.history.time_travel import Attempt, History
 from mnemosyne.domain.session.events import BranchKind, TurnInterrupted
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.project import find_project
 from mnemosyne.domain.wire.request_matching import Place, RequestComparison, compare, find_place, find_prompt
 from mnemosyne.errors import MnemosyneError, NotFound
 from mnemosyne.services import sessions
@@ -58,17 +59,22 @@ class _Recorded:
 @attrs.define
 class Replay:
     """One run of a client against the record. ``matches`` are its recorded requests, in the order in which they came;
-    ``unknown`` is the number of the others.
+    ``unknown`` is the number of the others. ``folder`` is where the session worked, None if no request names it, and
+    ``forgotten`` are the requests whose content is gone. ``programs`` are the clients that sent requests, with
+    their versions.
     """
 
     session: UUID
     _archive: Archive
-    _history: History
+    history: History
     _recorded: Sequence[_Recorded]
     _is_strict: bool
     """Whether a prompt that differs from the recorded one is unknown."""
+    folder: str | None
+    forgotten: Sequence[Attempt]
     matches: list[RepeatedRequest] = attrs.field(factory=list)
     unknown: int = 0
+    programs: set[str] = attrs.field(factory=set)
 
     async def find(self, body: bytes, dialect: Dialect) -> RecordedReply | None:
         """The reply to the recorded request that this one repeats; None if there is none. Raises what ``rebuild``
@@ -85,6 +91,11 @@ class Replay:
         return await self._read(match.attempt)
 
     @property
+    def calls(self) -> list[str]:
+        """The ids of the calls in the recorded requests, the oldest first."""
+        return list(dict.fromkeys(call for each in self._recorded for reply in each.place for call in reply))
+
+    @property
     def unsent(self) -> list[Attempt]:
         """The recorded requests that no client has repeated."""
         return [each.attempt for each in self._recorded if not each.is_used]
@@ -95,7 +106,7 @@ class Replay:
         if same:
             found = next((each for each in same if not each.is_used), same[-1])
             found.is_used = True
-            return RepeatedRequest(found.attempt, True, RequestComparison((), ()))
+            return RepeatedRequest(found.attempt, True, RequestComparison((), {}))
         request = json_values.read(body)
         place = find_place(request, dialect)
         there = [each for each in self._recorded if each.dialect is dialect and each.place == place]
@@ -111,7 +122,7 @@ class Replay:
         return RepeatedRequest(found.attempt, False, comparison)
 
     async def _compare(self, recorded: _Recorded, body: bytes) -> RequestComparison:
-        rebuilt = await rebuild(self._archive, self.session, self._history, recorded.attempt)
+        rebuilt = await rebuild(self._archive, self.session, self.history, recorded.attempt)
         sent = credentials.mask_bytes(body) if rebuilt.withheld else body  # the record has masked credentials
         return compare(json_values.read(rebuilt.body), json_values.read(sent))
 
@@ -135,7 +146,7 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
     gets the number of requests read and their total. Raises NotFound without any, and what ``rebuild`` raises.
     """
     stream, history = await sessions.read_history(archive, wanted)
-    recorded = []
+    recorded, forgotten, folder = [], [], None
     attempts = list(_attempts_until(history, until))
     if not attempts:
         raise NotFound(f"Session {stream} has no requests to repeat.")
@@ -146,15 +157,18 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
             body = (await rebuild(archive, stream, history, attempt)).body
         except MnemosyneError as error:  # forgotten or damaged: the others can be repeated
             failure = error
+            forgotten.append(attempt)
             continue
         place: Place = ()
         with suppress(ValueError, RecursionError):  # not JSON: it can only be repeated exactly
-            place = find_place(json_values.read(body), dialect)
+            request = json_values.read(body)
+            place = find_place(request, dialect)
+            folder = folder or (find_project(request) if isinstance(request, dict) else None)
         recorded.append(_Recorded(attempt, dialect, place))
         progress(number, len(attempts))
     if not recorded and failure is not None:
         raise failure
-    return Replay(stream, archive, history, recorded, until is not None)
+    return Replay(stream, archive, history, recorded, until is not None, folder, forgotten)
 
 
 def _attempts_until(history: History, until: int | None) -> Iterator[Attempt]:

@@ -1,6 +1,8 @@
 """A replayed session answers what its client sent from the record, and nothing else."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +12,8 @@ import httpx2
 import pytest
 import trio
 
-from mnemosyne.app.replaying import ReplayOptions, RunningReplay, serve_replay
+from mnemosyne.app.hooks import HookEvent, keep_before_call
+from mnemosyne.app.replaying import ReplayOptions, RunningReplay, copy_folder, serve_replay
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
 from mnemosyne.domain.history.time_travel import Attempt, Status
@@ -173,6 +176,49 @@ def test_replay_until_a_turn_leaves_the_rest_to_the_live_server(observed: Config
         assert again == answers
         assert 0 < len(running.replay.matches) < len(exchanges)
         assert len(live.replay.matches) == running.replay.unknown == len(exchanges) - len(running.replay.matches)
+
+
+def test_two_replays_at_once_do_not_disturb_each_other(observed: Config) -> None:
+    session, exchanges = read_log(observed)[0]
+    with replaying(observed, session) as first, replaying(observed, session) as second:
+        for _, dialect, body, _ in exchanges:
+            assert outcome(first, dialect, body) == outcome(second, dialect, body)
+        for each in (first, second):
+            assert (each.replay.unknown, each.replay.unsent) == (0, [])
+
+
+def test_copy_of_a_folder_has_the_files_before_the_first_call_and_its_own_paths(
+    observed: Config, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    subprocess.run(["git", "init", "--quiet", project], check=True)
+    (project / "notes.txt").write_text("before")
+    with replaying(observed, read_log(observed)[0][0]) as running:
+        replay = running.replay
+        replay.folder = str(project)
+        assert replay.history.started is not None
+        with pytest.raises(NotFound, match="--record-worktree"):
+            copy_folder(replay)
+        call = HookEvent("PreToolUse", project, session=replay.history.started.external_id, call=replay.calls[0])
+        keep_before_call(call)
+        (project / "notes.txt").write_text("today")
+        (project / "new.txt").write_text("today")
+        copy = copy_folder(replay)
+    there = Path(copy.here)
+    assert ((there / "notes.txt").read_text(), (there / "new.txt").exists()) == ("before", False)
+    assert (project / "notes.txt").read_text() == "today"
+    slug, spoken = str(project).replace("/", "-").replace("_", "-"), f"{project}/notes.txt {project}2"
+    assert (
+        copy.rename_for_client(f"{spoken} {slug}/memory".encode())
+        .decode()
+        .startswith(f"{there}/notes.txt {project}2 -")
+    )
+    assert (
+        copy.rename_for_record(copy.rename_for_client(f"{spoken} {slug}/memory".encode()))
+        == f"{spoken} {slug}/memory".encode()
+    )
+    shutil.rmtree(there.parent)
 
 
 def test_session_that_does_not_exist_is_reported_to_the_caller(observed: Config) -> None:

@@ -23,6 +23,13 @@ def test_the_exit_code_says_whether_a_decision_differs(dsn: str) -> None:
         assert ("the same today" in run(*command, code=int(differs)).output) is not differs
 
 
+def replayed(session: str, client: Path, body: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = (sys.executable, "-P", "-m", "mnemosyne", "replay", session, *options)
+    return subprocess.run(
+        [*command, "--", sys.executable, str(client), str(body)], capture_output=True, text=True, check=False
+    )
+
+
 CLIENT = """
 import os, sys, urllib.request
 url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
@@ -38,12 +45,32 @@ def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: s
     client, body = tmp_path / "client.py", tmp_path / "body"
     client.write_text(CLIENT)
     body.write_bytes(exchanges[0][2].replace(b'"model"', b'"other":1,"model"', 1))
-    command = (sys.executable, "-P", "-m", "mnemosyne", "replay", session, "--dsn", observed_dsn, "--tenant", "t")
-    done = subprocess.run(
-        [*command, "--", sys.executable, str(client), str(body)], capture_output=True, text=True, check=False
-    )
+    done = replayed(session, client, body, "--dsn", observed_dsn, "--tenant", "t")
     assert done.returncode == 1
     said = done.stdout + done.stderr
     assert "0 of 1 request repeated the record" in said
     assert "The first difference is in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
     assert "not sent again: " in said
+    assert "this client is other 3." in said, "the version of urllib, which differs from the recorded client"
+
+
+def test_archived_session_is_repeated_and_a_forgotten_one_is_refused(
+    own_conversation: str, dsn: str, tmp_path: Path
+) -> None:
+    client, body = tmp_path / "client.py", tmp_path / "body"
+    client.write_text(CLIENT)
+    (_, exchanges), *_ = read_log(load({"dsn": dsn, "tenant": "t"}, {}))
+    body.write_bytes(exchanges[0][2])
+    options = ("--dsn", dsn, "--tenant", "t")
+    run("archive", own_conversation, "--to", str(tmp_path / "old"))
+    assert "1 of 1 request repeated the record, 1 of them to the byte" in (
+        replayed(own_conversation, client, body, *options).stderr
+    )
+    for file in (tmp_path / "old").iterdir():
+        file.rename(tmp_path / "moved.jsonl")
+    done = replayed(own_conversation, client, body, *options)
+    assert (done.returncode, "cannot be read" in done.stderr) == (1, True), done.stderr
+    (tmp_path / "moved.jsonl").rename(file)
+    run("forget", own_conversation, "--yes", "--quick")
+    done = replayed(own_conversation, client, body, *options)
+    assert (done.returncode, "forgotten" in done.stderr) == (1, True), done.stderr

@@ -1,6 +1,7 @@
 """A real client repeats a recorded session offline: it sends the recorded requests and leaves the same files."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def replayed(
     command: list[str], session: str, server: Server, environ: dict[str, str], project: Path, *options: str
 ) -> Any:
     """Replay a session with a client that has no key, unless it goes live; return the report."""
-    if not options:
+    if "--until" not in options:
         environ = {name: value for name, value in environ.items() if not name.endswith("API_KEY")}
     done = subprocess.run(
         [*MNEMOSYNE, "replay", session, *options, "--json", "--data-dir", str(server.data_dir), "--", *command],
@@ -60,6 +61,53 @@ def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspac
     assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
     assert (report["unknown"], report["unsent"]) == (0, [])
     assert workspace.standin.exchanges == []
+
+
+@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
+@pytest.mark.release
+def test_client_repeats_the_record_in_a_copy_of_the_recorded_files(workspace: Workspace) -> None:
+    agent, notes = workspace.agent, workspace.project / "notes.txt"
+    calls = [agent.read(notes), agent.edit(notes, "two", "TWO"), agent.shell(f"cat {notes}")]
+    replies = [*({"content": [call]} for call in calls), {"text": "It is done."}]
+    workspace.script({"when": {"prompt": "Change"}, "replies": replies})
+    workspace.run("Change the notes", options=(*workspace.server.options, "--record-worktree"))
+    recorded = workspace.conversation()
+    notes.write_text("today\n")
+    command = agent.command("Change the notes")
+    where = (workspace.server, workspace.environment, workspace.project.parent)
+    report = replayed(command, recorded.external_id, *where, "--worktree")
+    assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
+    assert (report["unknown"], report["unsent"]) == (0, [])
+    assert notes.read_text() == "today\n"
+    copy = Path(report["folder"])
+    assert (copy / "notes.txt").read_text() == "one\nTWO\nthree\n"
+    shutil.rmtree(copy.parent)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+@pytest.mark.release
+def test_session_with_a_sub_agent_is_repeated(workspace: Workspace) -> None:
+    """Several at once may end in another order, which is reported as a difference."""
+    agent = workspace.agent
+    workspace.script(
+        {"when": {"prompt": "Do part A"}, "replies": [{"content": [agent.shell("echo a")]}, {"text": "A is done."}]},
+        {
+            "when": {"prompt": "Do all", "tools": True},
+            "replies": [{"content": [agent.delegate("Do part A")]}, {"text": "All is done."}],
+        },
+        {"reply": {"text": "Noted."}},
+    )
+    workspace.run("Do all")
+    (recorded,) = workspace.conversations()
+    report = replayed(
+        agent.command("Do all"),
+        recorded.external_id,
+        workspace.server,
+        workspace.environment,
+        workspace.project,
+    )
+    assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
+    assert (report["unknown"], report["unsent"]) == (0, [])
 
 
 @pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)

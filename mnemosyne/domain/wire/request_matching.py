@@ -28,6 +28,8 @@ _TEXTS = re.compile(
     r"|\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"  # ISO 8601
     r"|\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4}\b"  # as JavaScript's toDateString writes it
     r"|\b\d\d?:\d\d:\d\d(?:\.\d+)?"
+    r"|\bses_\w+"  # of opencode
+    r"|<duration_ms>\d+"  # in Claude Code's notice that a sub-agent has ended
     r"|\AChunk ID: \w+\nWall time: [\d.]+ seconds"  # the head of a command's output in Codex 0.171.0
 )
 """Ids, dates and times in a text."""
@@ -47,10 +49,12 @@ class RequestDifference:
 
 @attrs.frozen
 class RequestComparison:
-    """The differences that count, and the kinds of those that do not (``ignored``), in the request's order."""
+    """The differences that count, and the kinds of those that do not (``ignored``), each with the first path in the
+    request.
+    """
 
     differences: tuple[RequestDifference, ...]
-    ignored: tuple[str, ...]
+    ignored: Mapping[str, str]
 
     def differs_in(self, path: str) -> bool:
         """Whether any difference is at or below a path."""
@@ -77,25 +81,25 @@ def find_prompt(request: Any, dialect: Dialect) -> str | None:
 
 def compare(recorded: Any, now: Any) -> RequestComparison:
     """Compare two parsed requests."""
-    ignored: dict[str, None] = {}
+    ignored: dict[str, str] = {}
     differences = tuple(_differences(recorded, now, "", ignored))
-    return RequestComparison(differences, tuple(ignored))
+    return RequestComparison(differences, ignored)
 
 
-def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, None]) -> Iterator[RequestDifference]:
+def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, str]) -> Iterator[RequestDifference]:
     if recorded == now:
         return
     match recorded, now:
         case dict(), dict():
             for key in {**recorded, **now}:
                 varied = EVERYWHERE.get(key) or (None if path else AT_TOP.get(key))
+                place = f"{path}.{key}" if path else key
                 if varied is None:
-                    place = f"{path}.{key}" if path else key
                     yield from _differences(recorded.get(key), now.get(key), place, ignored)
                 elif recorded.get(key) != now.get(key):
-                    ignored[varied] = None
+                    ignored.setdefault(varied, place)
         case list(), list():
-            recorded, now = _without_billing(recorded, ignored), _without_billing(now, ignored)
+            recorded, now = _without_billing(recorded, path, ignored), _without_billing(now, path, ignored)
             for number, pair in enumerate(zip(recorded, now, strict=False)):
                 yield from _differences(*pair, f"{path}[{number}]", ignored)
             if len(recorded) != len(now):
@@ -105,19 +109,21 @@ def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, None]) -
             yield from _differences(recorded, text, path, ignored)
         case [{"type": "text", "text": str(text)}], str():
             yield from _differences(text, now, path, ignored)
-        case str(), str() if _TEXTS.sub("", recorded) == _TEXTS.sub("", now):
-            ignored["ids, dates and times in texts"] = None
         case str(), str():
-            yield RequestDifference(path, *_excerpts(recorded, now))
+            recorded, now = _TEXTS.sub("…", recorded), _TEXTS.sub("…", now)
+            if recorded != now:
+                yield RequestDifference(path, *_excerpts(recorded, now))
+            else:
+                ignored.setdefault("ids, dates and times in texts", path)
         case _:
             yield RequestDifference(path, *_excerpts(_write(recorded), _write(now)))
 
 
-def _without_billing(elements: list[Any], ignored: dict[str, None]) -> list[Any]:
+def _without_billing(elements: list[Any], path: str, ignored: dict[str, str]) -> list[Any]:
     """The blocks without the client's billing line, which changes with each prompt."""
     first = elements[0] if elements else None
     if isinstance(first, dict) and str(first.get("text", "")).startswith(BILLING):
-        ignored["the billing line"] = None
+        ignored.setdefault("the billing line", f"{path}[0]")
         return elements[1:]
     return elements
 

@@ -15,10 +15,11 @@ from threading import Thread
 
 import pytest
 
-from campaigns.clients.first_party import FirstParty, first_party
+from campaigns.clients.first_party import PROVIDER, FirstParty, first_party
 from mnemosyne.http.headers import HOP_BY_HOP
-from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
-from tests.clients.workspace import Server, Workspace, bare_environment, visit
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, OPENCODE
+from tests.clients.test_codex import run as run_of_codex
+from tests.clients.workspace import MNEMOSYNE, Server, Workspace, bare_environment, finished, visit
 
 pytestmark = pytest.mark.clients
 
@@ -164,6 +165,38 @@ def test_door_loses_no_beta_and_leaves_nothing_behind(workspace: Workspace, tmp_
     words = (door.encode(), authority.encode(), b"PRIVATE KEY")
     assert [file for file in left if file != work and any(word in file.read_bytes() for word in words)] == []
     assert [file for file in Path("/proc").glob("[0-9]*/environ") if holds(file, door.encode())] == []
+
+
+OPENAI = "api.openai.com"
+CODEX = ("codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", "-c", "model=gpt-5.5")
+
+
+@pytest.mark.parametrize("client", ["codex", "opencode"])
+def test_other_clients_work_through_the_door(client: str, programs: Path, server: Server, tmp_path: Path) -> None:
+    """Codex tries HTTP/2 and WebSockets first; opencode is no Node.js program."""
+    home, project, data = tmp_path / "home", tmp_path / "project", tmp_path / "data"
+    for folder in (home / "codex", project):
+        folder.mkdir(parents=True)
+    here = visit(server)
+    is_codex = client == "codex"
+    call = run_of_codex("echo more > more.txt") if is_codex else OPENCODE.shell("echo more > more.txt")
+    here.script(
+        {"when": {"prompt": "more", "tools": True}, "replies": [{"content": [call]}, {"text": "Done."}]},
+        {"reply": {"text": "Title"}},
+    )
+    with first_party(server.standin.port, tmp_path, {OPENAI: server.standin.port}) as way:
+        environ = bare_environment(home) | dict(OPENCODE.environment) | way.environment
+        environ |= {"CODEX_HOME": str(home / "codex"), "CODEX_API_KEY": "a-dummy-key"}
+        environ |= {"PATH": f"{programs}:{environ['PATH']}"}
+        upstream = f"https://{OPENAI if is_codex else PROVIDER}"
+        words = [*CODEX, "Write more."] if is_codex else OPENCODE.command("Write more.")
+        options = ["--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", upstream]
+        said = finished([*MNEMOSYNE, "run", *options, "--", *words], environ, project)
+    assert "Done." in said
+    assert (project / "more.txt").read_text() == "more\n"
+    (found,) = here.conversations(data)
+    assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in here.standin.messages)
+    assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 end_turn", "200 completed"}
 
 
 def holds(environ: Path, word: bytes) -> bool:

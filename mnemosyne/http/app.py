@@ -4,6 +4,7 @@ requests from web pages of other sites.
 
 import ipaddress
 import socket
+from urllib.parse import urlsplit
 
 import attrs
 import trio
@@ -53,7 +54,9 @@ class Application:
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         path: bytes = scope["raw_path"]
-        if path in PATHS:
+        if self.allowed_hosts.is_for_provider(headers):
+            await self.gateway.answer(scope, receive, send)
+        elif path in PATHS:
             await self.status.answer(scope["method"], path, headers, send)
         elif path == b"/-" or path.startswith(b"/-/"):
             if self.pages is None:
@@ -99,7 +102,9 @@ def hosts_of(config: Config) -> AllowedHosts:
     hosts = {config.host, *config.allowed_hosts}
     if not is_loopback(config.host):
         hosts.add(socket.gethostname().lower())  # the name of a container
-    return AllowedHosts(frozenset(hosts), proxies)
+    upstream = urlsplit(config.upstream)
+    provider = upstream.netloc if upstream.hostname in config.allowed_hosts else None
+    return AllowedHosts(frozenset(hosts), proxies, provider)
 
 
 def refusal_for(allowed_hosts: AllowedHosts, scope: Scope) -> ErrorBody | None:

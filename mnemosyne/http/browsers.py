@@ -25,23 +25,31 @@ _LOOPBACK = "localhost"
 @attrs.frozen
 class AllowedHosts:
     """Allowed callers. ``hosts`` are this server's names, in addition to IP addresses and ``localhost``; ``proxies``
-    may name a tenant.
+    may name a tenant. ``provider`` is the host whose requests a door passes on, with the origins that the provider
+    accepts.
     """
 
     hosts: frozenset[str] = frozenset()
     proxies: tuple[IPNetwork, ...] = ()
+    provider: str | None = None
 
     def refusal(self, headers: Headers) -> str | None:
         """Return the error message for a request from a foreign host or page; None if it is allowed."""
         named = _value(headers, b"host")
         if named is not None and not self._is_ours(named):
             return f"the Host {named!r} is not a name of this server; use its address, or list it in `allowed_hosts`."
+        if self.is_for_provider(headers):
+            return None
         origin = _value(headers, b"origin")
         if origin is not None:
             return None if origin in (f"http://{named}", f"https://{named}") else _foreign(origin)
         if _value(headers, b"sec-fetch-site") in ("cross-site", "same-site"):
             return _foreign("another site")
         return None
+
+    def is_for_provider(self, headers: Headers) -> bool:
+        """Whether a request came through a door. A web page could name this host only if its DNS were forged."""
+        return self.provider is not None and _value(headers, b"host") == self.provider
 
     def refusal_of_tenant(self, headers: Headers, address: str | None) -> str | None:
         """Return the error message for a tenant header that ``address`` may not send; None if it may, or sends none."""

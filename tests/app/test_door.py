@@ -110,6 +110,11 @@ def test_only_the_named_host_s_requests_reach_the_server(place: Place) -> None:
     assert (len(place.server.heads), place.said) == (1, [])
 
 
+def test_client_that_prefers_http_2_falls_back(place: Place) -> None:
+    environ = place.open(f"https://{HOST}")
+    assert curl(environ, "--http2", "--write-out", " HTTP/%{http_version}", f"https://{HOST}/") == "server HTTP/1.1"
+
+
 def test_program_that_refuses_the_certificate_is_named_and_passes_unread(place: Place) -> None:
     environ = place.open(place.own)
     pinned = ("--cacert", str(place.authority), place.own)

@@ -80,6 +80,15 @@ def test_only_local_or_configured_host_names_reach_this_server(host: str, is_our
     assert (allowed_hosts.refusal(((b"host", host.encode()),)) is None) is is_ours
 
 
+def test_origin_of_a_request_to_the_provider_s_own_host_is_the_provider_s_business() -> None:
+    """It comes through a door; without one, the server does not have that name."""
+    sent = ((b"host", b"api.example.com"), (b"origin", b"https://chat.example"), (b"sec-fetch-site", b"cross-site"))
+    for upstream, passes in (("https://api.example.com", True), ("https://other.example", False)):
+        allowed_hosts = hosts_of(settings(upstream, allowed_hosts=["api.example.com"]))
+        assert (allowed_hosts.refusal(sent) is None) is passes
+        assert allowed_hosts.is_for_provider(sent) is passes
+
+
 def test_request_without_browser_headers_is_answered() -> None:
     assert AllowedHosts().refusal(()) is None
     assert AllowedHosts().refusal(((b"host", b"127.0.0.1"), (b"sec-fetch-mode", b"cors"))) is None

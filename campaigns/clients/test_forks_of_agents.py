@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from mnemosyne_lab.provider.reading import Body, Json
-from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, OPENCODE
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_codex import codex, run
 from tests.clients.test_managed_agents import MANAGE
+from tests.clients.test_responses_of_opencode import COMPATIBLE, OPENAI, opencode
+from tests.clients.test_responses_of_opencode import run as bash
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, serving, visit
 from tests.http.managing import prompt_blocks, recall, text, think
 
@@ -258,6 +260,36 @@ def test_codex_continues_from_a_turn_by_a_conversation_rebuilt_from_the_log(prog
         assert "And now" not in str(after)
         branches = json.loads(finished([*MNEMOSYNE, "branches", listed["id"], *where], environ, project))
         assert [(each["kind"], each["forked_at"]) for each in branches if each["kind"] == "fork"] == [("fork", 2)]
+        assert [str(each) for each in standin.violations] == []
+
+
+@pytest.mark.parametrize("provider", [OPENAI, COMPATIBLE])
+def test_opencode_continues_from_a_turn_of_a_model_of_another_company(
+    provider: str, programs: Path, tmp_path: Path
+) -> None:
+    with standin_in_a_thread() as standin, serving(standin) as server:
+        visit(server).script(
+            {"when": {"last": "Something else", "tools": True}, "reply": {"text": "Else."}},
+            {
+                "when": {"prompt": "colour", "tools": True},
+                "replies": [{"content": [think("Look."), text("I look."), bash("echo teal")]}, {"text": "It is teal."}],
+            },
+            {"reply": {"text": "Title"}},
+        )
+        opencode(server, programs, tmp_path, "Which colour is it?", provider=provider)
+        environ = bare_environment(tmp_path) | dict(OPENCODE.environment)
+        environ |= {"PATH": f"{programs}:{environ['PATH']}"}
+        where = ("--data-dir", str(server.data_dir), "--json")
+        (listed,) = json.loads(finished([*MNEMOSYNE, "sessions", *where], environ, tmp_path))
+        words = ("--", "opencode", "run", "-m", f"{provider}/gpt-5.5")
+        forked = [*MNEMOSYNE, "fork", listed["id"], "--at", "1", *where, *words]
+        made = json.loads(finished(forked, environ, tmp_path))
+        before = [body for each in standin.messages if (body := each.json()).get("tools")]
+        said = opencode(server, programs, tmp_path, "--session", made["id"], "Something else", provider=provider)
+        assert "Else." in said
+        (after,) = [body for each in standin.messages if (body := each.json()).get("tools")][len(before) :]
+        array = "input" if provider == OPENAI else "messages"
+        assert after[array][:-1] == before[1][array], "with the signed reasoning, the call and its result"
         assert [str(each) for each in standin.violations] == []
 
 

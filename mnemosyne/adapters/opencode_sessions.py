@@ -6,6 +6,7 @@ import string
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import attrs
 from mnemosyne.domain.wire.blocks import has_failed, is_call, is_result, list_attached, text_of
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import BadOption
 from mnemosyne.services.forks import ForkPoint
 
-PROVIDER = "anthropic"
-"""opencode's provider for the Messages API."""
+PROVIDERS = {MESSAGES.name: "anthropic", RESPONSES.name: "openai"}
+"""opencode's own provider for each API."""
 
 HELD_BACK = ("question", "plan_enter", "plan_exit")
 """Tools that `opencode run` denies to new conversations."""
@@ -28,21 +30,39 @@ TITLE_CHARACTERS = 60
 Json = dict[str, Any]
 
 
-def write_session(point: ForkPoint, project: Path, at: int) -> Json:
-    """A conversation that ends there, in ``project`` at ``at`` (µs of UTC); its id is in ``info``.
+def write_session(point: ForkPoint, words: Sequence[str], project: Path, at: int) -> Json:
+    """A conversation that ends there, in ``project`` at ``at`` (µs of UTC); its id is in ``info``. ``words`` are
+    opencode's arguments, which may name the provider.
 
-    Raises BadOption if it is not of the Messages API.
+    Raises BadOption if neither they nor the API tell the provider.
     """
-    if point.dialect is not MESSAGES:
-        raise BadOption(
-            "opencode can continue only conversations with Anthropic's models: the format of other models'"
-            " thinking is unknown."
-        )
-    writing = _Writing(point, project, at // 1000)
-    reply = {"role": "assistant", "content": point.reply.get("content")}
-    for message in (*point.request.get("messages", ()), reply, *point.results):
-        writing.add(message)
+    provider = _find_provider(words) or PROVIDERS.get(point.dialect.name)
+    if provider is None:
+        raise BadOption("The requests do not name opencode's provider: add its option -m PROVIDER/MODEL.")
+    writing = _Writing(point, provider, project, at // 1000)
+    for element in (*point.request.get(point.dialect.array, ()), *_list_elements(point.reply), *point.results):
+        writing.add(element)
     return writing.session()
+
+
+def _find_provider(words: Sequence[str]) -> str | None:
+    """The provider that opencode's arguments name."""
+    asked = (
+        word.removeprefix("--model=") if word.startswith("--model=") else after
+        for word, after in zip_longest(words, words[1:], fillvalue="")
+        if word in ("-m", "--model") or word.startswith("--model=")
+    )
+    return next((each.partition("/")[0] for each in asked if "/" in each), None)
+
+
+def _list_elements(reply: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """A reply as the elements of the next request."""
+    match reply:
+        case {"output": list(items)}:
+            return items
+        case {"choices": [{"message": dict(message)}, *_]}:
+            return [message]
+    return [{"role": "assistant", "content": reply.get("content")}]
 
 
 def import_session(program: Sequence[str], session: Json, project: Path, environ: Mapping[str, str]) -> None:
@@ -67,6 +87,7 @@ class _Writing:
     """A conversation under construction. ``now`` is in ms of UTC; messages are a millisecond apart."""
 
     point: ForkPoint
+    provider: str
     project: Path
     now: int
     id: str = attrs.field(init=False)
@@ -75,18 +96,31 @@ class _Writing:
     """The parts of calls without results, by call id."""
     asked: str = ""
     """The id of the last user message."""
+    replying: bool = False
+    """Whether the last element was of the model: several make one reply."""
     made: int = 0
     """The number of created ids, which are in order of time."""
 
     def __attrs_post_init__(self) -> None:
         self.id = self._make_id("ses", backward=True)
 
-    def add(self, message: Mapping[str, Any]) -> None:
-        """Add the next message of the request."""
+    def add(self, element: Mapping[str, Any]) -> None:
+        """Add the next element of the request."""
+        message = self.point.dialect.read_message(dict(element))
         blocks = content_blocks(message.get("content"))
-        if message.get("role") == "assistant":
-            self._add_message(self._assistant(), [part for each in blocks for part in self._write_parts(each)])
+        if message.get("role") == "system" and self.point.dialect is not MESSAGES:  # opencode sends its own
             return
+        if message.get("role") == "assistant":
+            parts = [part for each in blocks for part in self._write_parts(each)]
+            if element.get("type") == "reasoning":
+                parts = [part | self._sign(element) for part in parts]
+            if self.replying:
+                self._add_parts(parts)
+            else:
+                self._add_message(self._assistant(), parts)
+            self.replying = self.point.dialect.splits_replies
+            return
+        self.replying = False
         for each in filter(is_result, blocks):
             self._answer(each)
         typed = [part for each in blocks if not is_result(each) for part in _list_typed(each)]
@@ -117,20 +151,26 @@ class _Writing:
 
     def _add_message(self, info: Json, parts: Sequence[Json]) -> str:
         name = self._make_id("msg")
-        shared = {"sessionID": self.id, "messageID": name}
-        self.messages.append(
-            {
-                "info": {**info, "id": name, "sessionID": self.id},
-                "parts": [each | shared | {"id": self._make_id("prt")} for each in parts],
-            }
-        )
-        for part in self.messages[-1]["parts"]:
-            if part["type"] == "tool":
-                self.calls[part["callID"]] = part
+        self.messages.append({"info": {**info, "id": name, "sessionID": self.id}, "parts": []})
+        self._add_parts(parts)
         return name
 
+    def _add_parts(self, parts: Sequence[Json]) -> None:
+        """Add parts to the last message."""
+        message = self.messages[-1]
+        for each in parts:
+            part = each | {"sessionID": self.id, "messageID": message["info"]["id"], "id": self._make_id("prt")}
+            message["parts"].append(part)
+            if part["type"] == "tool":
+                self.calls[part["callID"]] = part
+
+    def _sign(self, item: Mapping[str, Any]) -> Json:
+        """What makes opencode 1.18.33 send the reasoning of the Responses API again. It needs an id, which it omits."""
+        about = {"itemId": item.get("id") or f"rs_{self.made}"}
+        return {"metadata": {"openai": about | {"reasoningEncryptedContent": item.get("encrypted_content")}}}
+
     def _user(self) -> Json:
-        model = {"providerID": PROVIDER, "modelID": self._model}
+        model = {"providerID": self.provider, "modelID": self._model}
         return {"role": "user", "time": {"created": self._time}, "agent": "build", "model": model}
 
     def _assistant(self) -> Json:
@@ -144,7 +184,7 @@ class _Writing:
             "cost": 0,
             "tokens": tokens,
             "modelID": self._model,
-            "providerID": PROVIDER,
+            "providerID": self.provider,
             "time": {"created": self._time, "completed": self._time},
             "finish": "stop",
         }
@@ -163,14 +203,15 @@ class _Writing:
             case "text":
                 yield {"type": "text", "text": block.get("text", ""), "time": time}
             case "thinking":
-                signed = {PROVIDER: {"signature": block.get("signature")}}
-                yield {"type": "reasoning", "text": block.get("thinking", ""), "time": time, "metadata": signed}
+                signature = block.get("signature")
+                signed = {"metadata": {self.provider: {"signature": signature}}} if signature else {}
+                yield {"type": "reasoning", "text": block.get("thinking", ""), "time": time, **signed}
             case "redacted_thinking":
                 yield {
                     "type": "reasoning",
                     "text": "",
                     "time": time,
-                    "metadata": {PROVIDER: {"redactedData": block.get("data")}},
+                    "metadata": {self.provider: {"redactedData": block.get("data")}},
                 }
             case _ if is_call(block):
                 state = {

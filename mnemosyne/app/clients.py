@@ -392,7 +392,7 @@ def _resume_claude(session: str, words: Sequence[str]) -> list[str]:
 def _fork_opencode(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.opencode_sessions import import_session, write_session
 
-    session = write_session(point, called.folder, time.time_ns() // 1000)
+    session = write_session(point, called.words, called.folder, time.time_ns() // 1000)
     import_session(called.program, session, called.folder, environ)
     return str(session["info"]["id"])
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.adapters.opencode_sessions import import_session, write_session
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import BadOption
@@ -36,7 +37,7 @@ def write(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = 
         "messages": [{"role": role, "content": content} for role, content in messages],
     }
     point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]})
-    return write_session(point, Path("/home/ada/app"), AT)
+    return write_session(point, (), Path("/home/ada/app"), AT)
 
 
 def strip(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -81,7 +82,7 @@ def test_results_behind_the_last_reply_are_those_of_its_calls() -> None:
     request = {"messages": [{"role": "user", "content": "Go."}]}
     results = ({"role": "user", "content": [result("a", "one")]},)
     point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [call("a")]}, ("a",), results)
-    _, model = write_session(point, Path("/home/ada/app"), AT)["messages"]
+    _, model = write_session(point, (), Path("/home/ada/app"), AT)["messages"]
     assert model["parts"][0]["state"]["output"] == "one"
 
 
@@ -99,9 +100,43 @@ def test_tools_that_the_session_did_not_have_are_denied() -> None:
         assert [each["permission"] for each in session["info"]["permission"]] == kept
 
 
-def test_a_session_in_another_dialect_is_refused() -> None:
-    with pytest.raises(BadOption, match="only conversations with Anthropic's models"):
-        write_session(ForkPoint("codex", "s", 1, 1, "resp_1", RESPONSES, {}, {}), Path("/"), AT)
+def test_items_of_one_reply_make_a_message_with_signed_reasoning() -> None:
+    thought = {"type": "reasoning", "encrypted_content": "enc", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    called = {"type": "function_call", "call_id": "a", "name": "read", "arguments": "{}"}
+    request = {
+        "model": "gpt-5.5",
+        "input": [
+            {"role": "developer", "content": "Rules"},
+            {"role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+            {**thought, "id": "rs_1"},
+            called,
+            {"type": "function_call_output", "call_id": "a", "output": "one"},
+        ],
+    }
+    output = [thought, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
+    point = ForkPoint("opencode", "s", 2, 2, "resp_1", RESPONSES, request, {"output": output})
+    user, model, last = write_session(point, (), Path("/home/ada/app"), AT)["messages"]
+    assert user["info"]["model"] == {"providerID": "openai", "modelID": "gpt-5.5"}
+    about = [part["metadata"]["openai"] for part in (model["parts"][0], last["parts"][0])]
+    assert [each["reasoningEncryptedContent"] for each in about] == ["enc", "enc"]
+    assert about[0]["itemId"] == "rs_1" != about[1]["itemId"]
+    assert (model["parts"][1]["state"]["output"], last["parts"][1]["text"]) == ("one", "Done.")
+
+
+def test_provider_of_chat_completions_is_taken_from_the_command() -> None:
+    called = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [{"role": "system", "content": "Rules"}, {"role": "user", "content": "Go."}]
+    reply = {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": [called]}}]}
+    results = ({"role": "tool", "tool_call_id": "a", "content": "one"},)
+    request = {"model": "qwen", "messages": messages}
+    point = ForkPoint("opencode", "s", 1, 1, "chatcmpl_1", CHAT, request, reply, ("a",), results)
+    for words in (("run", "-m", "local/qwen"), ("run", "--model=local/qwen")):
+        user, model = write_session(point, words, Path("/"), AT)["messages"]
+        assert (user["info"]["model"]["providerID"], strip(user["parts"])) == ("local", [text("Go.")])
+        assert strip(model["parts"])[0] == {"type": "reasoning", "text": "Hm."}
+        assert model["parts"][1]["state"]["output"] == "one"
+    with pytest.raises(BadOption, match="-m PROVIDER/MODEL"):
+        write_session(point, ("run",), Path("/"), AT)
 
 
 def test_a_refused_import_is_reported_with_opencode_s_message(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 r"""A day of work in one session: ``python -m campaigns.clients.ten_hours codex|claude [--unmanaged] [--turns 2600]``.
 
-A real client works on the turns of ``ten_hours.txt``: 2,600 drawn with seed 50, one by one, from the 11,063 results in
-the public sessions of Claude Code, with their sizes (at most 12,000 characters) and reuse distances. The scripted
-model needs one line of the file that it uses. It reads the file again exactly when the current text of that line is
-not in the request. Files, lines and order are the same in every run. After each part the numbers so far are printed.
+A real client works on the 2,600 turns of ``ten_hours.txt``, whole recorded sessions one after the other
+(``draw_steps.py``). The scripted model uses or edits one line that an earlier turn showed. It reads this part of the
+file again exactly when the current text of the line is not in the request. Files, lines and order are the same in every
+run. After each part the numbers so far are printed. Of the reads again, those for a use are where the recorded agent
+read the text again, too.
 """
 
 import argparse
@@ -30,7 +31,6 @@ from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finishe
 
 Json = dict[str, Any]
 
-STEPS = [(word[0], int(word[1:])) for word in Path(__file__).with_suffix(".txt").read_text().split("\n", 1)[1].split()]
 PART = 50
 """Turns for one prompt."""
 
@@ -39,7 +39,86 @@ WINDOW, LIMIT = 100_000, 120_000
 compacts 33,000 below the window that it is told.
 """
 
+USES = ("u", "e")
+"""The steps that need text of an earlier one: a use and an edit (``draw_steps.py``)."""
+
 FORK = "FORKED PART"
+
+CHARACTERS = 53
+"""Of a line."""
+
+AROUND = 20
+"""So many lines before and after an edited one are read again; and so many follow the first lines of a file."""
+
+
+@attrs.define
+class Part:
+    """Lines of a file that a step shows, and the line of them that it uses."""
+
+    file: int
+    lines: range
+    used: int = 0
+
+
+@attrs.define
+class Plan:
+    """All steps and files, before the run."""
+
+    kinds: list[str] = attrs.field(factory=list)
+    sizes: list[int] = attrs.field(factory=list)
+    parts: list[Part | None] = attrs.field(factory=list)
+    files: list[list[str]] = attrs.field(factory=list)
+    wholes: set[int] = attrs.field(factory=set)
+    """The files of which one step reads all."""
+
+    @classmethod
+    def load(cls) -> "Plan":
+        plan, chance, edited = cls(), random.Random(50), set[tuple[int, int]]()
+        lines = Path(__file__).with_suffix(".txt").read_text().splitlines()
+        for at, word in enumerate(" ".join(line for line in lines if line[0] != "#").split()):
+            kind, (ago, size) = word[0], map(int, (["0", *word[1:].split(":")])[-2:])
+            part = None
+            if kind in USES:
+                shown = plan._part(at - size)
+                free = [line for line in shown.lines if (shown.file, line) not in edited] or shown.lines
+                part = attrs.evolve(shown, used=chance.choice(free))
+                if kind == "e":
+                    part.lines = range(part.used, part.used + 1)
+                    edited.add((part.file, part.used))
+            elif kind != "t":
+                file = plan._part(at - ago).file if kind == "p" else plan._add_file(whole=kind == "r")
+                plan.wholes -= {file} if kind == "p" else set()
+                part = plan._add_lines(file, max(1, size // CHARACTERS), chance)
+            plan.kinds.append(kind)
+            plan.sizes.append(size)
+            plan.parts.append(part)
+        for file in range(len(plan.files)):
+            if file not in plan.wholes:
+                plan._add_lines(file, AROUND, chance)
+        return plan
+
+    def _part(self, at: int) -> Part:
+        part = self.parts[at]
+        assert part is not None
+        return part
+
+    def _add_file(self, *, whole: bool) -> int:
+        self.files.append([])
+        if whole:
+            self.wholes.add(len(self.files) - 1)
+        return len(self.files) - 1
+
+    def _add_lines(self, file: int, count: int, chance: random.Random) -> Part:
+        first = len(self.files[file])
+        self.files[file] += [
+            f"rate_{file:04}_{line:04} = {chance.getrandbits(64)} + {chance.getrandbits(32)} v0"
+            for line in range(first, first + count)
+        ]
+        return Part(file, range(first, first + count))
+
+
+Look = Callable[[Path, range | None], Block]
+"""The call that reads lines of a file, or all."""
 
 
 @attrs.define
@@ -47,7 +126,7 @@ class Model:
     """Plays the turns; the only state beside the request is the place in the plan and the files' current lines."""
 
     project: Path
-    look: Callable[[Path], Block]
+    look: Look
     edit: Callable[[Path, str, str], Block]
     shell: Callable[[str], Block]
     fork: Callable[[str], Block] | None = None
@@ -55,11 +134,7 @@ class Model:
     at: int = 0
     counts: Counter[str] = attrs.field(factory=Counter)
     largest: int = 0
-    _chance: random.Random = attrs.field(factory=lambda: random.Random(50))
-    _files: dict[int, list[str]] = attrs.field(factory=dict)
-    _used: dict[int, int] = attrs.field(factory=dict)
-    _need: tuple[int, int] | None = None
-    """The file and the line that the next call uses, until it was in a request."""
+    plan: Plan = attrs.field(factory=Plan.load)
     _asked: bool = False
     _forked: dict[str, bool] = attrs.field(factory=dict)
 
@@ -85,82 +160,62 @@ class Model:
         return ScriptedReply(content=[{"type": "thinking", "thinking": f"Turn {self.at}."}, self._next(text)])
 
     def _next(self, text: str) -> Block:
-        kind, size = STEPS[self.at]
-        if self._need is None and kind in ("u", "e"):
-            self._need = self._choose(size)
-        if self._need is not None:
-            file, line = self._need
-            if not self._has(file, line, text):
-                return self._read_again(file)
-            self._need, self._asked = None, False
-            self.counts["needs"] += 1
-            self._done(file)
-            if kind == "u":
-                return self.shell(f"echo {self._files[file][line].split()[0]} is used")
-            old = self._files[file][line]
-            new = self._files[file][line] = f"{old.rpartition(' ')[0]} v{self.at}"
-            self.counts["edits"] += 1
-            return self.edit(self._path(file), old, new)
-        if kind == "t":
-            self._done(None)
+        kind, size, part = self.plan.kinds[self.at], self.plan.sizes[self.at], self.plan.parts[self.at]
+        if part is None:
+            self.at += 1
             self.counts["commands"] += 1
             return self.shell(f"seq -s ' ' {self.at}000000 {self.at}999999 | head -c {size}")
-        return self._read_new(size)
-
-    def _done(self, file: int | None) -> None:
-        if file is not None:
-            self._used[file] = self.at
+        path, lines = self._path(part.file), self.plan.files[part.file]
+        if kind not in USES:
+            self.at += 1
+            self.counts["reads"] += 1
+            if not path.exists():
+                path.write_text("".join(f"{line}\n" for line in lines))
+            return self._read(part)
+        old = lines[part.used]
+        if old not in text:
+            if self._asked:
+                self.counts["reads without the text"] += 1
+            self._asked = True
+            self.counts["reads"] += 1
+            self.counts[f"reads again for {'a use' if kind == 'u' else 'an edit'}"] += 1
+            return self._read(part)
+        self._asked = False
         self.at += 1
+        if kind == "u":
+            self.counts["uses"] += 1
+            return self.shell(f"echo {old.split()[0]} is used")
+        lines[part.used] = f"{old.rpartition(' ')[0]} v{self.at}"
+        self.counts["edits"] += 1
+        return self.edit(path, old, lines[part.used])
 
-    def _read_new(self, size: int) -> Block:
-        file = len(self._files)
-        count = max(1, size // 45)
-        self._files[file] = [
-            f"rate_{file:04}_{line:03} = {self._chance.getrandbits(64)} + {self._chance.getrandbits(32)} v0"
-            for line in range(count)
-        ]
-        self._path(file).write_text("".join(f"{line}\n" for line in self._files[file]))
-        self._done(file)
-        self.counts["reads"] += 1
-        return self.look(self._path(file))
-
-    def _choose(self, distance: int) -> tuple[int, int] | None:
-        """A line of the file whose last use is closest to so many turns ago; None before the first file."""
-        if not self._used:
-            return None
-        file = min(self._used, key=lambda each: abs(self.at - self._used[each] - distance))
-        return file, self._chance.randrange(len(self._files[file]))
-
-    def _read_again(self, file: int) -> Block:
-        if self._asked:
-            self.counts["reads without the text"] += 1
-        self._asked = True
-        self.counts["reads"] += 1
-        self.counts["reads again"] += 1
-        return self.look(self._path(file))
+    def _read(self, part: Part) -> Block:
+        """Read the part, or what is around an edited line of it."""
+        lines = part.lines
+        if len(lines) == 1:
+            lines = range(max(0, part.used - AROUND), min(len(self.plan.files[part.file]), part.used + AROUND + 1))
+        return self.look(self._path(part.file), None if part.file in self.plan.wholes else lines)
 
     def _play_fork(self, task: str, text: str) -> ScriptedReply:
         """The fork uses a line of a file that its parent has used; without it, it reads the file."""
         self.counts["fork requests"] += 1
         name = task[task.index(FORK) :].split(".")[0]
-        file, line = map(int, name.split()[2:4])
+        part = self.plan.parts[int(name.split()[2])]
+        assert part is not None
+        line = self.plan.files[part.file][part.used]
         if self._forked[name]:
             return ScriptedReply(text="The part is done.")
-        if not self._has(file, line, text):
+        if line not in text:
             self.counts["reads"] += 1
             self.counts["fork reads again"] += 1
-            return ScriptedReply(content=[self.look(self._path(file))])
+            return ScriptedReply(content=[self._read(part)])
         self._forked[name] = True
-        return ScriptedReply(content=[self.shell(f"echo {self._files[file][line].split()[0]} is used")])
+        return ScriptedReply(content=[self.shell(f"echo {line.split()[0]} is used")])
 
     def _name_fork(self) -> str:
-        """The task of this part's fork, which names a file and a line."""
-        chance = random.Random(self.end)
-        file = min(self._used, key=lambda each: (abs(self.end - self._used[each] - PART // 2), each))
-        return f"{FORK} {file} {chance.randrange(len(self._files[file]))} of turn {self.end}"
-
-    def _has(self, file: int, line: int, text: str) -> bool:
-        return self._files[file][line] in text
+        """The task of this part's fork, which names the turn closest to the middle of it that used or edited a line."""
+        turns = (at for at, kind in enumerate(self.plan.kinds[: self.end]) if kind in USES)
+        return f"{FORK} {min(turns, key=lambda at: abs(self.end - PART // 2 - at))} of turn {self.end}"
 
     def _path(self, file: int) -> Path:
         return self.project / f"part_{file:04}.py"
@@ -184,9 +239,9 @@ def _texts(items: list[Json]) -> Iterator[str]:
 def play(client: str, folder: Path, turns: int, *, manage: bool) -> Model:
     """Play so many turns and print the numbers after each part; then verify the whole log."""
     programs, project, data_dir = installed(), folder / "project", folder / "data"
-    model = Model(project, lambda file: execute(f"cat {file}"), lambda *edit: execute(_sed(*edit)), execute)
+    model = Model(project, lambda *part: execute(_print(*part)), lambda *edit: execute(_sed(*edit)), execute)
     if client == "claude":
-        model = Model(project, CLAUDE_CODE.read, CLAUDE_CODE.edit, CLAUDE_CODE.shell, CLAUDE_CODE.fork)
+        model = Model(project, _read, CLAUDE_CODE.edit, CLAUDE_CODE.shell, CLAUDE_CODE.fork)
     settings = ("--manage", "--manage-window", str(WINDOW)) if manage else ()
     with (
         in_a_thread(lambda: open_standin(from_data({}), model=model), "the provider of the campaign") as standin,
@@ -208,6 +263,16 @@ def play(client: str, folder: Path, turns: int, *, manage: bool) -> Model:
             sys.stdout.flush()
         finished([*MNEMOSYNE, "verify", "--data-dir", str(data_dir)], bare_environment(folder / "home"), folder)
     return model
+
+
+def _read(file: Path, lines: range | None) -> Block:
+    block = CLAUDE_CODE.read(file)
+    block["input"] |= {"offset": lines.start + 1, "limit": len(lines)} if lines else {}
+    return block
+
+
+def _print(file: Path, lines: range | None) -> str:
+    return f"sed -n '{lines.start + 1},{lines.stop}p' {file}" if lines else f"cat {file}"
 
 
 def _sed(file: Path, old: str, new: str) -> str:
@@ -245,7 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("client", choices=("codex", "claude"))
     parser.add_argument("--unmanaged", action="store_true")
-    parser.add_argument("--turns", type=int, default=len(STEPS))
+    parser.add_argument("--turns", type=int, default=len(Plan.load().kinds))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mnemosyne-ten-hours-") as folder:
         play(asked.client, Path(folder), asked.turns, manage=not asked.unmanaged)

@@ -23,7 +23,7 @@ BUDGETS = {
     "actors": Budget("mnemosyne/actors", 7_530, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_745, 6_000),
-    "adapters": Budget("mnemosyne/adapters", 8_960, 7_600),
+    "adapters": Budget("mnemosyne/adapters", 9_000, 7_600),
     "http": Budget("mnemosyne/http", 7_275, 5_900),
     "app": Budget("mnemosyne/app", 5_235, 3_700),
     "cli": Budget("mnemosyne/cli", 6_865, 5_600),
@@ -31,9 +31,9 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_960, 2_300),
     "mnemosyne": Budget("mnemosyne", 84_195, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_710, 11_000),
-    "tests": Budget("tests", 75_920, 50_000),
+    "tests": Budget("tests", 75_945, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_030, 12_000),
+    "campaigns": Budget("campaigns", 15_455, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),
 }
 

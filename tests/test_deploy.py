@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from psycopg.conninfo import conninfo_to_dict
 
 from mnemosyne.config import SETTINGS, Config, load
 from mnemosyne.http.inspector.status import PATHS
@@ -127,6 +128,16 @@ def test_compose_gives_the_server_a_database_and_publishes_its_port_locally() ->
     mounted = [each.partition(":") for service in (database, SERVER) for each in service["volumes"]]
     assert {volume for volume, _, _ in mounted} == set(COMPOSE["volumes"])
     assert SERVER["volumes"] == [f"data:{config.data_dir}"]
+
+
+def test_server_with_a_standby_uses_whichever_database_accepts_writes() -> None:
+    added = yaml.safe_load((DEPLOY / "compose.standby.yaml").read_text(encoding="utf-8"))
+    config = settings_in(added["services"]["server"]["environment"])
+    assert config.dsn is not None
+    chosen = conninfo_to_dict(config.dsn)
+    assert chosen["target_session_attrs"] == "read-write"
+    assert {*str(chosen["host"]).split(",")} == {*added["services"]} - {"server"}
+    assert added["services"]["postgres"]["restart"] == "no"
 
 
 def test_running_replies_may_finish_before_the_server_is_killed() -> None:

@@ -233,18 +233,18 @@ class Database:
     def _note_answer(self) -> None:
         self.answered = time.monotonic()
 
-    def _configure(self, connection: Connection) -> bytes:
+    def _configure(self, connection: "_ReportingConnection") -> bytes:
         """Apply our settings, and return the statement that begins a transaction.
 
         Behind a pool, such as PgBouncer, another client may get the server's connection after each transaction: then
         settings are local to a transaction, and no statement is prepared. A pool reports its own backend PIDs.
         """
         # pgvector may be installed in any schema.
-        pid, vectors = connection.execute(
-            "select pg_backend_pid(), (select nspname from pg_extension join pg_namespace n on n.oid = extnamespace"
-            " where extname = 'vector' and nspname <> %s)",
+        pid, connection.server, vectors = connection.execute(
+            "select pg_backend_pid(), pg_postmaster_start_time()::text, (select nspname from pg_extension"
+            " join pg_namespace n on n.oid = extnamespace where extname = 'vector' and nspname <> %s)",
             (SCHEMA,),
-        ).fetchone() or (0, None)
+        ).fetchone() or (0, "", None)
         settings = {
             "lock_timeout": sql.Literal(_milliseconds(self._timeouts.lock)),
             "statement_timeout": sql.Literal(_milliseconds(self._timeouts.statement)),
@@ -271,6 +271,7 @@ class _ReportingConnection(psycopg.Connection[TupleRow]):
     """A connection that reports each answer of the server."""
 
     on_answer: Callable[[], None]
+    server: str
 
     def wait(self, *args: Any, **options: Any) -> Any:
         result = super().wait(*args, **options)
@@ -281,6 +282,12 @@ class _ReportingConnection(psycopg.Connection[TupleRow]):
 def is_shared(connection: Connection) -> bool:
     """Whether a pool may lend the connection to others after each transaction."""
     return connection.prepare_threshold is None
+
+
+def server_of(connection: Connection) -> str:
+    """What tells the connection's server, and each of its starts, from any other."""
+    assert isinstance(connection, _ReportingConnection)
+    return connection.server
 
 
 @contextmanager

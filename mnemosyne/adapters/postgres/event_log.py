@@ -19,7 +19,7 @@ from mnemosyne.adapters.postgres.content_store import (
     pack_contents,
     slices,
 )
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection, Database, server_of
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.recorder import EventMapper, SessionRecorder, SharedDatastore
 from mnemosyne.adapters.postgres.tail import SELECT, last_position, read_tail
@@ -40,6 +40,9 @@ _MEASURING_SECONDS = 3600.0
 
 HELD_EVENTS = 50_000
 """Cached events of all streams; a single stream may be longer."""
+
+HELD_TIPS = 10_000
+"""Streams whose last confirmed append is remembered."""
 
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A complete id of a stream."""
@@ -62,6 +65,8 @@ class PostgresEventLog:
         self._lost = codec.names_of((EventLost,))
         # The writer does not queue behind readers.
         self._writer = trio.CapacityLimiter(1)
+        self._tips: Lru[UUID, tuple[str, int, int]] = Lru(HELD_TIPS)
+        """The server that confirmed our last append to a stream, the version that it led to, and a hash of its end."""
 
     async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
         """See batches.Committer. A conflict costs a second transaction with the appends that fit."""
@@ -71,7 +76,9 @@ class PostgresEventLog:
         while pending:
             some = [batch[index] for index in pending]
             try:
-                position = await self._append(some)
+                position, server = await self._append(some)
+                for append in some:
+                    self._tips.put(append.stream, (server, append.version, hash(append.events[-1].state)))
                 break
             except IntegrityError:
                 found = await self._database.run(self._assess, some, deadline=self._deadline, limiter=self._writer)
@@ -120,30 +127,58 @@ class PostgresEventLog:
     async def last_position(self) -> int:
         return await self._database.run(last_position)
 
-    async def _append(self, batch: Sequence[EncodedAppend]) -> int:
-        """Append all of the batch, or raise IntegrityError; return the last position."""
+    async def _append(self, batch: Sequence[EncodedAppend]) -> tuple[int, str]:
+        """Append all of the batch, or raise IntegrityError; return the last position, and the server."""
         heads = _heads(batch)
         small = sum(len(content.data) for append in batch for content in append.contents) <= STATEMENT_BYTES
         return await self._database.run(
             self._append_all, batch, heads, alone=small, deadline=self._deadline, limiter=self._writer
         )
 
-    def _append_all(self, connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]) -> int:
-        """Append all of the batch; return the last position. Hashing and compression precede any lock."""
+    def _append_all(
+        self, connection: Connection, batch: Sequence[EncodedAppend], heads: Mapping[UUID, int]
+    ) -> tuple[int, str]:
+        """See ``_append``. Hashing and compression precede any lock."""
         *parts, last = slices(pack_contents(batch))
+        if self._find_diverged(connection, heads):
+            raise IntegrityError("a stream has another history")
         with self._datastore.lend(connection):
             for part in parts:
                 self._recorder.insert_events((), contents=part)
             events = [event for append in batch for event in append.events]
             positions = self._recorder.insert_events(events, contents=last, heads=heads)
         assert positions is not None
-        return positions[-1]
+        return positions[-1], server_of(connection)
 
     def _assess(self, connection: Connection, batch: Sequence[EncodedAppend]) -> Assessment:
         """Compare a batch that does not fit with the log."""
-        versions = _versions(connection, {append.stream for append in batch})
+        streams = {append.stream for append in batch}
+        versions = _versions(connection, streams)
+        for stream in self._find_diverged(connection, streams):
+            versions[stream] = -1  # no append to our history fits
+            self._tips.pop(stream)
         with self._datastore.lend(connection):
-            return assess(batch, versions, self._is_stored)
+            found = assess(batch, versions, self._is_stored)
+        if found.durable:  # perhaps only here: as its own commit did, this one waits for a synchronous standby
+            connection.execute("select pg_logical_emit_message(true, 'mnemosyne', '')")
+        return found
+
+    def _find_diverged(self, connection: Connection, streams: Iterable[UUID]) -> list[UUID]:
+        """The streams in which another server confirmed an append that is not in this log. A primary that goes on
+        beside its successor, or a restored copy, may have reached the same version with other events.
+        """
+        server = server_of(connection)
+        moved = {each: tip for each in streams if (tip := self._tips.get(each)) is not None and tip[0] != server}
+        if not moved:
+            return []
+        rows = connection.execute(
+            "select originator_id, state from mnemosyne.stored_events join unnest(%b::uuid[], %b::bigint[])"
+            " as tip (stream, version) on originator_id = stream and originator_version = version",
+            (list(moved), [version for _, version, _ in moved.values()]),
+            binary=True,
+        )
+        here = {stream: hash(state) for stream, state in rows}
+        return [stream for stream, (_, _, end) in moved.items() if here.get(stream) != end]
 
     def _is_stored(self, append: EncodedAppend) -> bool:
         stored = self._recorder.select_events(append.stream, gt=append.expected, lte=append.version)

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import trio
 
+from mnemosyne.adapters.postgres import event_log
 from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import CachedEventLog, PostgresEventLog
@@ -334,3 +335,19 @@ async def test_the_cache_reads_a_stream_again_if_its_last_event_changed(dsn: str
         assert texts(await world.log.read(stream(1))) == ["a"]
         await world.journal.append(make_append(stream(1), 1, "x", "y", "z"))
         assert texts(await world.log.read(stream(1))) == ["a", "x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    "change", ["update mnemosyne.stored_events set state = '{}'", "delete from mnemosyne.stored_events"]
+)
+async def test_no_append_follows_one_that_only_another_server_has(
+    dsn: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_postgres(dsn) as world:
+        await world.journal.append(make_append(stream(1), 0, "confirmed there"))
+        query(dsn, change.format("mnemosyne.stored_events"))
+        monkeypatch.setattr(event_log, "server_of", lambda connection: "its successor")
+        with pytest.raises(VersionConflict):
+            await world.journal.append(make_append(stream(1), 1, "on top of it"))
+        (version,) = query(dsn, "select count(*) from mnemosyne.stored_events")[0]
+        assert await world.journal.append(make_append(stream(1), version, "read again")) == version + 1

@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_710, 11_000),
     "tests": Budget("tests", 75_945, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_455, 12_000),
+    "campaigns": Budget("campaigns", 15_460, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),
 }
 

@@ -49,7 +49,7 @@ async def assert_as_rebuilt(home: Home) -> None:
         store, log = PostgresProjections(database), PostgresEventLog(database, event_codec())
         for each in ALL:
             assert await dump_of(store, each) == await rebuilt_dump(log, each), each.name
-        assert query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)]
+        await until(lambda: query(database.dsn, "select count(*) from mnemosyne.object_texts") != [(0,)])
 
 
 async def test_turns_continue_without_the_worker_which_catches_up_and_ends_with_its_server(

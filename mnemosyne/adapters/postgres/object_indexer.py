@@ -49,8 +49,10 @@ EMBEDDED_OBJECTS = 16
 MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read together."""
 
-GATHER_SECONDS = 0.3
-"""The delay after an event, and the interval until the projection has processed it."""
+GATHER_SECONDS = 2.0
+"""The delay after an event, and the interval until the projection has processed it. The appends of a short turn share
+it; a search finds newer objects without the index.
+"""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts while the database is away."""

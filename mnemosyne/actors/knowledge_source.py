@@ -9,6 +9,7 @@ A request waits a short time for the entries. A failure here does not stop a ses
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -54,6 +55,9 @@ FEWEST = 70
 
 MEANING_SECONDS = 0.1
 """How long a first request waits for a comparison by meaning."""
+
+COMPARISONS_WAITING = 10
+"""Maximum number of comparisons that wait for another; further sessions get what words alone find."""
 
 FindProject = Callable[[str], Awaitable[str]]
 """The project of a folder."""
@@ -107,6 +111,7 @@ class KnowledgeSource:
         self._projects: Lru[str, str] = Lru(FOLDERS_HELD)
         self._strangers: Lru[str, bool] = Lru(CLIENTS_HELD)
         self._send, self._receive = trio.open_memory_channel[Callable[[], Awaitable[object]]](WAITING)
+        self._ask, self._asked = trio.open_memory_channel[Callable[[], Awaitable[object]]](COMPARISONS_WAITING)
 
     async def select_knowledge(
         self, tenant: str, client: MemoryClient, folder: str | None, prompt: str, size: int, at: int
@@ -130,17 +135,22 @@ class KnowledgeSource:
         )
 
     async def _compare(self, prompt: str, texts: Sequence[str]) -> Nearness | None:
-        """The nearness of entries to a prompt; None without a model, or if vectors are not made in time. Then they
-        are made for the next session.
+        """The nearness of entries to a prompt; None without a model, or if it is late. The vectors are made anyway, by
+        another task, for the next session: the threads of the model cannot be cancelled.
         """
-        if self._meaning is None:
+        if (meaning := self._meaning) is None:
             return None
-        near: Nearness | None = None
-        with trio.move_on_after(MEANING_SECONDS) as scope:
-            near = await self._meaning.nearness(prompt, texts)
-        if scope.cancelled_caught:
-            self._queue(partial(self._meaning.nearness, prompt, texts))
-        return near
+        found: list[Nearness | None] = []
+        made = trio.Event()
+
+        async def make() -> None:
+            found.append(await meaning.nearness(prompt, texts))
+            made.set()
+
+        with trio.move_on_after(MEANING_SECONDS), suppress(trio.WouldBlock):
+            self._ask.send_nowait(make)
+            await made.wait()
+        return found[0] if found else None
 
     def observe(self, identity: Identity, client: MemoryClient) -> None:
         """Admit a client that begins a turn in a session, if it is the owner."""
@@ -179,14 +189,19 @@ class KnowledgeSource:
         return [(each.id, each.line) for each in reversed(standing[-LINES_LISTED:])]
 
     async def run(self) -> None:
-        """Write the queued entries."""
-        async for write in self._receive:
+        """Write the queued entries, and compare those that new sessions ask for."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._work, self._asked, "compared")
+            nursery.start_soon(self._work, self._receive, "changed")
+
+    async def _work(self, queued: trio.MemoryReceiveChannel[Callable[[], Awaitable[object]]], done: str) -> None:
+        async for work in queued:
             try:
-                await write()
+                await work()
             except MnemosyneError as error:
-                log.warning("the memory cannot be changed: %s", error)
+                log.warning("the memory cannot be %s: %s", done, error)
             except Exception:
-                log.exception("the memory could not be changed")
+                log.exception("the memory could not be %s", done)
 
     def _queue(self, write: Callable[[], Awaitable[object]]) -> None:
         try:

@@ -11,6 +11,7 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.citations import Citations, check
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import SettingsTaken
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.figures import plural
 from mnemosyne.services.provenance import words_of
@@ -40,15 +41,26 @@ async def read_citations(
     taken = found.session.find_taken(found.branch)
     if taken is None or taken.settings.grounding == "free":
         return None
-    recalled = [
-        event.object
+    line = [history.turn(began.branch, turn)[-1].began for turn in range(1, began.turn + 1)]
+    turns = {each.branch: {one.turn for one in line if one.branch == each.branch} for each in line}
+    happened = [
+        event
         for each in events
-        if isinstance(event := each.envelope.event, ObjectFaulted | ObjectRestored)
-        and (event.branch, event.turn) == (began.branch, began.turn)
-        and getattr(event, "kind", None) is not FaultKind.IMPLICIT
+        if isinstance(event := each.envelope.event, EpochBegan | ObjectFaulted | ObjectRestored)
+        and event.turn in turns.get(event.branch, ())
     ]
+    rewritten = max((event.turn for event in happened if isinstance(event, EpochBegan)), default=None)
+    if rewritten is None or not attempt.rounds:  # the first rewrite asks, and only managed requests do
+        return None
+    returned = [
+        event
+        for event in happened
+        if not isinstance(event, EpochBegan) and getattr(event, "kind", None) is not FaultKind.IMPLICIT
+    ]
+    recalled = [event.object for event in returned if event.turn == began.turn]
+    quoted = [event.object for event in returned if event.turn >= rewritten]  # a rewrite drops earlier answers
     shown = [each.object.id for each in found.standings() if each.fidelity < Fidelity.STUB]
-    return check(words, list(dict.fromkeys(recalled)), shown)
+    return check(words, list(dict.fromkeys(recalled)), (*quoted, *shown))
 
 
 def citations_text(found: Citations) -> str:
@@ -58,5 +70,7 @@ def citations_text(found: Citations) -> str:
     if returned:
         parts.append(f"not {plural(returned, 'record')} that memory returned ({', '.join(found.uncited)})")
     if found.absent:
-        parts.append(f"{plural(len(found.absent), 'id')} that its context did not hold ({', '.join(found.absent)})")
+        parts.append(
+            f"{plural(len(found.absent), 'id')} whose text its context did not hold ({', '.join(found.absent)})"
+        )
     return f"The reply cites {', '.join(parts)}."

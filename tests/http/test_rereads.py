@@ -367,11 +367,18 @@ async def test_late_contents_are_restored_with_the_following_request(monkeypatch
         assert DECIDED in json.dumps(stage.upstream[-1])
 
 
+async def cited_in(stage: Stage, attempt: int) -> Citations | None:
+    stream, events = await stage.stream(), await stage.log.read(await stage.stream())
+    history = history_of(str(stream), events)
+    return await read_citations(MemoryArchive(stage.log), stream, events, history, history.attempts[attempt])
+
+
 async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_and_checks_the_reply() -> None:
     """Once, at no cost to the cache; the client's reply is unchanged."""
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         client.headers = {"x-mnemosyne-grounding": "cited"}
+        await exchange(client, stage, "Hello.", [think(), text("Hello.")])
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         (ledger,) = await ledger_objects(stage)
         said = text(f"Line 8 has it [#{ledger.object}], and so has #zzzzzzz.")
@@ -380,13 +387,13 @@ async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_an
         (epoch, *_) = [each.turn for each in await stage.events() if isinstance(each, EpochBegan)]
         asked = [json.dumps(body["messages"]).count(CITE) for body in stage.upstream]
         assert asked == [0] * (epoch - 1) + [1] * (len(asked) - epoch + 1)
-        stream, events = await stage.stream(), await stage.log.read(await stage.stream())
-        history = history_of(str(stream), events)
-        last = history.attempts[-1]
-        found = await read_citations(MemoryArchive(stage.log), stream, events, history, last)
+        found = await cited_in(stage, -1)
         assert found == Citations(cited=(ledger.object,), absent=("zzzzzzz",))
         assert citations_text(found) == (
-            "The reply cites 1 record of its context, 1 id that its context did not hold (zzzzzzz)."
+            "The reply cites 1 record of its context, 1 id whose text its context did not hold (zzzzzzz)."
         )
-        assert not (await review(MemoryArchive(stage.log), str(stream))).differences
+        assert not (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences
+        await exchange(client, stage, "Again?", [think(), text(f"As said [#{ledger.object}].")])
+        assert await cited_in(stage, -1) == Citations(cited=(ledger.object,))  # the answer is still in the context
+        assert await cited_in(stage, 0) is None  # nobody asked before the first rewrite
         await stage.rounds()

@@ -133,9 +133,9 @@ def _print_object(shown: tuple[FoundObject, Mapping[str, str]]) -> None:
     say(f"{each.id}  {each.kind.value}, {each.role.value}", bold=True)
     say(printable(each.stub) or "(forgotten)")
     say(_source_line(each))
-    if each.pin is not None:
-        until = "until it is unpinned" if each.pin.until_turn is None else f"through turn {each.pin.until_turn}"
-        say(f"pinned {until}: {printable(each.pin.reason)}")
+    for branch, pinned in found.session.memory.pins_of(each.id).items():
+        until = "until it is unpinned" if pinned.until_turn is None else f"through turn {pinned.until_turn}"
+        say(f"pinned{f' in {printable(branch)}' if branch else ''} {until}: {printable(pinned.reason)}")
     if each.superseded is not None:
         by = f" by {each.superseded_by}" if each.superseded_by else ""
         say(f"stale: {each.superseded.value}{by}")

@@ -7,7 +7,7 @@ import attrs
 
 from mnemosyne.domain.history.memory_travel import ObjectChange, history_of
 from mnemosyne.domain.objects import lookup
-from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
@@ -54,7 +54,8 @@ class ObjectView:
     """An object of a session. ``standings`` are its fidelities by branch, ``departures`` the evictions behind those
     that are not full, ``used_by`` the objects that refer to it with their relation. ``release_from`` are the managed
     branches that may evict it, ``restore_to`` those that can restore it and at which fidelity, ``requested`` those that
-    show it again in their next request. ``problem`` is the reason if not all texts can be read.
+    show it again in their next request, ``pins`` as in ``Memory.pins_of``, and ``released`` the branches in which it is
+    released. ``problem`` is the reason if not all texts can be read.
     """
 
     stream: UUID
@@ -67,6 +68,8 @@ class ObjectView:
     release_from: Sequence[str]
     restore_to: Mapping[str, Fidelity]
     requested: Mapping[str, Fidelity]
+    pins: Mapping[str, Pinned]
+    released: Sequence[str]
     used_by: Sequence[tuple[MemoryObject, str]]
 
 
@@ -110,6 +113,12 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
         requested={
             name: shown.requested[each.id] for name, shown in memory.branches.items() if each.id in shown.requested
         },
+        pins=memory.pins_of(each.id),
+        released=[
+            name
+            for name, shown in memory.branches.items()
+            if each.id in shown.objects and shown.own(memory.objects[each.id]).released
+        ],
         used_by=[
             (other, link.relation.value)
             for other in memory.objects.values()

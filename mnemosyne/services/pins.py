@@ -47,6 +47,8 @@ async def pin(
     def command(state: Session) -> Pin:
         found = living(state.memory, object_id)
         last = _count_turns(state, branch or found.branch)
+        if branch is not None and all(each.id != found.id for each, _ in state.memory.within_reach(branch)):
+            raise NotFound(f"Branch {branch} has no object {found.id}.")
         until = None if turns is None else last + turns
         return Pin(at=at, object=found.id, branch=branch, reason=reason, until_turn=until)
 

@@ -4,6 +4,7 @@ import pytest
 
 from mnemosyne.errors import NotFound
 from mnemosyne.services import memories
+from mnemosyne.services.object_view import read_object_view
 from mnemosyne.services.pins import Pinning, pin, unpin
 from tests.services.talking import rich_session, talking
 from tests.services.test_memories import an_object
@@ -33,3 +34,17 @@ async def test_a_repeated_pin_and_a_pin_of_a_missing_object_record_nothing() -> 
     with pytest.raises(NotFound):
         await pin(talk.archive, "nosuch", reason="r", at=1, correlation_id="c")
     assert await talk.archive.log.sizes(talk.stream) == before
+
+
+async def test_the_view_of_an_object_names_the_branches_of_its_pins_and_a_wider_pin_replaces_them() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    wanted = await an_object(talk)
+    for branch, turns, pinned in (("fork-1", 1, ["fork-1"]), (None, None, [""]), ("main", 1, ["", "main"])):
+        await pin(talk.archive, wanted, branch=branch, reason="r", turns=turns, at=1, correlation_id="c")
+        assert list((await read_object_view(talk.archive, str(talk.stream), wanted)).pins) == pinned
+    again = await pin(talk.archive, wanted, reason="r", at=1, correlation_id="c")
+    assert again.recorded  # else it would end in main with the pin of that branch
+    assert list((await read_object_view(talk.archive, str(talk.stream), wanted)).pins) == [""]
+    with pytest.raises(NotFound, match="agent-1 has no object"):
+        await pin(talk.archive, wanted, branch="agent-1", reason="r", at=1, correlation_id="c")

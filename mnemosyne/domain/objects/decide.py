@@ -124,11 +124,14 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
         case Fault():
             return _fault(command, known, memory)
         case Pin():
-            is_so = known.pin == Pinned(command.reason, command.until_turn)
-            return () if is_so else (recorded.ObjectPinned(**_fields(command)),)
+            pins = {known.pin} if command.branch is not None else {*memory.pins_of(known.id).values()}
+            return (
+                ()
+                if pins == {Pinned(command.reason, command.until_turn)}
+                else (recorded.ObjectPinned(**_fields(command)),)
+            )
         case Unpin():
-            is_pinned = known.pin is not None or any(known.id in each.pins for each in memory.branches.values())
-            return (recorded.ObjectUnpinned(**_fields(command)),) if is_pinned else ()
+            return (recorded.ObjectUnpinned(**_fields(command)),) if memory.pins_of(known.id) else ()
         case Release():
             is_free = not known.released and not known.is_pinned(command.turn)
             return (recorded.ObjectReleased(**_fields(command)),) if is_free else ()

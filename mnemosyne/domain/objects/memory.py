@@ -134,6 +134,12 @@ class Memory:
         for object_id in sorted(shown.before):
             yield shown.own(self.objects[object_id]), shown.fidelity_of(object_id)
 
+    def pins_of(self, object_id: str) -> Mapping[str, Pinned]:
+        """The pins of an object by the names of their branches; ``""`` stands for every branch."""
+        everywhere = self.objects[object_id].pin
+        pins = {name: shown.pins[object_id] for name, shown in self.branches.items() if object_id in shown.pins}
+        return pins if everywhere is None else {"": everywhere, **pins}
+
     @property
     def last_assessed(self) -> TurnAssessed | None:
         """How full the window of the session's last assessed request was; None before the first one."""

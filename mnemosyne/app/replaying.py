@@ -93,6 +93,8 @@ def copy_folder(replay: Replay) -> FolderCopy:
     if replay.folder is None or started is None:
         raise NotFound(f"No request of session {replay.session} names its folder, so it cannot be copied.")
     top = GitWorktree.around(Path(replay.folder)).top
+    if not Path(replay.folder).is_relative_to(top):  # the client would change the recorded files, whose name differs
+        raise WorktreeFailed(f"{replay.folder} is a link to {top} or below, so it cannot be copied.")
     if find_files(top, started.external_id, replay.calls) is None:
         raise NotFound(f"The saved files of session {replay.session} belong to none of its recorded calls.")
     if not (top / ".git").is_dir():

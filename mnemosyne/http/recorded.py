@@ -70,9 +70,13 @@ class FolderCopy:
 def _rename(text: bytes, old: str, new: str) -> bytes:
     """Replace a folder by another, also in the form in which Claude Code names a folder of its own for each project."""
     pairs = ((each.encode() for each in (path, re.sub("[^A-Za-z0-9]", "-", path))) for path in (old, new))
-    for before, after in zip(*pairs, strict=True) if old else ():
-        text = after.join(re.split(re.escape(before) + rb"(?![\w.-])", text))
+    for start, before, after in zip((_PATH, rb"(?<=/)"), *pairs, strict=True) if old else ():
+        text = after.join(re.split(start + re.escape(before) + rb"(?![\w.-])", text))
     return text
+
+
+_PATH = rb"(?:(?<![\w.~-])(?<!:/)|(?<=\\[nrt])|(?<=[\s\"']-[A-Za-z]))"
+"""Where an absolute path begins, and not the rest of another one: also behind an escape in JSON, or an option."""
 
 
 @attrs.frozen

@@ -20,7 +20,8 @@ from mnemosyne.domain.history.time_travel import Attempt, Status
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import NotFound, WorktreeFailed
+from mnemosyne.http.recorded import FolderCopy
 from mnemosyne.http.sse import FrameReader
 from mnemosyne.services.contexts import read_reply, rebuild
 from mnemosyne.services.sessions import read_history
@@ -205,20 +206,29 @@ def test_copy_of_a_folder_has_the_files_before_the_first_call_and_its_own_paths(
         (project / "notes.txt").write_text("today")
         (project / "new.txt").write_text("today")
         copy = copy_folder(replay)
+        (tmp_path / "link").symlink_to(project)
+        replay.folder = str(tmp_path / "link")
+        with pytest.raises(WorktreeFailed, match="is a link to"):
+            copy_folder(replay)
     there = Path(copy.here)
     assert ((there / "notes.txt").read_text(), (there / "new.txt").exists()) == ("before", False)
     assert (project / "notes.txt").read_text() == "today"
     slug, spoken = str(project).replace("/", "-").replace("_", "-"), f"{project}/notes.txt {project}2"
-    assert (
-        copy.rename_for_client(f"{spoken} {slug}/memory".encode())
-        .decode()
-        .startswith(f"{there}/notes.txt {project}2 -")
-    )
-    assert (
-        copy.rename_for_record(copy.rename_for_client(f"{spoken} {slug}/memory".encode()))
-        == f"{spoken} {slug}/memory".encode()
-    )
+    slug = f"projects/{slug}"
+    here = copy.rename_for_client(f"{spoken} {slug}/memory".encode())
+    assert here.decode().startswith(f"{there}/notes.txt {project}2 projects/-")
+    assert copy.rename_for_record(here) == f"{spoken} {slug}/memory".encode()
     shutil.rmtree(there.parent)
+
+
+def test_only_the_recorded_folder_itself_is_renamed() -> None:
+    copy = FolderCopy("/app", "/tmp/x/app")
+    others = rb"src/app my-app /opt/app ../app ~/app http://app /app2 /app.old -app"
+    assert copy.rename_for_client(others) == others
+    recorded = rb'"/app \n/app/y make -C/app --to=/app file:///app/z \'/app\' ~/.claude/projects/-app/memory"'
+    here = copy.rename_for_client(recorded)
+    assert (here.count(b"/tmp/x/app"), here.count(b"projects/-tmp-x-app/")) == (6, 1)
+    assert copy.rename_for_record(here) == recorded
 
 
 def test_session_that_does_not_exist_is_reported_to_the_caller(observed: Config) -> None:

@@ -227,7 +227,6 @@ async def outgrown(stage: Stage) -> Client:
     return client
 
 
-@pytest.mark.release
 async def test_switched_off_conversation_continues_the_sent_history_if_the_clients_does_not_fit() -> None:
     async with open_stage(window=SMALL) as stage:
         client = await outgrown(stage)

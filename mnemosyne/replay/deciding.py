@@ -106,6 +106,10 @@ OLD = "the log does not contain the settings of this decision: an earlier versio
 REMOVED = "feature removed: the decision used goals and prefetch, which no longer exist."
 
 
+_FROM_PARENT = frozenset({BranchKind.SUCCESSOR, BranchKind.FORK})
+"""The kinds of branches that only a known caller of their parent can open."""
+
+
 class _FrozenLog:
     """The log as seen by an actor whose state is current: it contains no newer events."""
 
@@ -318,7 +322,7 @@ class _Judge:
         taken = self._find_settings(decision)
         credential = version.to_bytes(8)  # only the kind of a credential is recorded
         opened = _first(decision, BranchOpened)
-        if opened is not None and opened.kind is BranchKind.SUCCESSOR and opened.parent is not None:
+        if opened is not None and opened.kind in _FROM_PARENT and opened.parent is not None:
             self._callers.note(self._stream, opened.parent, credential)
         inputs = _first(decision, GroundsNoted)
         sent = next((each.version for each in decision.events if isinstance(each.envelope.event, RoundBegan)), None)

@@ -19,6 +19,7 @@ from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.replay.deciding import review
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of
 from tests.http.managing import (
@@ -42,6 +43,7 @@ from tests.http.managing import (
 from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, results_of
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
+from tests.plain.archive import MemoryArchive
 from tests.plain.directory import PlainDirectory
 from tests.profiles import rarely
 
@@ -304,6 +306,9 @@ async def test_two_forks_with_one_task_and_their_repeated_requests_are_two_agent
             (BranchKind.FORK, "main", 1, "x2"),
         ]
         await stage.rounds(at_once=True)
+        (stream,) = await stage.log.streams()
+        again = await review(MemoryArchive(stage.log), str(stream))
+        assert (again.differences, again.skipped) == ([], [])
 
 
 async def test_late_fork_begins_where_its_parent_started_it() -> None:

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_945, 2_300),
     "mnemosyne": Budget("mnemosyne", 84_245, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_710, 11_000),
-    "tests": Budget("tests", 75_980, 50_000),
+    "tests": Budget("tests", 75_985, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_460, 12_000),
     "benchmarks": Budget("benchmarks", 8_095, 6_000),

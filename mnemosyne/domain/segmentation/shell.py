@@ -21,8 +21,6 @@ _CHANGES = 4
 _CD = re.compile(r"""\A\s*cd\s+("[^"]*"|'[^']*'|[^\s;&|]+)\s*(?:&&|;)\s*""")
 _HEREDOC = re.compile(r"\A\s*(?:cat|tee)\b([^\n]*)<<-?\s*(['\"]?)(\w+)\2([^\n]*)\n", re.ASCII)
 _REDIRECT = re.compile(r"""(>>?|\btee(?:\s+-a)?)\s*("[^"]+"|'[^']+'|[^\s;&|<>]+)""")
-_MAY_READ = re.compile(r"\S*(?:cat|nl|less|more|bat|sed|head|tail|perl)(?!\S)|\S*['\"\\]")
-"""The beginning of a command that may show or edit a file; it saves splitting any other into words."""
 _COMPOUND = re.compile(r"&&|\|\||;|\n|\$\(|`|>")
 _SED_RANGE = re.compile(r"\A(\d+)(?:,(\d+|\$))?p\Z")
 _SET_UP = re.compile(r"\A(?:\w+=\S*|timeout|env|nice|sudo|time|command|exec|\d+[smh]?|-\S+)\Z", re.ASCII)
@@ -107,8 +105,6 @@ def find_deed(command: str) -> Deed | None:
         return written
     if len(rest) > _READ_AT_MOST or _COMPOUND.search(rest.replace("2>/dev/null", "").replace("2>&1", "")):
         return _find_edit_in_place(rest, folder)
-    if not _MAY_READ.match(rest):
-        return None
     stages = [_words(stage) for stage in rest.split(" | ")]
     if not all(stages) or len(stages) > 2:
         return None

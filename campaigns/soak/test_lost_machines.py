@@ -1,5 +1,5 @@
-"""The machine of the database is lost with its files, stopped, or goes on beside its successor: what clients got is in
-the promoted log, and sessions go on. Two PostgreSQL servers, a real proxy, a stand-in provider.
+"""The database's machine is lost, stopped, or runs on after its standby was promoted: all replies that clients got are
+in the promoted log, and sessions continue. Two PostgreSQL servers, a real proxy, a stand-in provider, real pauses.
 """
 
 import os
@@ -34,7 +34,7 @@ BETWEEN = float(os.environ.get("LOSS_SECONDS", "60"))
 """Seconds of work before each loss, and after the last."""
 
 NOTICED = 1.0
-"""Seconds until whoever watches the machines promotes the standby."""
+"""Seconds until the standby is promoted."""
 
 RECORDED = 1.0
 """Seconds that an append may wait on a busy machine."""
@@ -127,7 +127,7 @@ async def working(mode: str, folder: Path, count: int = CLIENTS) -> AsyncIterato
 
 
 async def check(home: Home, fleet: Fleet) -> None:
-    """Every complete reply is on record once, none is a gap, every session verifies, and nobody waited long."""
+    """Every complete reply is on record once, none is a gap, and every session verifies."""
     home.assert_lawful()
     turns = gaps = 0
     for session in sorted({each for each, _ in fleet.whole}):
@@ -149,7 +149,7 @@ async def check(home: Home, fleet: Fleet) -> None:
 
 
 async def fail_over(fleet: Fleet, standby: Machine) -> None:
-    """Promote the standby after the primary fell out. Nobody waits much longer than before, and all is recorded."""
+    """Promote the standby after the primary failed. Record how much longer the slowest reply took than before."""
     before, calm, fleet.slowest = len(fleet.whole), fleet.slowest, 0.0
     await trio.sleep(NOTICED)
     await standby.promote()
@@ -194,9 +194,9 @@ async def test_append_without_an_answer_is_recorded_only_once_the_standby_has_it
         await standby.end()
         await fleet.ask(client, "While it lags.")
         await primary.until("select exists (select from pg_stat_activity where wait_event = 'SyncRep')")
-        # Whoever was waiting has committed, but not on the standby; nobody was told.
+        # The append is committed on the primary only, and its writer gets no answer.
         await primary.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
-        await trio.sleep(5)
+        await trio.sleep(5)  # the server retries, and must not count the append as recorded
         await primary.lose()
         await standby.start()
         await standby.promote()
@@ -204,13 +204,13 @@ async def test_append_without_an_answer_is_recorded_only_once_the_standby_has_it
 
 
 @pytest.mark.soak
-async def test_primary_that_goes_on_beside_its_successor_adds_nothing_to_its_log(tmp_path: Path) -> None:
+async def test_server_of_an_old_primary_adds_nothing_to_the_log_of_the_promoted_standby(tmp_path: Path) -> None:
     async with working("observe", tmp_path, count=0) as (home, fleet, loser, winner):
         client = Client(fleet.served.url, session="s")
         await fleet.ask(client, "Before the split.")
         await fleet.until_recorded()
         await winner.promote()
-        await loser.demand("")  # as nobody should: now it records without its standby
+        await loser.demand("")  # a mistake of the operator: it now records without its standby
         forked = attrs.evolve(client, history=[*client.history])
         await fleet.ask(client, "Beside the winner.")
         await fleet.until_recorded()

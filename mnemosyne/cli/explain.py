@@ -276,13 +276,13 @@ def _print(explanation: Explanation) -> None:
 @log_options()
 @prints(_as_json, _print)
 def explain(session: str, branch: str, turn: int | None, **options: Any) -> Explanation:
-    """Explain a turn in sentences: whether it was managed and why, what was new, how full the context was, what was
-    evicted or kept, and what it cost.
+    """Explain a turn in sentences: whether it was managed and why, its new content, the size of the context, evictions,
+    citations, and the cost.
 
     \b
       mnemosyne explain 319a --turn 12
 
-    For a conversation that is only observed, the planner shows what it would do before the next request, and why.
+    For a conversation that is only observed, the planner shows its plan for the next request, and why.
     """
     config = log_of(options)
     settings = settings_of(config)

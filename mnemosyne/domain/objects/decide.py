@@ -125,11 +125,8 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
             return _fault(command, known, memory)
         case Pin():
             pins = {known.pin} if command.branch is not None else {*memory.pins_of(known.id).values()}
-            return (
-                ()
-                if pins == {Pinned(command.reason, command.until_turn)}
-                else (recorded.ObjectPinned(**_fields(command)),)
-            )
+            is_so = pins == {Pinned(command.reason, command.until_turn)}
+            return () if is_so else (recorded.ObjectPinned(**_fields(command)),)
         case Unpin():
             return (recorded.ObjectUnpinned(**_fields(command)),) if memory.pins_of(known.id) else ()
         case Release():

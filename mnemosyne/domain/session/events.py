@@ -286,7 +286,8 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
-_THREE_FAULTS: Mapping[str, Any] = {"faults": 3, "cited": False}
+_UNCITED: Mapping[str, Any] = {"cited": False}
+_THREE_FAULTS: Mapping[str, Any] = {"faults": 3, **_UNCITED}
 _ONE_POLICY: Mapping[str, Any] = {
     "policy": "economic",
     "policy_version": "",
@@ -338,7 +339,7 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.settings_taken.v6": ("session.settings_taken.v10", lambda fields: {**fields, **_UNCOUNTED}),
     "session.settings_taken.v7": ("session.settings_taken.v10", lambda fields: {**fields, **_ONE_POLICY}),
     "session.settings_taken.v8": ("session.settings_taken.v10", lambda fields: {**fields, **_THREE_FAULTS}),
-    "session.settings_taken.v9": ("session.settings_taken.v10", lambda fields: {**fields, "cited": False}),
+    "session.settings_taken.v9": ("session.settings_taken.v10", lambda fields: {**fields, **_UNCITED}),
     "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
     "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),

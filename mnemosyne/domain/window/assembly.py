@@ -179,10 +179,11 @@ def join(
     first: int = 0,
     joins: Joining = Joining.ALWAYS,
     omitted: Collection[BlockPlace] = (),
-    told: str = "",
+    cite: str = "",
 ) -> list[Joined]:
     """Render a history for the provider. ``messages`` are numbered from ``first``; ``joins`` says which are merged;
-    blocks at the places ``omitted`` are dropped. ``told`` is added where the first change is, which costs no cache.
+    blocks at the places ``omitted`` are dropped. ``cite`` is added to the first changed message, where it breaks no
+    cache.
 
     Thinking is removed from the messages before number ``thinking_from``. Its signatures cover everything before it, so
     they become invalid once an earlier message changes. The number is therefore one more than the last message that the
@@ -210,8 +211,8 @@ def join(
             made.append(_MessageDraft(message, number, _is_same(content, message), list(content), [number]))
     if messages and messages[-1].get("role") == "user" and made and made[-1].message["role"] == "assistant":
         made.append(_by_user(HERE, first + len(messages) - 1))
-    if told:
-        _tell(made, told)
+    if cite:
+        _append_text(made, cite)
     return [
         Joined({**each.message, "content": _content(each.content)}, each.number, each.same, tuple(each.made_of))
         for each in made
@@ -234,7 +235,7 @@ def _note(made: Sequence[_MessageDraft], lines: Sequence[_Line]) -> None:
     last.same = False
 
 
-def _tell(made: Sequence[_MessageDraft], text: str) -> None:
+def _append_text(made: Sequence[_MessageDraft], text: str) -> None:
     """Add a text to the first changed message, or to the next one of the user."""
     changed = dropwhile(lambda each: each.same, made)
     place = next((each for each in changed if each.message["role"] == "user"), None)

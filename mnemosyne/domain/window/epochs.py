@@ -393,7 +393,7 @@ def render(asked: PendingRequest, client: Sequence[Message], renderings: Renderi
         thinking_from=len(client),
         joins=asked.dialect.joins,
         omitted=find_repeated(client),
-        told=assembly.CITE if asked.cited and renderings else "",
+        cite=assembly.CITE if asked.cited and renderings else "",
     )
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]

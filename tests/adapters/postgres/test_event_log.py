@@ -346,6 +346,7 @@ async def test_no_append_follows_one_that_only_another_server_has(
     async with open_postgres(dsn) as world:
         await world.journal.append(make_append(stream(1), 0, "confirmed there"))
         query(dsn, change.format("mnemosyne.stored_events"))
+        # With two real servers: campaigns/soak/test_lost_machines.py. Here only the server's name changes.
         monkeypatch.setattr(event_log, "server_of", lambda connection: "its successor")
         with pytest.raises(VersionConflict):
             await world.journal.append(make_append(stream(1), 1, "on top of it"))

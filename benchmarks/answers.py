@@ -138,7 +138,7 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
         single(f"{split}, {kind}, {outcome}, of {row.count}", variant, "", held)
         for (split, kind), row in sorted(asked.items())
         for outcome, held in row.outcomes.items()
-        if kind != "foreign" or outcome == "returned"
+        if kind != "foreign" or outcome == "returned as an answer"
     ]
     return [*rows, spread("an answer without a helper", variant, "ms", taken)] if taken else []
 
@@ -163,7 +163,8 @@ async def outcomes(
     return {
         f"among the first {FIRST} objects": "\n".join(texts),
         "sent to a helper": "\n".join(sent),
-        "returned": "\n".join(each.quote.text for each in answer.cited),
+        "returned as an answer": "\n".join(each.quote.text for each in answer.cited),
+        "returned, or among the nearest": "\n".join(each.quote.text for each in answer.cited or answer.nearest),
     }, milliseconds
 
 

@@ -29,7 +29,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_calls, memory_results, named, object_search
-from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences, quote_sources
+from mnemosyne.domain.recall.answering import NEAREST_TOKENS, answer, question_for, quote_sentences, quote_sources
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.retrieval import ANSWERS
@@ -232,11 +232,13 @@ class FromMemory:
             return most
         began = trio.current_time()
         sentences, quotes = await self._quote_helper(id_, most, context)
+        nearest: list[tuple[Quote, int]] = []
         if not quotes and not finds_nothing(context.helped.get(id_)):
-            quotes = await self._quote(call, most, context)
+            quotes = await self._quote(call, most, context, ANSWERS)
+            nearest = [] if quotes else await self._quote(call, min(most, NEAREST_TOKENS), context, 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
-        tokens = sum(each for _, each in cited)
-        if cited:
+        tokens = sum(each for _, each in quotes or nearest)
+        if tokens:
             context.spent = context.spent.after(tokens)
         context.add(
             memory_calls.answer(
@@ -253,14 +255,23 @@ class FromMemory:
         )
         among, _ = self._scope(call, context)
         unindexed = object_search.count_unindexed(among.values())
-        shown = [quote for quote, _ in quotes]
         return memory_results.answer_text(
-            shown, context.memory, context.branch, tokens, context.spent, context.limits, unindexed, sentences
+            [quote for quote, _ in quotes or nearest],
+            context.memory,
+            context.branch,
+            tokens,
+            context.spent,
+            context.limits,
+            unindexed,
+            sentences,
+            uncertain=bool(nearest),
         )
 
-    async def _quote(self, call: MemoryQuery, most: int, context: "_CallContext") -> list[tuple[Quote, int]]:
-        """Quotes that answer a question, each with its tokens, in total at most ``most``."""
-        words, sources, alone = await self._read_sources(call, ANSWERS, context)
+    async def _quote(
+        self, call: MemoryQuery, most: int, context: "_CallContext", least: float
+    ) -> list[tuple[Quote, int]]:
+        """Quotes of sources of at least this relevance, each with its tokens, in total at most ``most``."""
+        words, sources, alone = await self._read_sources(call, least, context)
         write = partial(quote_sources, fill=True) if alone else answer
         return await in_thread(lambda: write(words, sources, most, tokens_of=context.tokens))
 

@@ -79,11 +79,14 @@ class AgentTools:
         stream = await self._find(given)
         index = await fill_index(self._models)
         answer = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
-        quotes = [
-            {**members(passage.object, "kind", object="id", **_AGE), **members(passage.quote, "start end text")}
-            for passage in answer.cited
-        ]
-        return {"session": str(stream), "answered": bool(quotes), "quotes": quotes}
+        quotes, nearest = (
+            [
+                {**members(passage.object, "kind", object="id", **_AGE), **members(passage.quote, "start end text")}
+                for passage in passages
+            ]
+            for passages in (answer.cited, answer.nearest)
+        )
+        return {"session": str(stream), "answered": bool(quotes), "quotes": quotes, "nearest": nearest}
 
     async def _search(self, given: Arguments) -> Any:
         index, limit = await fill_index(self._models), given.get("limit", 10)

@@ -21,7 +21,7 @@ from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.cli.windows import source_text, turns_text
 from mnemosyne.config import Config
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY
+from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY, UNCERTAIN
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.domain.session.decision_inputs import finds_nothing
@@ -272,8 +272,8 @@ NEEDS_BOTH = 'Name a session and a question: mnemosyne ask SESSION "QUESTION". `
 
 def _print_answer(answer: MemoryAnswer) -> None:
     if not answer.cited:
-        say(NOT_IN_MEMORY)
-    for cited in answer.cited:
+        say(UNCERTAIN if answer.nearest else NOT_IN_MEMORY)
+    for cited in answer.cited or answer.nearest:
         if cited.sentence is not None:
             say(printable(cited.sentence), bold=True)
         for line in cited.quote.text.splitlines():

@@ -102,7 +102,7 @@ TOOLS: tuple[AgentTool, ...] = (
     AgentTool(
         name="memory_query",
         summary="Ask a question of what a session read, ran and said. The answer is quoted word for word, with the"
-        " object that it stands in; where nothing answers, it says so.",
+        " object that it stands in; where nothing surely answers, it says so and quotes what is nearest.",
         properties={"question": _TEXT, "session": _SESSION},
         required=("question",),
     ),

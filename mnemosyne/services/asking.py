@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences
+from mnemosyne.domain.recall.answering import NEAREST_TOKENS, answer, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, SearchResult, count_unindexed
 from mnemosyne.domain.recall.retrieval import ANSWERS
@@ -41,8 +41,8 @@ class Cited:
 
 @attrs.frozen(kw_only=True)
 class MemoryAnswer:
-    """Quotes that answer a question, best first; none if no object answers it. ``helped`` is the helper model's
-    question and answer, None if it was not asked.
+    """Quotes that answer a question, best first. If no object surely answers it there are none, but those that are
+    ``nearest``. ``helped`` is the helper model's question and answer, None if it was not asked.
 
     ``embedder`` and ``missing`` as in ``SearchResult``. ``skipped`` counts objects that may answer but
     cannot be read, ``outside`` those that are not indexed.
@@ -53,6 +53,7 @@ class MemoryAnswer:
     missing: int
     skipped: int
     outside: int
+    nearest: Sequence[Cited] = ()
     helped: HelperAnswer | None = None
 
 
@@ -80,6 +81,7 @@ async def ask(
 
     helped: HelperAnswer | None = None
     cited: list[Cited] = []
+    nearest: list[Cited] = []
     if compose is not None:
         found, objects, sources = await read(0.0)
         asked = question_for(question, sources, among, _count_tokens)
@@ -91,8 +93,13 @@ async def ask(
         found, objects, sources = await read(ANSWERS)
         quotes = answer(question, sources, most_tokens, _count_tokens)
         cited = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
+        if not cited:
+            found, objects, sources = await read(0.0)
+            quotes = answer(question, sources, min(most_tokens, NEAREST_TOKENS), _count_tokens)
+            nearest = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
     return MemoryAnswer(
         cited=cited,
+        nearest=nearest,
         embedder=found.embedder,
         missing=found.missing,
         skipped=found.skipped + len(objects) - len(sources),
@@ -122,11 +129,13 @@ def answer_as_json(question: str, answer: MemoryAnswer) -> dict[str, Any]:
         "answered": bool(answer.cited),
         **members(answer, "embedder missing skipped", not_indexed="outside"),
         "helper": None if answer.helped is None else helper_as_json(answer.helped),
-        "quotes": [
-            {**members(cited, "sentence"), **origin_as_json(cited.object), **members(cited.quote, "start end text")}
-            for cited in answer.cited
-        ],
+        "quotes": [_quote_as_json(each) for each in answer.cited],
+        "nearest": [_quote_as_json(each) for each in answer.nearest],
     }
+
+
+def _quote_as_json(cited: Cited) -> dict[str, Any]:
+    return {**members(cited, "sentence"), **origin_as_json(cited.object), **members(cited.quote, "start end text")}
 
 
 def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:

@@ -229,13 +229,17 @@ async def test_index_hit_is_quoted_from_the_object_itself() -> None:
     assert f"#{wanted}" in text
 
 
-async def test_irrelevant_hit_is_no_answer_but_is_named_by_a_search() -> None:
+async def test_uncertain_passages_are_shown_as_such_at_a_cost_and_are_no_fault() -> None:
     index = Index(None)
     ask = await asked_with(index)
     index.answer, index.related = SearchResult(), hits((ask.id_of("login.py"), 0, 70))
     text, failed, events = await ask("memory_query", question="which doors lead in?")
     assert (failed, events) == (False, ())
-    assert "Not in memory" in text
+    assert text.startswith("Not in memory, as far as words and meaning tell.")
+    assert "def login(user):" in text
+    assert "Left in this turn: 2 restores or answers" in text
+    text, _, _ = await ask("memory_query", question="what does open_the_door() return?")
+    assert text.startswith("Not in memory: nothing that is remembered answers this."), "no source has that name"
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
 
 

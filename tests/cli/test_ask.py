@@ -41,6 +41,11 @@ def test_question_without_an_answer_is_not_in_memory() -> None:
     asked = ("ask", "mine", "who won the regatta in Kiel?")
     assert run(*asked).stdout == "Not in memory: nothing that is remembered answers this.\n"
     assert run_json(*asked)["answered"] is False
+    near = ("ask", "mine", "how do threads acquire permission from their supervisor upstairs?")
+    assert run(*near).stdout.startswith("Not in memory, as far as words and meaning tell.")
+    found = run_json(*near)
+    assert (found["answered"], found["quotes"]) == (False, [])
+    assert any("def acquire" in each["text"] for each in found["nearest"])
     assert run(*QUESTION, "--turns", "90-99").stdout.startswith("Not in memory")
 
 

@@ -23,6 +23,11 @@ Tokens = Callable[[str], int]
 HELPER_TOKENS = 8_000
 """Maximum tokens of sources for a helper model."""
 
+NEAREST_TOKENS = 600
+"""Maximum tokens of the nearest passages when nothing surely answers: of 32 development questions in other words they
+answer 12, those of 800 tokens 13.
+"""
+
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""
 

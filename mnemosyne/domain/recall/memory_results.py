@@ -52,7 +52,12 @@ ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. L
 """The result of a call for content that the model still has in its context."""
 
 NOT_IN_MEMORY = "Not in memory: nothing that is remembered answers this."
-"""The beginning of the result for a question without an answer."""
+"""The beginning of the result for a question without an answer and without similar passages."""
+
+UNCERTAIN = "Not in memory, as far as words and meaning tell. The nearest passages follow; they may be off the point."
+"""The beginning of the result for a question without an answer, but with similar passages: their reader is a model or a
+person, who can tell what they mean.
+"""
 
 IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Look at the source again."
 """The result of a full restore in a dialect whose results contain only text."""
@@ -130,6 +135,8 @@ _OUTDATED = {
 }
 
 
+_ELSEWHERE = "Ask with other words, or look at the source."
+
 _COMPOSED = "{} by a helper model, each with the words below it that it rests on. Where they differ, the words count."
 
 
@@ -142,16 +149,19 @@ def answer_text(
     limits: FaultLimits = LIMITS,
     unindexed: int = 0,
     sentences: Sequence[str] = (),
+    *,
+    uncertain: bool = False,
 ) -> str:
     """The answer to a question, made of quotes from objects of a branch. ``tokens`` are the tokens of the quotes,
     ``unindexed`` counts objects outside the index. ``sentences`` are a helper model's, one for each quote; empty if the
-    quotes are the answer.
+    quotes are the answer, or only near it (``uncertain``).
 
     It names the kind and the author of each object, because a file may claim anything about decisions.
     """
     if not quotes:
-        return f"{NOT_IN_MEMORY} Ask with other words, or look at the source. {describe_unindexed(unindexed)}".rstrip()
+        return f"{NOT_IN_MEMORY} {_ELSEWHERE} {describe_unindexed(unindexed)}".rstrip()
     lines = [
+        f"{UNCERTAIN} {_ELSEWHERE}" if uncertain else "",
         _COMPOSED.format(render_count(len(sentences), "sentence"))
         if sentences
         else f"{render_count(len(quotes), 'passage')}, quoted word for word.",

@@ -37,10 +37,11 @@ class Exchange:
     last_byte: int
 
 
-def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes:
+def request_bytes(body_bytes: int, script: Script, session: str | None, *, in_body: bool = False) -> bytes:
     """A streaming request with a body of about ``body_bytes`` bytes, like a long conversation.
 
-    ``session`` is the client's name for the conversation; None: unnamed.
+    ``session`` is the client's name for the conversation; None: unnamed. The reply is selected ``in_body`` for relays
+    that drop the query.
     """
     line = "def add(first: int, second: int) -> int:  # line {} of the file\n"
     messages: list[dict[str, object]] = [{"role": "user", "content": "Add two numbers."}]
@@ -50,8 +51,12 @@ def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes
         role = "assistant" if messages[-1]["role"] == "user" else "user"
         messages.append({"role": role, "content": [{"type": "text", "text": text}]})
         size += len(text) + 70
-    body = json.dumps({"model": "benchmark", "max_tokens": 1024, "stream": True, "messages": messages}).encode()
-    return message_request(script.query, body, session, "mnemosyne-benchmark")
+    asked = {"model": "benchmark", "max_tokens": 1024, "stream": True, "messages": messages}
+    if in_body:
+        asked["metadata"] = {"user_id": script.query}
+    return message_request(
+        None if in_body else script.query, json.dumps(asked).encode(), session, "mnemosyne-benchmark"
+    )
 
 
 def history_request(history: History, asked: Played, session: str) -> bytes:

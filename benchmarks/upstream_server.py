@@ -1,7 +1,8 @@
 """The provider's side of a benchmark: a message stream that costs next to nothing to send.
 
-``POST /v1/messages?deltas=26&gap_ms=20`` sends that many text deltas, that far apart (0: as fast as they go out). Each
-delta names the moment at which it was sent, in nanoseconds of the monotonic clock, which all processes share.
+``POST /v1/messages?deltas=26&gap_ms=20&wait_ms=0`` sends that many text deltas, that far apart (0: as fast as
+they go out), after ``wait_ms``. Each delta names the moment at which it was sent, in nanoseconds of the monotonic
+clock, which all processes share.
 
 ``POST /v1/messages?history=recorded&turn=7&wait_ms=50&gap_ms=5`` sends the reply to that turn of a history: after
 ``wait_ms`` the message's and its first block's start, ``gap_ms`` later the rest in one write; a ``ping`` just before
@@ -34,10 +35,11 @@ class Script:
 
     deltas: int
     gap_seconds: float
+    wait_seconds: float = 0.0
 
     @property
     def query(self) -> str:
-        return f"deltas={self.deltas}&gap_ms={self.gap_seconds * 1000:g}"
+        return f"deltas={self.deltas}&gap_ms={self.gap_seconds * 1000:g}&wait_ms={self.wait_seconds * 1000:g}"
 
 
 @attrs.frozen
@@ -94,6 +96,8 @@ _DELTA_BEFORE, _DELTA_AFTER = frame(
 
 async def send_reply(stream: trio.SocketStream, script: Script) -> None:
     """Send one reply, each delta in a write of its own."""
+    if script.wait_seconds:
+        await trio.sleep(script.wait_seconds)
     await stream.send_all(HEAD + OPENING)
     start = trio.current_time()
     for number in range(1, script.deltas + 1):
@@ -123,10 +127,10 @@ def script_of(head: bytes, body: bytes) -> Script | Played:
     if "_ms=" not in asked and (found := _IN_BODY.search(body)) is not None:
         asked = found[1].decode("ascii")
     query = {name: value[0] for name, value in parse_qs(asked).items()}
-    gap = float(query["gap_ms"]) / 1000
+    gap, wait = float(query["gap_ms"]) / 1000, float(query["wait_ms"]) / 1000
     if "history" in query:
-        return Played(query["history"], int(query["turn"]), float(query["wait_ms"]) / 1000, gap)
-    return Script(int(query["deltas"]), gap)
+        return Played(query["history"], int(query["turn"]), wait, gap)
+    return Script(int(query["deltas"]), gap, wait)
 
 
 def body_length(head: bytes) -> int:

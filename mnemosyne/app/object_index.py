@@ -18,8 +18,8 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.config import Config
 from mnemosyne.projections.object_index import OBJECT_INDEX
 
-VECTOR_SECONDS = 10.0
-"""How long a command makes missing vectors before it searches."""
+VECTOR_SECONDS, LED_SECONDS = 10.0, 1.0
+"""How long a command makes missing vectors before it searches; the second while a worker makes them, too."""
 
 
 def model_of(config: Config, *, threads: int = MOST_THREADS) -> LocalModel:
@@ -54,16 +54,18 @@ def indexer_of(index: PostgresObjectIndex, database: Database, report: Report = 
     return ObjectIndexer(index, events, PostgresContentStore(database), report=report, threads=threads)
 
 
-async def fill_index(models: OpenReadModels, *, rebuild: bool = False) -> PostgresObjectIndex:
-    """Return the object index with the words of all objects; vectors that are missing are left to a running worker, or
-    made for a few seconds. ``rebuild`` rebuilds the index except for vectors, and makes all of these.
+async def fill_index(
+    models: OpenReadModels, model: LocalModel | None = None, *, rebuild: bool = False
+) -> PostgresObjectIndex:
+    """Return the object index with the words of all objects; missing vectors are made for a few seconds. ``rebuild``
+    rebuilds the index except for vectors, and makes all of these.
     """
-    index = await open_index(models.config, models.database)
+    index = await open_index(models.config, models.database, model)
     if rebuild:
         await models.refresh((OBJECT_INDEX,))
         await index.clear()
     is_led = not rebuild and (await lag(models.database)).led
-    await catch_up(models, index, math.inf if rebuild else 0.0 if is_led else VECTOR_SECONDS)
+    await catch_up(models, index, math.inf if rebuild else LED_SECONDS if is_led else VECTOR_SECONDS)
     return index
 
 

@@ -4,6 +4,7 @@ It opens the database like a command, with or without a running server. While th
 """
 
 import logging
+import math
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,9 @@ OPENING_SECONDS = 10.0
 
 AGAIN_SECONDS = 1.0
 """Delay before the database is tried again."""
+
+FILLING_SECONDS = 2.0
+"""How long a search waits for the index while a worker fills it."""
 
 DRAIN_SECONDS = 1.0
 
@@ -159,10 +163,10 @@ class OpenPageContext:
 
     async def index(self) -> CrossSessionIndex:
         models = self.models
-        # A leading worker fills the index; a page must not wait for that.
-        if (await lag(models.database)).led:
-            return await open_index(models.config, models.database, self._model)
-        return await fill_index(models)
+        # A leading worker fills the index, too; a page must not wait long for it.
+        with trio.move_on_after(FILLING_SECONDS if (await lag(models.database)).led else math.inf):
+            return await fill_index(models, self._model)
+        return await open_index(models.config, models.database, self._model)
 
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
         gone, last = self._gone, position

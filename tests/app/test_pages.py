@@ -8,10 +8,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from mnemosyne.adapters.postgres.leading import Leader
+from mnemosyne.app.object_index import read_standing
 from mnemosyne.app.pages import OpenPageContext, PagesAlone
 from mnemosyne.app.simulations import Simulations
+from mnemosyne.domain.ports import Progress
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.http.browsers import AllowedHosts
+from tests.adapters.log_support import open_database, until
+from tests.adapters.postgres.test_sql_views import filled
 from tests.http.inspector.shown import NOW, settings
 
 Message = MutableMapping[str, Any]
@@ -67,3 +72,23 @@ async def test_without_a_database_pages_report_the_reason(tmp_path: Path) -> Non
         with pytest.raises(LogUnavailable, match=r"The database is away: .*nowhere"):
             _ = page_context.models
         nursery.cancel_scope.cancel()
+
+
+async def test_a_search_page_fills_the_index_although_a_worker_leads(tmp_path: Path, dsn: str) -> None:
+    async with filled(dsn, "helped") as world, open_database(dsn) as database:
+        leader = Leader(database)
+
+        async def never(progress: Progress) -> None:
+            await trio.sleep_forever()
+
+        page_context = OpenPageContext(settings(dsn, tmp_path), lambda: NOW, str, Simulations({}, ()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leader.run, never)
+            nursery.start_soon(page_context.keep_open)
+            await page_context.wait_until_tried()
+            await until(lambda: leader.leads)
+            assert world.database is not None
+            assert (await read_standing(world.database)).missing > 0
+            await page_context.index()
+            assert (await read_standing(world.database)).missing == 0
+            nursery.cancel_scope.cancel()

@@ -68,23 +68,23 @@ class ColdRequests:
         """Explain the session that was active last and is not explained; return whether there was one. Raises
         LogFailed.
         """
-        found = await self._database.run(_find_session)
+        found = await self._database.run(_take_next)
         if found is None:
             return False
-        stream, active = found
-        cold = dict.fromkeys(await self._database.run(_list_cold, stream), b"[]")
+        stream, active, cold = found
         if cold:
-            cold |= await self._explain(stream)
-        await self._database.run(_put, stream, active, cold)
+            explained = await self._explain(stream, min(cold.values()))
+            await self._database.run(_put, stream, active, {**dict.fromkeys(cold, b"[]"), **explained})
         return True
 
-    async def _explain(self, stream: UUID) -> Mapping[Place, bytes]:
+    async def _explain(self, stream: UUID, since: int) -> Mapping[Place, bytes]:
+        """The causes of the cold requests since a time; an older one is explained already."""
         try:
             events = await self._archive.events.read(stream)
         except (LogDamaged, UnknownEvent):
             return {}
         history = await trio.to_thread.run_sync(history_of, str(stream), events)
-        found = await read_misses(self._archive, stream, events, history)
+        found = await read_misses(self._archive, stream, events, history, since=since)
         return {
             (each.address.branch, each.address.turn, each.address.attempt, each.round or 0): orjson.dumps(
                 reading_as_json(each)["causes"]
@@ -100,37 +100,43 @@ def clear(connection: Connection) -> None:
     connection.execute("delete from mnemosyne.cold_totals")
 
 
-def _find_session(connection: Connection) -> tuple[UUID, int] | None:
-    if connection.execute(_POSITIONS).fetchone() != (2, 1):
-        return None
-    if connection.execute("select from mnemosyne.cold_sessions where rules <> %s limit 1", (RULES,)).fetchone():
-        clear(connection)
-    row = connection.execute(
-        "select s.stream, s.last_active_at from mnemosyne.timeline_sessions s"
-        " left join mnemosyne.cold_sessions c on c.stream = s.stream"
-        " where s.forgotten_at is null and s.last_active_at is distinct from c.active and s.last_active_at is not null"
-        " order by s.last_active_at desc limit 1"
-    ).fetchone()
-    return None if row is None else (row[0], row[1])
-
-
-_POSITIONS = (
-    b"select count(*), count(distinct position) from mnemosyne.projections"
-    b" where name in ('timeline', 'usage') and not side"
-)
-"""Both read models must have the same events."""
-
-
-def _list_cold(connection: Connection, stream: UUID) -> list[Place]:
-    """The requests that are not explained, and that began a branch or read less than the one before left in the
-    cache; some more than ``read_misses`` finds, never fewer.
+def _take_next(connection: Connection) -> tuple[UUID, int, Mapping[Place, int]] | None:
+    """The session that was active last and is not explained, and its cold requests; if it has none, it is explained
+    now.
     """
-    return connection.execute(_COLD, {"stream": stream}).fetchall()
+    standing = connection.execute(_STANDING, (RULES,)).fetchone()
+    if standing is None or standing[:2] != (2, 1):
+        return None
+    if standing[2]:
+        clear(connection)
+    if (found := connection.execute(_NEXT).fetchone()) is None:
+        return None
+    stream, active = found
+    # The requests that are not explained, and that began a branch or read less than the one before left in the cache;
+    # some more than ``read_misses`` finds, never fewer. Each has the time when its turn began.
+    cold = {(branch, *place): began for branch, *place, began in connection.execute(_COLD, {"stream": stream})}
+    if not cold:
+        _put(connection, stream, active, cold)
+    return stream, active, cold
 
+
+_STANDING = b"""
+select count(*), count(distinct position), exists (select from mnemosyne.cold_sessions where rules <> %s)
+from mnemosyne.projections where name in ('timeline', 'usage') and not side
+"""
+"""Whether both read models exist, whether they have the same events, and whether a session has older explanations."""
+
+_NEXT = b"""
+select s.stream, s.last_active_at from mnemosyne.timeline_sessions s
+left join mnemosyne.cold_sessions c on c.stream = s.stream
+where s.forgotten_at is null and s.last_active_at is distinct from c.active and s.last_active_at is not null
+order by s.last_active_at desc limit 1
+"""
 
 _COLD = b"""
 with counted as (
-    select u.branch, u.turn, u.attempt, u.round, t.version, u.cache_read_tokens as read,
+    select u.branch, u.turn, u.attempt, u.round, t.version, coalesce(t.began_at, 0) as began,
+        u.cache_read_tokens as read,
         u.input_tokens + u.cache_read_tokens + u.cache_write_5m_tokens + u.cache_write_1h_tokens as prompt,
         -- Only the Messages API, whose lanes have no such prefix, caches no more than what is marked.
         case when b.lane ~ '^(chat|responses)/' or u.cache_write_5m_tokens + u.cache_write_1h_tokens = 0 then 0
@@ -143,7 +149,7 @@ with counted as (
 ), compared as (
     select *, lag(prompt - unmarked) over (partition by branch order by version, round) as cached from counted
 )
-select branch, turn, attempt, round from compared c
+select branch, turn, attempt, round, began from compared c
 where (cached is null or least(prompt, cached) > read) and not exists (
     select from mnemosyne.cold_requests r where r.stream = %(stream)s
         and (r.branch, r.turn, r.attempt, r.round) = (c.branch, c.turn, c.attempt, c.round))
@@ -160,6 +166,8 @@ def _put(connection: Connection, stream: UUID, active: int, cold: Mapping[Place,
         " on conflict (stream) do update set active = excluded.active",
         (stream, active, RULES),
     )
+    if not cold:
+        return
     columns = {name: [place[number] for place in cold] for number, name in enumerate("btar")}
     starts = [each.value for each in STARTS]
     connection.execute(_PUT, {**columns, "c": [each.decode() for each in cold.values()], "stream": stream, "s": starts})

@@ -30,8 +30,13 @@ LOCK = int.from_bytes(b"mnemosyn")
 WATCH_SECONDS = 30.0
 """The duration of one call that polls the log."""
 
-LOOK_SECONDS = 0.25
-"""The interval of polls. A notification by appends would be a lock that all of them share."""
+LOOK_SECONDS = 1.0
+"""The interval of polls: derived data lags by so much, and the events of a short turn share an update. A notification
+by appends would be a lock that all of them share.
+"""
+
+PAGE_LOOK_SECONDS = 0.25
+"""The interval of polls for open pages."""
 
 PAUSE_SECONDS = 1.0
 """The interval of attempts to lead."""
@@ -96,24 +101,27 @@ def _watch_as_leader(connection: Connection, advance: Callable[[int], None]) -> 
     (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
-    _watch(connection, advance)
+    _watch(connection, advance, LOOK_SECONDS)
     return True
 
 
 async def publish_progress(database: Database, progress: LogProgress) -> Never:
     """Report the position of the log, without leading. ``database`` is as in ``Leader``. Raises LogFailed."""
     while True:
-        await database.run(_watch, progress.advance, deadline=2 * WATCH_SECONDS)
+        await database.run(_watch, progress.advance, PAGE_LOOK_SECONDS, deadline=2 * WATCH_SECONDS)
 
 
-def _watch(connection: Connection, advance: Callable[[int], None]) -> None:
-    """Report the position of the log for a while, without a transaction, which would delay a rewrite of the tables."""
+def _watch(connection: Connection, advance: Callable[[int], None], pause: float) -> None:
+    """Report the position of the log for a while, whenever it changes, without a transaction, which would delay a
+    rewrite of the tables.
+    """
     if not is_shared(connection):
         connection.commit()
-    end = time.monotonic() + WATCH_SECONDS
+    end, reported = time.monotonic() + WATCH_SECONDS, -1
     while time.monotonic() < end:
-        trio.from_thread.run_sync(advance, _look(connection))
-        time.sleep(LOOK_SECONDS)  # in this thread: the connection holds the lock
+        if (position := _look(connection)) != reported:
+            trio.from_thread.run_sync(advance, reported := position)
+        time.sleep(pause)  # in this thread: the connection holds the lock
 
 
 def _look(connection: Connection) -> int:

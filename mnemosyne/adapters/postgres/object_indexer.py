@@ -49,10 +49,13 @@ EMBEDDED_OBJECTS = 16
 MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read together."""
 
-GATHER_SECONDS = 2.0
-"""The delay after an event, and the interval until the projection has processed it. The appends of a short turn share
-it; a search finds newer objects without the index.
+QUIET_SECONDS, LONGEST_SECONDS = 10.0, 60.0
+"""New objects wait until the log has been quiet for so long, and at most for so long: forty objects cost little more
+than one. A search outside a turn indexes them itself, and one in a turn finds them without the index.
 """
+
+POLL_SECONDS = 1.0
+"""The interval until the projection has processed an event."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds between attempts while the database is away."""
@@ -122,7 +125,6 @@ class ObjectIndexer:
                 await self._follow(seen)
                 pauses, away = backoff(FIRST_PAUSE, LONGEST_PAUSE), False
                 seen = await self._wait(progress, seen)
-                await trio.sleep(GATHER_SECONDS)
                 continue
             except LogFailed as error:
                 if not away:
@@ -137,16 +139,17 @@ class ObjectIndexer:
         for _ in range(WAITS):
             if await self.catch_up() >= position:
                 return
-            await trio.sleep(GATHER_SECONDS)
+            await trio.sleep(POLL_SECONDS)
 
     async def _wait(self, progress: Progress, seen: int) -> int:
         """Wait for events after ``seen``, or for an embedder if there was none."""
-        if self._has_embedder:
-            return await progress.beyond(seen)
-        while await self._index.embedder() is None:
+        while not self._has_embedder:
+            if await self._index.embedder() is not None:
+                return seen
             with trio.move_on_after(EMBEDDER_SECONDS):
-                return await progress.beyond(seen)
-        return seen
+                await progress.beyond(seen)
+                break
+        return await gather(progress, await progress.beyond(seen))
 
     async def catch_up(self, vector_seconds: float = math.inf) -> int:
         """Index every object of the projection, and make missing vectors for so many seconds; return the projection's
@@ -302,6 +305,16 @@ class ObjectIndexer:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await trio.to_thread.run_sync(work, limiter=self._thread)
+
+
+async def gather(progress: Progress, seen: int) -> int:
+    """Wait until the log has been quiet for a while, or too long; return its position."""
+    with trio.move_on_after(LONGEST_SECONDS):
+        quiet = trio.CancelScope()
+        while not quiet.cancelled_caught:
+            with trio.move_on_after(QUIET_SECONDS) as quiet:
+                seen = await progress.beyond(seen)
+    return seen
 
 
 @attrs.frozen

@@ -5,14 +5,14 @@ so that no switch happens while it reads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
 
 import attrs
 
 from mnemosyne.adapters.postgres import projection_tables as tables
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection, Database, is_shared
 from mnemosyne.domain.ports import EventLog
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.projections.daily_spending import BUDGET, CACHED, ON_DAY
@@ -244,22 +244,24 @@ def _apply(connection: Connection, portions: Sequence[Portion]) -> list[Projecti
     held = _checkpoints(connection, [_place(each) for each in portions], held=True)
     found: list[ProjectionStatus | None] = []
     moves: dict[_Place, tuple[Mark, str | None]] = {}
-    for portion, each in zip(portions, folded, strict=True):
-        projection, place = portion.projection, _place(portion)
-        checkpoint = held.get(place)
-        if checkpoint is None or portion.side not in (None, checkpoint.number):
-            found.append(None)
-        elif checkpoint.mark != portion.after or checkpoint.version != projection.version:
-            found.append(checkpoint.status)
-        else:
-            _write(connection, projection, each, side=portion.side is not None)
-            _set_aside(connection, place, each.set_aside)
-            mark = mark_of(portion.events[-1]) if portion.events else portion.after
-            moves[place] = mark, None
-            aside = (*checkpoint.set_aside, *(one.recorded.position for one in each.set_aside))
-            found.append(ProjectionStatus(version=projection.version, mark=mark, set_aside=aside))
-    if moves:
-        _move(connection, moves)
+    # A dozen statements for a turn, whose results nobody needs.
+    with nullcontext() if is_shared(connection) else connection.pipeline():
+        for portion, each in zip(portions, folded, strict=True):
+            projection, place = portion.projection, _place(portion)
+            checkpoint = held.get(place)
+            if checkpoint is None or portion.side not in (None, checkpoint.number):
+                found.append(None)
+            elif checkpoint.mark != portion.after or checkpoint.version != projection.version:
+                found.append(checkpoint.status)
+            else:
+                _write(connection, projection, each, side=portion.side is not None)
+                _set_aside(connection, place, each.set_aside)
+                mark = mark_of(portion.events[-1]) if portion.events else portion.after
+                moves[place] = mark, None
+                aside = (*checkpoint.set_aside, *(one.recorded.position for one in each.set_aside))
+                found.append(ProjectionStatus(version=projection.version, mark=mark, set_aside=aside))
+        if moves:
+            _move(connection, moves)
     return found
 
 

@@ -15,7 +15,7 @@ from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.projections.catalog import ALL
-from mnemosyne.services.cache_misses import read_all_misses
+from mnemosyne.services.cache_misses import PromptReader, PromptRequest, read_all_misses
 from tests.adapters.log_support import query
 from tests.adapters.postgres.test_sql_views import WINDOWS, filled, rows
 from tests.golden.sessions import CODEC, FOLDERS
@@ -112,7 +112,17 @@ class CountingLog(PostgresEventLog):
         return await super().read(stream, after=after, upto=upto)
 
 
-async def test_a_session_is_read_only_for_a_cold_request_that_is_not_explained(dsn: str) -> None:
+async def test_a_session_is_read_only_for_a_cold_request_that_is_not_explained_and_only_that_is_rebuilt(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explained: list[list[int]] = []
+    read = PromptReader.read
+
+    async def note(self: PromptReader, request: PromptRequest, *others: Any, **more: Any) -> Any:
+        explained[-1].append(request.attempt.address.turn)
+        return await read(self, request, *others, **more)
+
+    monkeypatch.setattr(PromptReader, "read", note)
     async with talking() as talk:
         await record(talk, Client(), 6, misfortune)
         events = await talk.archive.events.read(talk.stream)
@@ -121,9 +131,11 @@ async def test_a_session_is_read_only_for_a_cold_request_that_is_not_explained(d
         reads = []
         for after, upto in pairwise([0, *ends, len(events)]):
             await store(world, talk, after, upto)
+            explained.append([])
             await explain_all(world, CountingLog)
             reads.append(CountingLog.reads)
     assert reads == [1, 1, 2, 2, 3, 3]  # the start, the tool of turn 3, the pause before turn 5
+    assert explained == [[1], [], [3], [], [5], []]
 
 
 async def test_the_causes_of_a_forgotten_session_are_erased_and_do_not_return(dsn: str) -> None:

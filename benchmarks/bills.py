@@ -1,11 +1,12 @@
 """Bills of the live server under each tariff compared with `mnemosyne evaluate`, the cost of the memory tools for a
-program with a small head, and how much of what is sent is used.
+program with a small head, how much of what is sent is used, and how far predicted bills are off.
 
 Three recorded sessions pass through the proxy to the strict stand-in, which bills by each tariff's rules, at the
 recorded times. Without the recordings there are no rows.
 """
 
 import json
+import random
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -22,8 +23,12 @@ from campaigns.scenarios.scene import in_memory
 from mnemosyne.domain.cost.tariffs import PaidIn
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.manifests import manifest_of
+from mnemosyne.services.predicted_bills import predict_bill
+from tests.http.managing import Client, model_says, open_stage, results, text
+from tests.http.test_managed_openai import ChatTalk, ResponsesTalk, Talk
 from tests.plain.archive import MemoryArchive
 
 PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
@@ -115,8 +120,77 @@ async def _read_manifests(session: dict[str, Any]) -> list[Manifest]:
     return [await manifest_of(archive, stream, events, history, each) for each in first]
 
 
+TALKS: dict[str, tuple[type[Talk] | None, str]] = {
+    "Messages": (None, "claude-opus-5-5"),
+    "Chat, gpt-5.5": (ChatTalk, "gpt-5.5"),
+    "Chat, gpt-5.6-terra": (ChatTalk, "gpt-5.6-terra"),
+    "Responses, gpt-5.5": (ResponsesTalk, "gpt-5.5"),
+    "Responses, gpt-5.6-terra": (ResponsesTalk, "gpt-5.6-terra"),
+}
+SIDES = ("actual", "expected", "shadow")
+GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon"
+
+
+def _predictions(_: Sequence[Server], quick: bool) -> list[Row]:
+    """How far the bill predicted before each turn is off in sessions of made-up text, in percent."""
+    turns = QUICK if quick else 40
+    return [
+        single("predicted bill", f"{name}, {mode.value}", "%", trio.run(_predict, *talk, mode, turns))
+        for mode, (name, talk) in product((Mode.OBSERVE, Mode.MANAGE), TALKS.items())
+    ]
+
+
+async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) -> float:
+    name = "Look" if make is None else "look"
+    replies = [model_says(text(f"{n}."), {"type": "tool_use", "name": name, "input": {"at": n}}) for n in range(turns)]
+    task = "Please do this.\n" + _write(100, "task")
+    async with open_stage({"replies": replies}, window=40_000, mode=mode) as stage:
+        if make is None:
+            client, content = Client(stage.url), [text(task)]
+            for _ in range(turns):
+                content = results(await client.turn(*content))
+                for each in content:
+                    each["content"] = _result_of(each["tool_use_id"])
+        else:
+            talk = make(stage.url, members={"model": model, "stream_options": {"include_usage": True}})
+            talk.history.append({"role": "user", "content": task})
+            for _ in range(turns):
+                known = len(talk.history)
+                talk.keep(await talk.send())
+                for each in talk.history[known:]:
+                    if call := each.get("tool_call_id") or (each.get("output") and each["call_id"]):
+                        each["content" if "content" in each else "output"] = _result_of(call)
+        found = predict_bill([_as_row(each) for each in await stage.events_until(TurnAccounted, turns)])
+    return 100 * (found.predicted / found.billed - 1)
+
+
+def _as_row(event: TurnAccounted) -> dict[str, Any]:
+    """A row of ``saved_by_turn`` for a reply at standard terms."""
+    sides = {f"{side}_{part}": n for side in SIDES for part, n in attrs.asdict(getattr(event, side)).items()}
+    terms = dict.fromkeys(("service_tier", "inference_geo", "speed")) | {"web_searches": 0, "size": 0, "shadow_size": 0}
+    return {**attrs.asdict(event, recurse=False), **sides, **terms, "mode": event.mode.value, "turns": 1}
+
+
+def _result_of(call: str) -> str:
+    return _write(random.Random(call).randint(20, 200), call)
+
+
+def _write(lines: int, seed: str) -> str:
+    rng = random.Random(seed)
+    return "\n".join(f"{number:5}\t{' '.join(rng.choices(GREEK.split(), k=9))}" for number in range(lines))
+
+
 def _percent(deviation: Deviation) -> float:
     return 100 * abs(deviation.share)
 
 
-GROUP = Group("bills", (), (Part("tariffs", _bills), Part("programs", _programs), Part("contexts", _contexts)))
+GROUP = Group(
+    "bills",
+    (),
+    (
+        Part("tariffs", _bills),
+        Part("programs", _programs),
+        Part("contexts", _contexts),
+        Part("predicted", _predictions),
+    ),
+)

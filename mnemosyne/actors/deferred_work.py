@@ -15,7 +15,7 @@ from mnemosyne.actors.threads import LARGE, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
-from mnemosyne.domain.cost.prompt_cache import CacheRules, rules_of
+from mnemosyne.domain.cost.prompt_cache import CacheRules, rules_of, with_ends_only
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.cost.tokens import Features
@@ -46,7 +46,7 @@ HEADS_HELD = 6
 """Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
 LAYOUTS_HELD = 12
-"""Number of branches whose last layouts are cached."""
+"""Number of last layouts of branches, with their versions, that are cached."""
 
 
 class DeferredWork:
@@ -58,7 +58,7 @@ class DeferredWork:
         self._settings = settings
         self._reads: dict[int, Transcript] = {}
         self._heads: Lru[tuple[bytes | None, bytes | None, int | None, str | None], Features] = Lru(HEADS_HELD)
-        self._layouts: Lru[tuple[str, bool], PromptLayout] = Lru(LAYOUTS_HELD)
+        self._layouts: Lru[tuple[str, bool], tuple[int, PromptLayout]] = Lru(LAYOUTS_HELD)
         self._seen: dict[str, int] = {}
         self._given_up: set[Hashable] = set()
         self.is_late = False
@@ -176,15 +176,17 @@ class DeferredWork:
         return True
 
     async def account(
-        self, address: Address, exchange: OpenAttempt, cache: CacheRules | None = None
+        self, address: Address, exchange: OpenAttempt, earlier: Callable[[CacheRules], CacheRules] | None = None
     ) -> tuple[Event, ...]:
-        """The account of an ended attempt; empty if its body is not a conversation. ``cache`` replaces its rules."""
-        command = await self._account_turn(address, exchange)
-        if command is None:
-            return ()
-        return (account(attrs.evolve(command, cache=cache or command.cache), self._state.ledger),)
+        """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` changes the rules of
+        its cache to those of earlier servers.
+        """
+        command = await self._account_turn(address, exchange, earlier)
+        return () if command is None else (account(command, self._state.ledger),)
 
-    async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
+    async def _account_turn(
+        self, address: Address, exchange: OpenAttempt, earlier: Callable[[CacheRules], CacheRules] | None
+    ) -> AccountTurn | None:
         """The command; None if a body is not a conversation, or nothing was billed."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
@@ -192,6 +194,12 @@ class DeferredWork:
         missing = [version for version in sent_versions if version not in self._reads]
         if missing:
             self._reads |= await self._loaded.bodies.of_versions(missing, branch.conversation)
+        taken = self._state.find_taken(address.branch)
+        if taken is not None and not taken.settings.prefixes:
+            earlier = earlier or with_ends_only
+        cache = rules_of(self._tariff_of(branch, exchange.model))
+        cache = earlier(cache) if earlier is not None else cache
+        before = [await self._find_before(branch, each) if cache.partial else None for each in exchange.before]
         client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:
             return None
@@ -213,7 +221,6 @@ class DeferredWork:
             sent = [each for each in sent if each.usage is not None]
         if not sent:
             return None
-        taken = self._state.find_taken(address.branch)
         return AccountTurn(
             at=exchange.ended.at,
             branch=address.branch,
@@ -223,9 +230,11 @@ class DeferredWork:
             model=exchange.model,
             client=client,
             rounds=sent,
-            cache=rules_of(self._tariff_of(branch, exchange.model)),
+            cache=cache,
             scaled=taken is not None and taken.settings.scaled,
             parts=taken is not None and taken.settings.parts,
+            client_before=before[0],
+            sent_before=before[1],
         )
 
     def _tariff_of(self, branch: Branch, model: str | None) -> Tariff:
@@ -238,9 +247,22 @@ class DeferredWork:
         """The layout of a request, based on the branch's last layout, or on its parent's if it has none yet."""
         read = self._reads[request.version]
         parent = branch.parent or ""
-        before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream))
+        _, before = self._layouts.get((branch.name, upstream)) or self._layouts.get((parent, upstream)) or (0, None)
         layout = await run_in_thread(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
-        return layout and self._layouts.put((branch.name, upstream), layout)
+        return layout and self._layouts.put((branch.name, upstream), (request.version, layout))[1]
+
+    async def _find_before(self, branch: Branch, version: int) -> PromptLayout | None:
+        """The layout of an earlier body of a branch or its parent; None without one."""
+        near = [
+            self._layouts.get((name or "", upstream))
+            for name in (branch.name, branch.parent)
+            for upstream in (True, False)
+        ]
+        held = next((each[1] for each in near if each is not None and each[0] == version), None)
+        if held is not None or not version:
+            return held
+        read = (await self._loaded.bodies.of_versions([version], branch.conversation))[version]
+        return await run_in_thread(lambda: lay_out(read), in_thread=len(read.raw) >= LARGE)
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:

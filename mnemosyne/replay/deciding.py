@@ -38,7 +38,7 @@ from mnemosyne.actors.messages import (
 from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.cost.catalogue import in_force
-from mnemosyne.domain.cost.prompt_cache import MARKED
+from mnemosyne.domain.cost.prompt_cache import MARKED, with_ends_only
 from mnemosyne.domain.history import replay, time_travel
 from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
@@ -513,10 +513,11 @@ class _Judge:
             return ()
         today = await self._deferred.account(address, exchange)
         if today != (event,) and event.mode is Mode.OBSERVE:
-            earlier = await self._deferred.account(address, exchange, MARKED)
-            if earlier == (event,):
-                self.old_accounts += 1
-                return earlier
+            for rules in (with_ends_only, lambda _: MARKED):
+                earlier = await self._deferred.account(address, exchange, rules)
+                if earlier == (event,):
+                    self.old_accounts += 1
+                    return earlier
         return today
 
     async def _forget_again(self, decision: ReplayedDecision) -> Sequence[Event]:

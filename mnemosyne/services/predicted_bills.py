@@ -52,11 +52,18 @@ class PredictedBill:
 
 @attrs.frozen
 class _Counted:
-    """The last prompt of a branch: the provider's count and the estimate."""
+    """The last prompt of a branch: the provider's count and the estimate; and both for all that its prompts added."""
 
     model: str | None
     counted: int
     estimated: int
+    growth: tuple[int, int] = (0, 0)
+
+    def follow(self, row: Row) -> "_Counted":
+        counted, estimated = row["counted"] - self.counted, row["estimated"] - self.estimated
+        is_growth = self.model == row["model"] and counted > 0 < estimated
+        growth = (self.growth[0] + counted, self.growth[1] + estimated) if is_growth else self.growth
+        return _Counted(row["model"], row["counted"], row["estimated"], growth)
 
 
 def predict_bill(rows: Iterable[Row]) -> PredictedBill:
@@ -71,7 +78,8 @@ def predict_bill(rows: Iterable[Row]) -> PredictedBill:
         else:
             pairs.append(amounts)
         if row["counted"]:
-            last[row["branch"]] = _Counted(row["model"], row["counted"], row["estimated"])
+            known = last.get(row["branch"], _Counted(None, 0, 0))
+            last[row["branch"]] = known.follow(row)
     errors = [abs(predicted - billed) / billed for predicted, billed in pairs if billed]
     return PredictedBill(
         turns=len(pairs),
@@ -95,10 +103,13 @@ def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
 
 
 def _predict_size(row: Row, last: _Counted) -> int:
-    """The size of a prompt: the counted size of the branch's last one, and the estimated growth at its scale."""
+    """The size of a prompt: the counted size of the branch's last one, and the estimated growth, at the scale of all
+    earlier growth.
+    """
     if last.model != row["model"] or not last.estimated:
         return int(row["estimated"])
-    growth = Fraction((row["estimated"] - last.estimated) * last.counted, last.estimated)
+    counted, estimated = last.growth if all(last.growth) else (last.counted, last.estimated)
+    growth = Fraction((row["estimated"] - last.estimated) * counted, estimated)
     return max(0, round(last.counted + growth))
 
 

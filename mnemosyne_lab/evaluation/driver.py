@@ -137,6 +137,7 @@ class _Run:
         self._reuse = ReuseRecord()
         # The cache
         self._cache = _cache_of_others(sized)
+        self._billed_last = Prompt()
         self._slot = Prompt()
         self._head: Ttl = sized.settings.ttl
         self._last_at: int | None = None
@@ -391,9 +392,18 @@ class _Run:
             self._slot = prompt
             return tokens
         markers = client_markers(marked or prompt, head=self._head, tail=self._settings.ttl)
+        shared = self._billed_last.count_shared(prompt) if self._cache.holds(self._billed_last, at) else 0
         self._cache, billed = prompt_cache.bill(
-            self._cache, prompt, markers, started_at=at, minimum=self._minimum, readable_at=at, rules=self._rules
+            self._cache,
+            prompt,
+            markers,
+            started_at=at,
+            minimum=self._minimum,
+            readable_at=at,
+            rules=self._rules,
+            shared=prompt[shared - 1].tokens if shared else 0,
         )
+        self._billed_last = prompt
         return billed.tokens
 
     def _as_if_free(self, request: TraceRequest, situation: Situation, added: Sequence[PromptStep]) -> Tokens:

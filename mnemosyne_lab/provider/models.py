@@ -6,7 +6,8 @@ client that names a new model expects the newest behaviour.
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import family_of, model_of
+from mnemosyne.domain.cost.catalogue import family_of, find_tariff_name, model_of, tariff_of
+from mnemosyne.domain.cost.tariffs import Caching, Tariff
 
 
 @attrs.frozen
@@ -58,3 +59,14 @@ def find(name: str) -> ServedModel:
     """The row for a model name; a row of current behaviour when the name is unknown."""
     family = family_of(name)
     return next((row for row in MODELS if row.prefix == family), _UNKNOWN)
+
+
+def tariff_of_model(name: str) -> Tariff:
+    """The tariff of a model at its own provider."""
+    return tariff_of(find_tariff_name(credential=None, hour=False, host="", model=name))
+
+
+def bills_writes(name: str) -> bool:
+    """Whether a model of OpenAI bills its cache writes: then it caches prompts at breakpoints alone."""
+    paid = tariff_of_model(name)
+    return paid.caching is Caching.PREFIX and paid.write_5m != 1

@@ -4,6 +4,7 @@ An endpoint is what reads, judges and writes; what happens in between is the sam
 """
 
 from collections.abc import Callable
+from itertools import takewhile
 
 import attrs
 import orjson
@@ -26,7 +27,7 @@ from mnemosyne_lab.provider.rules_markers import Violation
 from mnemosyne_lab.provider.rules_responses import find_responses_breaches
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.sessions import SessionWatch
-from mnemosyne_lab.provider.templates import write_chat, write_responses
+from mnemosyne_lab.provider.templates import is_leading, write_chat, write_responses
 from mnemosyne_lab.provider.view import RequestView, view_chat
 from mnemosyne_lab.provider.wire_steps import HeaderLines
 
@@ -103,7 +104,9 @@ class OpenAiApi:
         first = {"input": as_list(body.get("input"))[:1]} if endpoint.items == "input" else {}
         self._note(request, self._watch.look(endpoint.view({**body, **first}, request.headers).tools, request.headers))
         rule, reply = self._chooser.choose(view, body)
-        prefix = self._cache.look(endpoint.write_prompt(body), _key(body), request.at)
+        prompt = endpoint.write_prompt(body)
+        breaks = [len(_head_of(body, endpoint)), len(prompt)] if models.bills_writes(view.model) else ()
+        prefix = self._cache.look(prompt, _key(body), request.at, breaks)
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
             self._refuse_too_long(prefix.total, view.model, endpoint)
@@ -157,6 +160,12 @@ class OpenAiApi:
     def _next_id(self) -> str:
         self._ids += 1
         return f"{self._ids:024x}"
+
+
+def _head_of(body: Body, endpoint: OpenAiEndpoint) -> str:
+    """The prompt up to the conversation: instructions and tools."""
+    said = as_list(body.get(endpoint.items)) if endpoint.items == "messages" else []
+    return endpoint.write_prompt({**body, endpoint.items: [*takewhile(is_leading, said)]})
 
 
 def _key(body: Body) -> str:

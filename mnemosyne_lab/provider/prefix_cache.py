@@ -6,7 +6,7 @@ readable with `keep`, which its reply calls when it begins. Time is an argument,
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import attrs
 from mnemosyne_lab.provider.reading import TOKENS_PER_CHARACTER, tokens
 
 UNIT = 128
-"""The automatic cache counts in units of so many tokens."""
+"""An automatic cache without breakpoints counts in units of so many tokens."""
 LEAST = 1024
 """Tokens; a shorter prefix is not cached."""
 LIFETIME = 30 * 60
@@ -43,6 +43,13 @@ class PrefixUse:
     """Give it the reply's text when the reply begins."""
     seconds: float | None = None
     """What evaluating the rest takes; nothing for a hosted API, which does not tell."""
+    written: int = 0
+    """Tokens that are billed as written."""
+
+    @property
+    def details(self) -> dict[str, int]:
+        """What OpenAI's APIs report of it."""
+        return {"cached_tokens": self.cached, **({"cache_write_tokens": self.written} if self.written else {})}
 
     def report(self, predicted: int) -> dict[str, Any] | None:
         """The `timings` of a local server, whose reply has `predicted` tokens."""
@@ -58,44 +65,55 @@ class PrefixUse:
 
 
 class PrefixCache(Protocol):
-    """Looks up a prompt. `key` separates prompts that never share anything."""
+    """Looks up a prompt. `key` separates prompts that never share anything. A model that bills its writes caches it up
+    to these `breaks` alone, in characters.
+    """
 
-    def look(self, prompt: str, key: str, now: float) -> PrefixUse: ...
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse: ...
 
 
 class AutomaticCache:
-    """Remembers each unit of each prompt by a hash of all text up to its end."""
+    """Remembers each unit of each prompt, or each of its breakpoints, by a hash of all text up to its end."""
 
     def __init__(self, seconds: float = LIFETIME) -> None:
         self._seconds = seconds
         self._used: dict[bytes, float] = {}
         """When each prefix was used last."""
+        self._breaks: dict[str, set[int]] = {}
+        """The breakpoints of all prompts of a key, where a later one is looked up."""
 
-    def look(self, prompt: str, key: str, now: float) -> PrefixUse:
-        """The longest prefix that a prompt of the same key had, in whole units."""
-        prefixes = _hash_units(prompt, key)
-        known = 0
-        for prefix in prefixes:
-            if now - self._used.get(prefix, -math.inf) > self._seconds:
-                break
-            known += 1
-        cached = known * UNIT
-        return PrefixUse(tokens(len(prompt)), cached if cached >= LEAST else 0, partial(self._keep, prefixes, now))
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse:
+        """The longest prefix that a prompt of the same key had, in whole units or up to a breakpoint."""
+        total = tokens(len(prompt))
+        written: Collection[int] = breaks
+        if not breaks:
+            written = [math.ceil(number * UNIT / TOKENS_PER_CHARACTER) for number in range(1, total // UNIT + 1)]
+        written = [end for end in written if tokens(end) >= LEAST]
+        known = self._breaks.setdefault(key, set())
+        prefixes = _hash(prompt, key, {*written, *known})
+        last = max((end for end, prefix in prefixes.items() if self._is_alive(prefix, now)), default=0)
+        known.update(written if breaks else ())
+        kept = [prefix for end, prefix in prefixes.items() if end in written or end == last]
+        new = max(written, default=0) if breaks else 0
+        cached = tokens(last)
+        return PrefixUse(total, cached, partial(self._keep, kept, now), written=max(0, tokens(new) - cached))
 
-    def _keep(self, prefixes: list[bytes], now: float, reply: str) -> None:
+    def _is_alive(self, prefix: bytes, now: float) -> bool:
+        return now - self._used.get(prefix, -math.inf) <= self._seconds
+
+    def _keep(self, prefixes: Iterable[bytes], now: float, reply: str) -> None:
         self._used.update(dict.fromkeys(prefixes, now))
 
 
-def _hash_units(prompt: str, key: str) -> list[bytes]:
+def _hash(prompt: str, key: str, ends: Collection[int]) -> dict[int, bytes]:
+    """The hash of the prompt up to each of some ends."""
     running = hashlib.sha256(key.encode())
-    units: list[bytes] = []
-    start = 0
-    for number in range(1, tokens(len(prompt)) // UNIT + 1):
-        end = math.ceil(number * UNIT / TOKENS_PER_CHARACTER)
+    found, start = {}, 0
+    for end in sorted(end for end in ends if end <= len(prompt)):
         running.update(prompt[start:end].encode("utf-8", "surrogatepass"))
-        units.append(running.digest()[:16])
+        found[end] = running.digest()[:16]
         start = end
-    return units
+    return found
 
 
 class Slots:
@@ -106,7 +124,7 @@ class Slots:
         self._held: list[str] = [""] * local.slots
         """The text of each slot, used longest ago first."""
 
-    def look(self, prompt: str, key: str, now: float) -> PrefixUse:
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse:
         """Look the prompt up in the best slot. At least one token is always evaluated, as the model needs one."""
         shared = [_count_shared(prompt, held) for held in self._held]
         best = max(range(len(shared)), key=shared.__getitem__)

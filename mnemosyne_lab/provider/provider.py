@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
-from mnemosyne.domain.cost.tariffs import Caching, Tariff
+from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, whole
 from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
@@ -155,15 +154,15 @@ class Provider:
             cache = self._cache if keeps else PromptCache()
             lookup = cache.request(body, at)
             return lookup.use, None, partial(cache.begin_reply, lookup)
-        prefix = prefixes.look(write_messages(body), name, at)
+        prompt, head = write_messages(body), write_messages({**body, "messages": []})
+        prefix = prefixes.look(prompt, name, at, [len(head), len(prompt)] if models.bills_writes(name) else ())
         said = wrap("assistant", write_blocks(reply.blocks))
-        new = prefix.total - prefix.cached
-        written = new if self._slots is None and _bills_writes(name) else 0
-        return CacheUse(prefix.cached, written, 0, new - written), prefix, partial(prefix.keep, said)
+        rest = prefix.total - prefix.cached - prefix.written
+        return CacheUse(prefix.cached, prefix.written, 0, rest), prefix, partial(prefix.keep, said)
 
     def _find_automatic(self, model: str) -> AutomaticCache | None:
         """What remembers the prompts of OpenAI's models, which a gateway serves in this dialect; None for others."""
-        paid = _tariff_of(model)
+        paid = models.tariff_of_model(model)
         if paid.caching is Caching.MARKERS or paid.seconds is None:
             return None
         return self._behind.setdefault(paid.name, AutomaticCache(paid.seconds))
@@ -252,14 +251,6 @@ class Provider:
                 headers.append((f"{prefix}-reset", "2027-01-01T00:00:00Z"))
             headers += _window_headers(request)
         return headers
-
-
-def _tariff_of(model: str) -> Tariff:
-    return tariff_of(find_tariff_name(credential=None, hour=False, host="", model=model))
-
-
-def _bills_writes(model: str) -> bool:
-    return _tariff_of(model).write_5m != 1
 
 
 def _window_headers(request: Received) -> HeaderLines:

@@ -74,7 +74,7 @@ def _usage(reply: ScriptedReply, context: OpenAiContext, message: dict[str, Any]
         "prompt_tokens": context.prefix.total,
         "completion_tokens": output,
         "total_tokens": context.prefix.total + output,
-        "prompt_tokens_details": {"cached_tokens": context.prefix.cached, "audio_tokens": 0},
+        "prompt_tokens_details": {**context.prefix.details, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": reasoning, "audio_tokens": 0},
         **reply.usage,
     }

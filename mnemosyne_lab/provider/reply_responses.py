@@ -134,7 +134,7 @@ def _finish(reply: ScriptedReply, context: OpenAiContext, items: list[dict[str, 
     output, reasoning = count_output(text, reply.blocks)
     usage = {
         "input_tokens": context.prefix.total,
-        "input_tokens_details": {"cached_tokens": context.prefix.cached},
+        "input_tokens_details": context.prefix.details,
         "output_tokens": output,
         "output_tokens_details": {"reasoning_tokens": reasoning},
         "total_tokens": context.prefix.total + output,

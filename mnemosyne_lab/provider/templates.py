@@ -4,6 +4,8 @@ Ids, statuses and markers are excluded. A reply has the same form as the client'
 something.
 """
 
+from itertools import takewhile
+
 import orjson
 
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, blocks, messages, text_in, tools
@@ -58,9 +60,14 @@ def _block(block: dict[str, Json]) -> str:
 def write_chat(body: Body) -> str:
     """A prompt of Chat Completions: leading system messages, tools, the rest in order."""
     said = messages(body)
-    leading = next((at for at, each in enumerate(said) if each.get("role") not in _LEADING), len(said))
+    leading = len([*takewhile(is_leading, said)])
     offered = "".join(_dump(tool) + "\n" for tool in tools(body))
     return "".join(map(write_chat_message, said[:leading])) + offered + "".join(map(write_chat_message, said[leading:]))
+
+
+def is_leading(message: Json) -> bool:
+    """Whether a message of Chat Completions, if it comes first, is part of the instructions."""
+    return as_dict(message).get("role") in _LEADING
 
 
 def write_chat_message(message: dict[str, Json]) -> str:

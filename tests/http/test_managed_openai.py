@@ -8,15 +8,18 @@ import attrs
 import pytest
 
 from mnemosyne.domain.session.events import TurnFinished
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.http.sse import FrameReader, event_of
+from mnemosyne.replay.deciding import review
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
 from tests.http.raw_client import RawReply, exchange
 from tests.http.responses import read_stream
+from tests.plain.archive import MemoryArchive
 from tests.profiles import cover, rarely
 
 MODE = "x-mnemosyne-mode"
@@ -254,6 +257,22 @@ async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk])
         assert breaks(stage, talk) == len(epochs)
         assert_nothing_of_ours(talk)
         await stage.rounds()
+
+
+@pytest.mark.parametrize(("make", "model"), [(ChatTalk, "gpt-5.5"), *rarely([(ResponsesTalk, "gpt-5.6-terra")])])
+async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(make: type[Talk], model: str) -> None:
+    """One reads up to the first change, the other up to the end of an earlier prompt or of its head."""
+    async with open_stage(LOOP, window=8_000) as stage:
+        talk = make(stage.url, size=200, members={"model": model, "stream_options": {"include_usage": True}})
+        for number in range(4):
+            await talk.work(f"Where is it, {number}? " + "Look at all of it. " * (10 if number else 200))
+        accounts = await stage.events_until(TurnAccounted, 12)
+        rewritten = {each.turn for each in await stage.events() if isinstance(each, EpochBegan)}
+        assert len(rewritten) >= 2
+        for each in (each for each in accounts if each.turn in rewritten):
+            assert abs(each.expected.read - each.actual.read) <= 0.06 * each.actual.prompt, each
+        found = await review(MemoryArchive(stage.log), str(await stage.stream()))
+        assert (found.differences, found.skipped) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def test_a_later_prompt_is_the_counted_size_of_the_last_one_and_its_growth_at_th
     assert (found.predicted, found.billed, found.error) == (3_000 * PRICE, 3_000 * PRICE, 0.0)
 
 
+def test_growth_is_predicted_at_the_scale_of_earlier_growth() -> None:
+    """System prompt and tools have another one."""
+    found = predict_bill([turn(1_000, 2_000), turn(2_000, 2_500), turn(4_000, 3_500)])
+    assert found.predicted == (1_250 + 4_000) * PRICE
+
+
 def test_a_first_request_is_left_out_because_other_sessions_may_have_cached_a_part_of_it() -> None:
     found = predict_bill([turn(10_000, 10_000, read=9_900, expected_read=0), turn(10_000, 10_000)])
     assert (found.turns, found.left_out, found.error) == (1, 1, 0.0)

@@ -7,6 +7,7 @@ Source of the rules: the Messages API documentation on prompt caching (order, ke
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import sha256
@@ -128,6 +129,11 @@ class Prompt(Sequence[PromptStep]):
         if not 0 <= length <= self._length:
             raise ValueError(f"a prompt of {self._length} blocks cannot be cut to {length}")
         return _sharing(self.keys, self._steps, length)
+
+    def count_shared(self, other: "Prompt") -> int:
+        """Return the number of blocks with which two prompts begin."""
+        limit = range(min(len(self), len(other)))
+        return bisect_left(limit, True, key=lambda number: self[number].digest != other[number].digest)
 
     @property
     def tokens(self) -> int:

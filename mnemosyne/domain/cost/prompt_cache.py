@@ -20,13 +20,15 @@ How a caller models the rest:
 * a request that the provider refuses writes nothing: keep the cache unchanged.
 
 Other providers have other rules (``rules_of`` a tariff): a prompt is cached without a marker, up to the end of its head
-and up to its own end; it is found however long the next prompt is, and lives as long as the tariff says. With a single
-slot, a prompt replaces every entry that is not a prefix of it.
+and up to its own end; it is found however long the next prompt is, and lives as long as the tariff says. Where writes
+are free, a later prompt is also read up to its first change; where they are billed, only up to such an end (OpenAI's
+documentation on prompt caching, models before and since gpt-5.6). With a single slot, a prompt replaces every entry
+that is not a prefix of it.
 
 Times are µs on any one clock. Requests are billed in the order in which they start.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import takewhile
 from math import inf
 
@@ -40,7 +42,9 @@ LOOKBACK = 20
 """Positions, including the marked block's own."""
 
 HOSTED_LEAST, HOSTED_UNIT = 1024, 128
-"""The minimum and the unit of a hosted cache without markers, in tokens (OpenAI's documentation on prompt caching)."""
+"""The minimum of a hosted cache without markers, and the unit of one whose writes are free, in tokens (OpenAI's
+documentation on prompt caching).
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,8 +53,9 @@ class CacheRules:
 
     ``lookback`` is the number of positions that a lookup walks back from a marker; ``life`` is the lifetime of an entry
     in µs, by what its marker asks for. ``automatic`` caches prompts without markers, ``one_slot`` allows a single
-    entry, and without ``bills_writes`` written tokens are billed as plain input. ``least`` is the size of the shortest
-    prompt that is cached without a marker, and reads count in whole ``unit``s of tokens.
+    entry, and without ``bills_writes`` written tokens are billed as plain input. ``partial``: a prompt is read up to
+    its first change; ``whole``: only up to the end of a message. ``least`` is the size of the shortest prompt that is
+    cached without a marker, and reads count in whole ``unit``s of tokens.
     """
 
     lookback: float = LOOKBACK
@@ -58,6 +63,8 @@ class CacheRules:
     automatic: bool = False
     one_slot: bool = False
     bills_writes: bool = True
+    partial: bool = False
+    whole: bool = False
     least: int = 0
     unit: int = 1
 
@@ -69,16 +76,24 @@ MARKED = CacheRules()
 def rules_of(tariff: Tariff) -> CacheRules:
     if tariff.caching is Caching.MARKERS:
         return MARKED
-    life, is_local = tariff.life(hour=False), tariff.slots == 1
+    life, is_local, bills_writes = tariff.life(hour=False), tariff.slots == 1, tariff.write_5m != 1
     return CacheRules(
         lookback=inf,
         life={"5m": life, "1h": life},
         automatic=True,
         one_slot=is_local,
-        bills_writes=tariff.write_5m != 1,
+        bills_writes=bills_writes,
+        partial=not bills_writes,
+        whole=bills_writes,
         least=0 if is_local else HOSTED_LEAST,
-        unit=1 if is_local else HOSTED_UNIT,
+        unit=1 if is_local or bills_writes else HOSTED_UNIT,
     )
+
+
+def with_ends_only(rules: CacheRules) -> CacheRules:
+    """Return the rules as earlier servers knew them: reads up to the end of a head or prompt, in units."""
+    is_hosted = rules.automatic and not rules.one_slot
+    return attrs.evolve(rules, partial=False, whole=False, unit=HOSTED_UNIT if is_hosted else rules.unit)
 
 
 @attrs.frozen
@@ -99,6 +114,11 @@ class Cache:
     """The entries of one workspace, by a step's digest. The next request removes expired entries."""
 
     entries: Mapping[bytes, CacheEntry] = attrs.field(factory=dict)
+
+    def holds(self, prompt: Prompt, at: int) -> bool:
+        """Return whether a request that starts then can read a whole earlier prompt."""
+        entry = self.entries.get(prompt[-1].digest) if prompt else None
+        return entry is not None and entry.hit(at)
 
     def begin_reply(self, written: Iterable[bytes], at: int) -> "Cache":
         """Record that the reply to a request has begun: from then on the entries that it wrote can be read."""
@@ -127,20 +147,27 @@ def bill(
     minimum: int,
     readable_at: int | None = None,
     rules: CacheRules = MARKED,
+    shared: int = 0,
+    may_end: Callable[[int], bool] | None = None,
 ) -> tuple[Cache, Bill]:
     """Bill a request for its reads, writes and plain input; return the cache after it and the bill.
 
     ``minimum`` is the model's minimum size for a marker to take effect; ``readable_at`` is when the reply begins, None
-    while that is unknown. The running time depends on the number of markers, the positions they look back on and the
-    live entries, not on the number of blocks. With A the tokens up to the hit, B up to the last one-hour marker after
-    it and C up to the last marker: A are read, B - A are written for an hour, C - B for five minutes, and the rest is
-    plain input.
+    while that is unknown. ``shared`` is the size of a beginning that the last prompt in the cache has too, for
+    ``partial`` reads; ``may_end`` tells whether a read may end with a block.
+
+    The running time depends on the number of markers, the positions they look back on and the live entries, not on the
+    number of blocks. With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last
+    marker: A are read, B - A are written for an hour, C - B for five minutes, and the rest is plain input.
     """
     markers, minimum = (automatic_ends(prompt), rules.least) if rules.automatic else (markers, minimum)
     marked = [number for number in sorted(markers) if prompt[number].tokens >= minimum]
-    hit = _longest_hit(cache, prompt, marked, started_at, rules.lookback)
+    hit = _longest_hit(cache, prompt, marked, started_at, rules.lookback, may_end)
     unread = [number for number in marked if number > hit]
-    read = prompt[hit].tokens // rules.unit * rules.unit if hit >= 0 else 0
+    read = prompt[hit].tokens if hit >= 0 else 0
+    if rules.partial and shared >= minimum:
+        read = max(read, shared)
+    read -= read % rules.unit
     last = prompt[unread[-1]].tokens if unread else read
     hour = max((prompt[number].tokens for number in unread if markers[number] == "1h"), default=read)
     tokens = Tokens(read=read, write_1h=hour - read, write_5m=last - hour, input=prompt.tokens - last)
@@ -172,7 +199,9 @@ def automatic_ends(prompt: Prompt) -> dict[int, Ttl]:
     return dict.fromkeys((*list(head)[-1:], *range(len(prompt))[-1:]), "5m")
 
 
-def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int, lookback: float) -> int:
+def _longest_hit(
+    cache: Cache, prompt: Prompt, marked: list[int], at: int, lookback: float, may_end: Callable[[int], bool] | None
+) -> int:
     """Return the number of the last block of the longest hit, or -1. No earlier hit is longer than a marker's own, so
     the first one from the end is the longest.
     """
@@ -182,7 +211,7 @@ def _longest_hit(cache: Cache, prompt: Prompt, marked: list[int], at: int, lookb
             if prompt[number].position - step.position >= lookback:
                 break
             entry = cache.entries.get(step.digest)
-            if entry is not None and entry.hit(at):
+            if entry is not None and entry.hit(at) and (may_end is None or may_end(back)):
                 return back
     return -1
 

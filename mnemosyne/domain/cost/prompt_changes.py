@@ -76,11 +76,23 @@ def find_change(before: PromptLayout, now: PromptLayout) -> Change | None:
 
 def count_shared(before: PromptLayout, now: PromptLayout) -> int:
     """Return the number of blocks with which both prompts begin, whatever their parameters."""
-    limit = range(min(len(before.prompt), len(now.prompt)))
     if before.prompt.keys == now.prompt.keys:
-        return bisect_left(limit, True, key=lambda number: before.prompt[number].digest != now.prompt[number].digest)
+        return before.prompt.count_shared(now.prompt)
+    limit = range(min(len(before.prompt), len(now.prompt)))
     differing = (number for number in limit if before.prompt[number].block.digest != now.prompt[number].block.digest)
     return next(differing, len(limit))
+
+
+def count_shared_tokens(before: PromptLayout, now: PromptLayout) -> int:
+    """Return the estimated size of the beginning that both prompts have, up to the first changed byte."""
+    change = find_change(before, now)
+    shared = min(len(before.prompt), len(now.prompt)) if change is None else change.shared
+    tokens = now.prompt[shared - 1].tokens if shared else 0
+    if change is None or shared >= len(now.prompt):
+        return tokens
+    start, end = _place_of(now, shared).span
+    same = max(0, min(change.offset, end) - start)
+    return tokens + now.prompt[shared].block.tokens * same // max(1, end - start)
 
 
 def _starts(layout: PromptLayout) -> tuple[int, int, int]:

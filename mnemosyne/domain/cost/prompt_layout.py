@@ -5,6 +5,7 @@ family (``tokens.Estimator.of``); a caller that knows the provider's counts can 
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,11 @@ class PromptLayout:
     def up_to(self, messages: int) -> int:
         """Return the number of blocks up to the end of the first ``messages`` messages, including the head."""
         return self.ends[messages - 1] if messages else self.head
+
+    def ends_part(self, number: int) -> bool:
+        """Return whether a message ends with this block, or the head."""
+        place = bisect_left(self.ends, number + 1)
+        return number + 1 == self.head or self.ends[place : place + 1] == (number + 1,)
 
 
 def lay_out(read: Transcript, before: PromptLayout | None = None) -> PromptLayout | None:

@@ -27,6 +27,7 @@ class RecordedSettings:
     scaled: bool = True
     parts: bool = True
     counted: bool = True
+    prefixes: bool = True
     policy: str = "economic"
     policy_version: str = ""
     fidelity: FidelityMode = FidelityMode.THRIFTY
@@ -178,6 +179,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v10": SettingsTaken,
+    "session.settings_taken.v11": SettingsTaken,
     "session.grounds_noted.v2": GroundsNoted,
 }

@@ -29,6 +29,7 @@ from mnemosyne.domain.cost.catalogue import model_of, price_of
 from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Price, Tokens
 from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheEntry, CacheRules
+from mnemosyne.domain.cost.prompt_changes import count_shared_tokens
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
 from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
 from mnemosyne.domain.session.address import AttemptEvent
@@ -225,7 +226,8 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
-    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken.
+    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. ``client_before`` and
+    ``sent_before`` are the client's previous request and the one that went upstream, None if not known or not needed.
     """
 
     mode: Mode
@@ -235,6 +237,8 @@ class AccountTurn(AttemptEvent):
     cache: CacheRules = MARKED
     scaled: bool = False
     parts: bool = False
+    client_before: PromptLayout | None = None
+    sent_before: PromptLayout | None = None
 
 
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
@@ -299,11 +303,12 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
     """The provider's cache after all rounds, their expected usage, their actual usage, and whether a part of the actual
     usage is assumed.
     """
-    expected, actual, assumed = Tokens(), Tokens(), False
+    expected, actual, assumed, before = Tokens(), Tokens(), False, command.sent_before
     ends = [sent.at for sent in command.rounds[1:]] + [command.at]
     for sent, end in zip(command.rounds, ends, strict=True):
         prompt, (size, now) = sent.layout.prompt, _measure(command, known, sent)
-        cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size)
+        cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size, sent.layout, before)
+        before = sent.layout
         output = sent.usage.output if sent.usage else 0
         wanted = attrs.evolve(
             _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
@@ -330,14 +335,35 @@ def _credible(sent: Sent) -> int:
 
 
 def _bill(
-    cache: Cache, prompt: Prompt, markers: Markers, at: int, readable_at: int, command: AccountTurn, size: int
+    cache: Cache,
+    prompt: Prompt,
+    markers: Markers,
+    at: int,
+    readable_at: int,
+    command: AccountTurn,
+    size: int,
+    layout: PromptLayout | None,
+    before: PromptLayout | None,
 ) -> tuple[Cache, Tokens]:
-    """The cache after a request, and the prompt's usage in estimated tokens; ``size`` is the provider's count."""
+    """The cache after a request, and the prompt's usage in estimated tokens; ``size`` is the provider's count. The
+    ``layout`` is the prompt's, None for a supposed one; ``before`` is the previous one.
+    """
     minimum = model_of(command.model).cache_minimum
     if command.scaled and size:
         minimum = ceil(Fraction(minimum * prompt.tokens, size))
+    shared, rules = 0, command.cache
+    if rules.partial and layout is not None and before is not None and cache.holds(before.prompt, at):
+        shared = count_shared_tokens(before, layout)
     cache, bill = prompt_cache.bill(
-        cache, prompt, markers, started_at=at, minimum=minimum, readable_at=readable_at, rules=command.cache
+        cache,
+        prompt,
+        markers,
+        started_at=at,
+        minimum=minimum,
+        readable_at=readable_at,
+        rules=rules,
+        shared=shared,
+        may_end=layout.ends_part if rules.whole and layout is not None else None,
     )
     return cache, bill.tokens
 
@@ -393,7 +419,10 @@ class _Shadow:
     def _bill(self, prompt: Prompt, markers: Markers) -> Tokens:
         at = self._command.rounds[0].at
         size = round(self._scales.size(prompt.tokens, self._head))
-        self.cache, tokens = _bill(self.cache, prompt, markers, at, self._command.at, self._command, size)
+        command = self._command
+        layout = command.client if prompt is command.client.prompt else None
+        before = command.client_before
+        self.cache, tokens = _bill(self.cache, prompt, markers, at, command.at, command, size, layout, before)
         return _scale(tokens, size, self._scales, self._head)
 
     def _from(self, since: int) -> tuple[Prompt, Markers]:

@@ -133,13 +133,15 @@ class SentRequest:
 @attrs.frozen(kw_only=True)
 class OpenAttempt:
     """An attempt at a turn that is not accounted yet: the client's ``request``, the ``rounds`` that the proxy sent
-    instead, if any, and the event with which it ``ended``.
+    instead, if any, and the event with which it ``ended``. ``before`` are the versions of the events that recorded the
+    previous body of the client and the one sent last, 0 if there is none.
     """
 
     model: str | None
     request: SentRequest
     rounds: tuple[SentRequest, ...] = ()
     ended: TurnFinished | TurnInterrupted | None = None
+    before: tuple[int, int] = (0, 0)
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +151,8 @@ class Branch:
     ``chains`` are the chain hashes of the last turn's history; ``counts[t]`` is the number of messages in the request
     of turn t + 1, and ``attempts[t]`` the number of attempts at it (for an inherited turn, the number when this branch
     was opened: its owner continues to count). ``body`` is the recipe of the client's last body, recorded by the event
-    of version ``body_version``, 0 if there is none. ``client_headers`` holds the headers of its last client. ``mode``,
+    of version ``body_version``, 0 if there is none; that of ``sent_version`` recorded the last body sent upstream.
+    ``client_headers`` holds the headers of its last client. ``mode``,
     ``tool_budget``, ``late`` and ``behind`` are as in BranchModeSet; ``decided``: there was one. ``began`` is the
     event with which its last turn began, without body and chains; ``replies`` are the stored replies to this turn, by
     attempt. ``exchanges`` are the attempts at its last turns that are running, or not accounted yet. ``told`` is the
@@ -169,6 +172,7 @@ class Branch:
     attempts: tuple[int, ...] = ()
     body: Recipe = attrs.field(factory=Recipe)
     body_version: int = 0
+    sent_version: int = 0
     client_headers: ClientHeaders | None = None
     mode: round_events.Mode = round_events.Mode.OBSERVE
     decided: bool = False
@@ -436,6 +440,7 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
         counts=(*branch.counts[: event.turn - 1], event.kept + len(event.chains)),
         body=recipe.apply(_body_of(session, event.base), recipe.decode(event.body)),
         body_version=session.version,
+        sent_version=session.version,
     )
 
 
@@ -457,7 +462,10 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
     if branch.kind in UNACCOUNTED:
         return known
     request = SentRequest(at=event.at, version=session.version)
-    return {**known, event.address: OpenAttempt(model=event.model, request=request)}
+    last = session.branches[branch.name]
+    last = last if last.body_version else session.branches.get(branch.parent or "", last)
+    before = last.body_version, last.sent_version
+    return {**known, event.address: OpenAttempt(model=event.model, request=request, before=before)}
 
 
 def _send_round(session: Session, event: round_events.RoundBegan | round_events.FallbackSent) -> Session:
@@ -466,6 +474,8 @@ def _send_round(session: Session, event: round_events.RoundBegan | round_events.
     exchange = branch.exchanges.get(address)
     if exchange is None:
         return session
+    if address.turn == branch.turns:
+        session = _with_branch(session, attrs.evolve(branch, sent_version=session.version))
     was_refused = branch.rounds.turn == address.turn and branch.rounds.was_refused(address.attempt)
     billed = exchange.rounds[:-1] if was_refused else exchange.rounds
     rounds = (*billed, SentRequest(at=event.at, version=session.version))
@@ -600,6 +610,7 @@ def _bare(branch: Branch) -> Branch:
         branch,
         body=Recipe(),
         body_version=0,
+        sent_version=0,
         wire=None,
         rounds=Rounds(),
         replies={},

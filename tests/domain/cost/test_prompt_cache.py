@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import in_force, tariff_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Markers, Prompt, PromptBlock, Tier, Ttl
-from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, CacheRules, bill, rules_of
+from mnemosyne.domain.cost.prompt_cache import LOOKBACK, Cache, CacheRules, bill, rules_of, with_ends_only
 
 SECOND = 1_000_000
 
@@ -280,8 +280,31 @@ def test_a_hosted_cache_without_markers_expires_by_its_tariff() -> None:
 
 
 def test_a_hosted_cache_reads_whole_units_and_ignores_short_prompts() -> None:
-    for name in ("openai", "openai-before-5.6"):
+    for name, read in (("openai", 1_200), ("openai-before-5.6", 1_152)):  # 9 units of 128
         provider = Provider(rules=rules_of(tariff_of(name)))
         short, long = headed("a", size=511), headed("b", size=600)
         assert [provider.ask(short, {}, at=at).read for at in (0, 1)] == [0, 0], name
-        assert [provider.ask(long, {}, at=at).read for at in (2, 3)] == [0, 1152], name  # 9 units of 128 of 1,200
+        assert [provider.ask(long, {}, at=at).read for at in (2, 3)] == [0, read], name
+
+
+def test_a_changed_prompt_is_read_up_to_its_change_only_where_writes_are_free() -> None:
+    for name, read in (("openai", 1_100), ("openai-before-5.6", 3_456), ("local", 3_500)):
+        rules = rules_of(tariff_of(name))
+        cache, _ = bill(
+            Cache(), headed("a", "b", "c", size=1_100), {}, started_at=0, minimum=0, readable_at=0, rules=rules
+        )
+        now = headed("a", "b", "changed", size=1_100)
+        _, billed = bill(cache, now, {}, started_at=1, minimum=0, rules=rules, shared=3_500)
+        assert billed.tokens.read == read, name
+        _, earlier = bill(cache, now, {}, started_at=1, minimum=0, rules=with_ends_only(rules), shared=3_500)
+        assert earlier.tokens.read == (1_100 if name == "local" else 1_024), name
+
+
+def test_an_entry_inside_a_message_is_not_read_where_only_whole_messages_are() -> None:
+    provider = Provider(rules=rules_of(tariff_of("openai")))
+    provider.ask(headed("a", size=1_100), {})
+    again = headed("a", "b", size=1_100)
+    _, billed = bill(
+        provider.cache, again, {}, started_at=1, minimum=0, rules=provider.rules, may_end=[0, 2].__contains__
+    )
+    assert billed.tokens.read == 1_100

@@ -68,6 +68,7 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         restores="both",
         faults=3,
         cited=False,
+        prefixes=True,
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)

@@ -21,6 +21,18 @@ def test_automatic_cache_finds_the_longest_prefix_in_whole_units() -> None:
     assert tokens(half) - UNIT < shared <= tokens(half)
 
 
+def test_model_that_bills_its_writes_caches_prompts_at_breakpoints_alone() -> None:
+    cache, breaks = AutomaticCache(), [len(LONG) // 2, len(LONG)]
+    first = cache.look(LONG, "k", 0, breaks)
+    first.keep("")
+    assert (first.cached, first.written) == (0, first.total)
+    assert first.details == {"cached_tokens": 0, "cache_write_tokens": first.total}
+    later = LONG + "and more"
+    assert cache.look(later, "k", 1, [len(LONG) // 2, len(later)]).cached == first.total
+    changed = LONG[:-9] + "!" + LONG[-9:]
+    assert cache.look(changed, "k", 1, [len(LONG) // 2, len(changed)]).cached == tokens(len(LONG) // 2)
+
+
 def test_written_prefix_is_read_only_after_its_reply_began() -> None:
     cache = AutomaticCache()
     cache.look(LONG, "k", 0)

@@ -105,7 +105,7 @@ def _seconds_waited_for(pid: int) -> float:
 SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
 """Kinds of a server's processes."""
 
-_TELLING = {b"\0worker\0": WORKER}
+_TELLING = {b"\0worker\0": WORKER, b"\0--place\0": SERVING}
 """By what in its command line a process is known."""
 
 

@@ -4,6 +4,7 @@ Variants take turns in groups, so that work after a turn affects the same varian
 all variants alike. Work after the last byte is included: the measurement ends when all is idle.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import trio
 from benchmarks.harness import Group, Part, Row, Server, Variant, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.load import Client, history_request
+from benchmarks.peers import Player
 from benchmarks.upstream_server import Played
 from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
 
 MANAGED = "mnemosyne, managing"
+ONE, TWO = MANAGED, "mnemosyne, managing, 2 processes"
+RATE = "turns"
 
 FIRST, TURNS, QUICK_TURNS = 60, 40, 6
 """The session's first turn, and the number of turns measured after it."""
@@ -88,14 +92,64 @@ async def wait_until_quiet(servers: Sequence[Server]) -> None:
                 return
 
 
+def _cores(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Turns a second and processor time of each, with 8 clients that never wait, of one process and of two."""
+    names, rounds = ([ONE, TWO], 1 if quick else 6)
+    taken: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for number in range(rounds):
+        for each in servers if number % 2 else servers[::-1]:
+            if each.name in names:
+                taken[each.name].append(trio.run(_busy, each, f"cores-{number}", 0.5 if quick else 5.0))
+    return [
+        spread(f"{what}, 8 clients", variant, "1/s" if what == RATE else "ms", [each.get(what, 0.0) for each in slices])
+        for variant, slices in taken.items()
+        for what in slices[-1]
+    ]
+
+
+async def _busy(server: Server, session: str, seconds: float) -> dict[str, float]:
+    """Turns a second, and ms of processor time of each by process; the first second does not count."""
+    whole = history(kind_of(quick=False))
+    connected = [await Client.connect(server.address) for _ in range(8)]
+    players = [Player(server, whole, f"{session}-{number}", each) for number, each in enumerate(connected)]
+    done = 0
+
+    async def play(player: Player) -> None:
+        nonlocal done
+        while True:
+            await player.play()
+            done += 1
+
+    async with trio.open_nursery() as nursery:
+        for player in players:
+            nursery.start_soon(play, player)
+        await trio.sleep(1)
+        began, first, before = trio.current_time(), done, server.cpu_by_process() | {"client": time.process_time()}
+        await trio.sleep(seconds)
+        turns, after = max(done - first, 1), server.cpu_by_process() | {"client": time.process_time()}
+        rate = turns / (trio.current_time() - began)
+        nursery.cancel_scope.cancel()
+    for player in players:
+        await player.client.aclose()
+    return {RATE: rate, **{who: 1000 * (used - before.get(who, 0.0)) / turns for who, used in after.items()}}
+
+
 def _managed(url: str, own: Path) -> Sequence[str]:
     (command,) = (each.command for each in VARIANTS if each.name == OURS)
     assert command is not None
     return (*command(url, own), "--mode", "manage")
 
 
+def _two(url: str, own: Path) -> Sequence[str]:
+    return (*_managed(url, own), "--processes", "2")
+
+
 GROUP = Group(
     "processes",
-    (*(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)), Variant(MANAGED, _managed)),
-    (Part("turns", _turns),),
+    (
+        *(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
+        Variant(MANAGED, _managed),
+        Variant(TWO, _two),
+    ),
+    (Part("turns", _turns), Part("cores", _cores)),
 )

@@ -36,6 +36,9 @@ FIDELITIES = ("graded", "thrifty")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
+MOST_PROCESSES, MOST_EMBEDDED = 64, 8
+"""The most server processes, and with the embedded database, which accepts 50 connections."""
+
 BUDGETS = ("session_budget_dollars", "day_budget_dollars", "session_hard_limit_dollars")
 """The settings that limit cost."""
 
@@ -127,6 +130,11 @@ class Config:
 
     host: str = setting("127.0.0.1", values.HOST, "Address to listen on.")
     port: int = setting(8787, values.PORT, "Port to listen on; 0 picks a free one.")
+    processes: int = setting(
+        1,
+        values.integer("NUMBER", 1, MOST_PROCESSES, f"a number from 1 to {MOST_PROCESSES} is needed"),
+        "Server processes that share the address, the database and one worker, to use several cores.",
+    )
     upstream: str = setting(
         "https://api.anthropic.com", values.URL, "The provider for requests that no other upstream takes."
     )
@@ -564,6 +572,10 @@ def _check(config: Config) -> None:
         raise BadConfiguration(
             f"policy = {config.policy} ({config.sources['policy']}): only the settings file may name a module, because "
             "the server runs its code. `mnemosyne config set policy MODULE:NAME` writes it there."
+        )
+    if config.dsn is None and config.processes > MOST_EMBEDDED:
+        raise BadConfiguration(
+            f"processes = {config.processes}: the embedded database takes {MOST_EMBEDDED} at most. Set dsn for more."
         )
     _check_helper(config)
     if config.ca_bundle is not None:

@@ -24,17 +24,17 @@ BUDGETS = {
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_655, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_035, 7_600),
-    "http": Budget("mnemosyne/http", 7_280, 5_900),
-    "app": Budget("mnemosyne/app", 5_250, 3_700),
-    "cli": Budget("mnemosyne/cli", 6_865, 5_600),
+    "http": Budget("mnemosyne/http", 7_540, 5_900),
+    "app": Budget("mnemosyne/app", 6_005, 3_700),
+    "cli": Budget("mnemosyne/cli", 6_890, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
-    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_945, 2_300),
-    "mnemosyne": Budget("mnemosyne", 84_445, 65_800),
+    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
+    "mnemosyne": Budget("mnemosyne", 85_495, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 76_120, 50_000),
+    "tests": Budget("tests", 76_580, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_460, 12_000),
-    "benchmarks": Budget("benchmarks", 8_285, 6_000),
+    "benchmarks": Budget("benchmarks", 8_340, 6_000),
 }
 
 

@@ -40,6 +40,7 @@ class HttpUpstream:
         self._path = parts.path.rstrip("/").encode("ascii")
         self._host = parts.netloc.encode("ascii")
         self.address = base_url
+        self._is_ours = socket is not None
         self._client, self.ignored = open_client(
             base_url,
             ca_bundle=ca_bundle,
@@ -56,8 +57,10 @@ class HttpUpstream:
         await self._client.__aexit__(*exc)
 
     def target(self, target: bytes) -> bytes:
-        """The request target for a client's ``target``, below the provider's own path."""
-        if not self._path.endswith(b"/v1") and _is_unversioned(target):
+        """The request target for a client's ``target``, below the provider's own path. A process of ours gets it
+        unchanged.
+        """
+        if not self._is_ours and not self._path.endswith(b"/v1") and _is_unversioned(target):
             return self._path + b"/v1" + target
         return self._path + target
 

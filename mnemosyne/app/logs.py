@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 class TextLines(logging.Formatter):
     """Formats entries as text."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    def __init__(self, process: int | None = None) -> None:
+        of_process = "" if process is None else f"process {process} "
+        super().__init__(f"%(asctime)s %(levelname)s {of_process}%(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         return harmless(credentials.mask(super().format(record)))
@@ -40,12 +41,17 @@ class JsonLines(logging.Formatter):
     turn.
     """
 
+    def __init__(self, process: int | None = None) -> None:
+        super().__init__()
+        self._process = {} if process is None else {"process": process}
+
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": credentials.mask(record.getMessage()),
+            **self._process,
             **_session(record),
             **getattr(record, "about", {}),
         }
@@ -77,15 +83,15 @@ class _RotatedFile(WatchedFileHandler):
             self.handleError(record)
 
 
-def start_logging(level: str, form: str = "text", file: Path | None = None) -> None:
-    """Start logging; ``form`` is the value of ``log_format``. Raises BadConfiguration for a file that cannot be
-    written.
+def start_logging(level: str, form: str = "text", file: Path | None = None, process: int | None = None) -> None:
+    """Start logging; ``form`` is the value of ``log_format``, ``process`` the number of a server's process. Raises
+    BadConfiguration for a file that cannot be written.
     """
     try:
         handler = logging.StreamHandler(sys.stderr) if file is None else _RotatedFile(file)
     except OSError as error:
         raise BadConfiguration(f"log_file = {file} cannot be written: {error.strerror or error}.") from None
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLines(process) if form == "json" else TextLines(process))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     set_level(level)
 

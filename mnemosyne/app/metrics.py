@@ -4,7 +4,7 @@ All values are in the memory of the process, except the worker's lag and the mis
 database.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from mnemosyne import __version__
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
+from mnemosyne.app.process_link import ServerProcess, SharedWorker
 from mnemosyne.app.supervising import LAG_SECONDS, Supervisor
 from mnemosyne.domain.cost.prices import NANODOLLARS
 from mnemosyne.errors import LogFailed
@@ -125,20 +126,29 @@ class ServerMetrics:
     tally: RecordTally
     journal: GroupJournal
     registry: SessionRegistry
-    supervisor: Supervisor
+    supervisor: Supervisor | SharedWorker
     event_log: ReconnectingLog
+
+    member: ServerProcess | None = None
+    """This process, if it is one of several."""
 
     async def page(self) -> str:
         await trio.to_thread.run_sync(import_module, LIBRARY)
         from prometheus_client import generate_latest
 
-        values = {**self._traffic(), **self._record(), **self._log(), **await self._worker(), **await self._cache()}
-        return generate_latest(_Page(values)).decode()
+        common = {"mnemosyne_info": {(__version__,): 1}, **await self._worker(), **await self._cache()}
+        if self.member is None:
+            return generate_latest(_Page({**self.measure(), **common})).decode()
+        processes = await self.member.gather_values()
+        return generate_latest(_Page(common, {str(number): each for number, each in processes.items()})).decode()
+
+    def measure(self) -> Values:
+        """The values of this process alone."""
+        return {**self._traffic(), **self._record(), **self._log()}
 
     def _traffic(self) -> Values:
         traffic = self.gateway.traffic
         return {
-            "mnemosyne_info": {(__version__,): 1},
             "mnemosyne_replies_total": {(name, str(status)): n for (name, status), n in traffic.replies.items()},
             "mnemosyne_errors_total": {(kind,): count for kind, count in traffic.errors.items()},
             "mnemosyne_first_byte_seconds": {
@@ -146,7 +156,7 @@ class ServerMetrics:
             },
             "mnemosyne_request_bytes_total": traffic.request_bytes,
             "mnemosyne_reply_bytes_total": traffic.reply_bytes,
-            "mnemosyne_relays_running": self.gateway.progress.running,
+            "mnemosyne_relays_running": self.gateway.progress.running - self.gateway.progress.passed_on,
             "mnemosyne_unrecorded_requests_total": self.gateway.unrecorded.total(),
         }
 
@@ -184,6 +194,8 @@ class ServerMetrics:
             "mnemosyne_appends_waiting": waiting.appends,
             "mnemosyne_appends_waiting_bytes": waiting.bytes,
             "mnemosyne_append_waiting_seconds": round(waiting.seconds, 1),
+            "mnemosyne_sessions_awake": self.registry.awake,
+            "mnemosyne_sessions_in_zone": {(zone,): count for zone, count in self.registry.count_zones().items()},
         }
 
     async def _worker(self) -> Values:
@@ -191,8 +203,6 @@ class ServerMetrics:
         worker = await self.supervisor.describe()
         behind = ("events_behind", "seconds_behind")
         return {
-            "mnemosyne_sessions_awake": self.registry.awake,
-            "mnemosyne_sessions_in_zone": {(zone,): count for zone, count in self.registry.count_zones().items()},
             "mnemosyne_worker_state": {(worker["state"],): 1},
             "mnemosyne_worker_restarts_total": worker["restarts"],
             **{f"mnemosyne_{name}": worker[name] for name in behind if name in worker},
@@ -206,9 +216,10 @@ class ServerMetrics:
 
 @attrs.frozen
 class _Page:
-    """Implements ``Collector`` of the Prometheus library."""
+    """Implements ``Collector`` of the Prometheus library. The values of ``processes`` get a label for their process."""
 
     values: Values
+    processes: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def collect(self) -> "Iterator[Family]":
         from prometheus_client import core
@@ -219,9 +230,16 @@ class _Page:
             "histogram": core.HistogramMetricFamily,
         }
         for metric in METRICS:
-            if (value := self.values.get(metric.name, {})) == {}:
+            of_processes: dict[tuple[str, ...], Any] = {
+                (name,): each[metric.name] for name, each in self.processes.items() if metric.name in each
+            }
+            groups = of_processes or {(): self.values.get(metric.name, {})}
+            groups = {process: value for process, value in groups.items() if value != {}}
+            if not groups:
                 continue
-            family: Any = families[metric.kind](metric.name, metric.meaning, labels=metric.labels)
-            for labels, number in sorted(value.items()) if metric.labels else [((), value)]:
-                family.add_metric(labels, *(number if metric.kind == "histogram" else [number]))
+            labels = (*(("process",) if of_processes else ()), *metric.labels)
+            family: Any = families[metric.kind](metric.name, metric.meaning, labels=labels)
+            for process, value in sorted(groups.items()):
+                for own, number in sorted(value.items()) if metric.labels else [((), value)]:
+                    family.add_metric((*process, *own), *(number if metric.kind == "histogram" else [number]))
             yield family

@@ -19,14 +19,12 @@ import trio
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.backoff import backoff
 from mnemosyne.http.inspector.passing import PagePasser
+from mnemosyne.http.serving import listen_at
 
 log = logging.getLogger(__name__)
 
 PAGES = (sys.executable, "-P", "-m", "mnemosyne", "open", "--at-socket")
 """-P: do not import modules from the working directory, which is untrusted."""
-
-WAITING = 64
-"""Backlog of a socket."""
 
 DSN_SECONDS = 2.0
 """How long the start of the page process waits for the server's database."""
@@ -38,15 +36,17 @@ STEADY_SECONDS = 30.0
 """A process that ran this long is restarted after PAUSE_SECONDS."""
 
 
-async def _keep_pages(listener: socket.socket, environ: Callable[[], Awaitable[Mapping[str, str]]]) -> Never:
-    """Start the process whenever a connection waits at ``listener``, until cancelled; then end it. ``environ`` returns
-    the variables for each start.
+async def keep_pages(listener: socket.socket, environ: Mapping[str, str], dsn: Callable[[], Awaitable[str]]) -> Never:
+    """Start the process whenever a connection waits at ``listener``, until cancelled; then end it. ``environ`` has the
+    settings as variables, ``dsn`` waits for the database's DSN; without one, the pages report why.
     """
     pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
     while True:
         await trio.lowlevel.wait_readable(listener)
-        began = trio.current_time()
-        await _run_pages(listener.fileno(), await environ())
+        began, variables = trio.current_time(), environ
+        with trio.move_on_after(DSN_SECONDS):
+            variables = {**environ, "MNEMOSYNE_DSN": await dsn()}
+        await _run_pages(listener.fileno(), variables)
         if trio.current_time() - began > STEADY_SECONDS:
             pauses = backoff(PAUSE_SECONDS, LONGEST_PAUSE)
         await trio.sleep(next(pauses))
@@ -84,24 +84,26 @@ async def open_pages(
     """Start the page process on demand; return the PagePasser, or None if no socket can be created, which does not stop
     the server. ``dsn`` waits for the database's DSN; ``environ`` has the settings as variables.
     """
-
-    async def with_database() -> Mapping[str, str]:
-        """Add the open database's DSN; without one, the pages report why."""
-        with trio.move_on_after(DSN_SECONDS):
-            return {**environ, "MNEMOSYNE_DSN": await dsn()}
-        return environ
-
     with ExitStack() as stack:
         try:
-            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-"))) / "pages"
-            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.setblocking(False)
-            listener.bind(str(path))
-            listener.listen(WAITING)
+            path = pages_at(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-"))))
+            listener = stack.enter_context(listen_at(path))
         except OSError as error:
             log.warning("Pages are unavailable: cannot create their socket: %s.", error)
             yield None
             return
-        async with HttpUpstream("http://localhost", socket=path) as upstream:
-            tasks.start_soon(_keep_pages, listener, with_database)
-            yield PagePasser(upstream, token)
+        tasks.start_soon(keep_pages, listener, environ, dsn)
+        async with pass_to_pages(path, token) as pages:
+            yield pages
+
+
+def pages_at(folder: Path) -> Path:
+    """The socket of the pages in a private folder."""
+    return folder / "pages"
+
+
+@asynccontextmanager
+async def pass_to_pages(path: Path, token: str) -> AsyncIterator[PagePasser]:
+    """Pass requests to the page process at a socket."""
+    async with HttpUpstream("http://localhost", socket=path) as upstream:
+        yield PagePasser(upstream, token)

@@ -77,16 +77,21 @@ async def reload_on_hangup(reload: Callable[[], None]) -> None:
     """Reload at each SIGHUP. A SIGHUP because the terminal was closed ends the process, as by default, unless it is
     ignored as under nohup.
     """
-    ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+    ends_with_terminal = ends_at_hangup()
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         async for _ in signals:
-            if ends_with_terminal and not _has_terminal():
+            if ends_with_terminal and not has_terminal():
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
             reload()
 
 
-def _has_terminal() -> bool:
+def ends_at_hangup() -> bool:
+    """Whether this process ends when its terminal is closed: it has one, and does not ignore SIGHUP as under nohup."""
+    return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and has_terminal()
+
+
+def has_terminal() -> bool:
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:

@@ -32,9 +32,10 @@ from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
 from mnemosyne.app.object_index import model_of, open_index
-from mnemosyne.app.on_demand import open_pages
+from mnemosyne.app.on_demand import open_pages, pages_at, pass_to_pages
 from mnemosyne.app.policies import load_policy
 from mnemosyne.app.process import new_id, now
+from mnemosyne.app.process_link import ProcessPlace, SharedWorker, join
 from mnemosyne.app.reloading import Reloader, reload_on_hangup
 from mnemosyne.app.settings import limits_of, settings_of
 from mnemosyne.app.storage import LAST_COMMIT_SECONDS, event_codec, open_database
@@ -54,7 +55,7 @@ from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.inspector.status import ServerParts
 from mnemosyne.http.routing import RoutedUpstream
-from mnemosyne.http.serving import bind, serve, url_of
+from mnemosyne.http.serving import bind, listen_at, serve, url_of
 from mnemosyne.http.unfinished import Unfinished
 from mnemosyne.services.tally import RecordTally
 from mnemosyne.upstreams import list_takers
@@ -89,15 +90,17 @@ COLLECTIONS = (10_000, 10, 50)
 """Thresholds of the garbage collector (``gc.set_threshold``)."""
 
 
-async def run_server(config: Config, ready: Callable[[str], None], load: Callable[[], Config]) -> None:
+async def run_server(
+    config: Config, ready: Callable[[str], None], load: Callable[[], Config], place: ProcessPlace | None = None
+) -> None:
     """Serve until a signal stops the server. ``ready`` gets the server's URL once it accepts requests; ``load`` reloads
-    the settings.
+    the settings. ``place``: this is one of several processes.
     """
     prepare_data_dir(config.data_dir)
     token = local_token(config.data_dir)
     owners = MemoryOwners(memory_key(config.data_dir))
-    listener = bind(config.host, config.port)
-    url = url_of(listener)
+    listener = bind(config.host, config.port) if place is None else listen_at(place.handed)
+    announce: Callable[[], object] = partial(ready, url_of(listener)) if place is None else lambda: None
     settings_of(config)  # before anything is opened
     load_policy(config)
     check_helper(config, os.environ)  # before the worker finds out
@@ -135,14 +138,20 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
             if spans is not None:
                 sessions.start_soon(spans.run)
             environ = {**os.environ, **as_variables(config)}
-            supervisor = Supervisor(event_log, LoadedSessions(registry), environ)
-            sessions.start_soon(supervisor.run)
             unfinished = Unfinished()
             sessions.start_soon(return_freed_memory, lambda: progress.running > 0)
-            async with (
-                open_pages(environ, event_log.dsn, token, sessions) as pages,
-                trio.open_nursery() as turns,
-            ):
+            async with AsyncExitStack() as stack:
+                member = None
+                supervisor: Supervisor | SharedWorker
+                if place is None:
+                    supervisor = Supervisor(event_log, LoadedSessions(registry), environ)
+                    sessions.start_soon(supervisor.run)
+                    pages = await stack.enter_async_context(open_pages(environ, event_log.dsn, token, sessions))
+                else:
+                    member = await stack.enter_async_context(join(place, registry, progress))
+                    supervisor = SharedWorker(member.remote, event_log, sessions)
+                    pages = await stack.enter_async_context(pass_to_pages(pages_at(place.folder), token))
+                turns = await stack.enter_async_context(trio.open_nursery())
                 find_finder = cache(partial(SessionFinder, registry, event_log))
                 of_keys = {key.sha256: find_finder(key.tenant) for key in config.tenant_keys}
                 finder = find_finder(config.tenant)
@@ -152,6 +161,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                 gateway = Gateway(
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished
                 )
+                gateway.sharing = member.sharing if member is not None else None
                 metrics = ServerMetrics(
                     gateway=gateway,
                     tally=tally,
@@ -159,6 +169,7 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     registry=registry,
                     supervisor=supervisor,
                     event_log=event_log,
+                    member=member,
                 )
                 parts = ServerParts(
                     off_since=finder.off_since,
@@ -175,22 +186,30 @@ async def run_server(config: Config, ready: Callable[[str], None], load: Callabl
                     probe=partial(probe_upstreams, config, upstreams),
                     ignored=ignored,
                     present=owners.present,
+                    gather=member.gather if member is not None else None,
                 )
                 app = create_app(config, gateway, token, parts, pages)
                 reloader = Reloader(config, load, gateway, guard, app.status.settings, supervisor.restart)
                 sessions.start_soon(reload_on_hangup, reloader.reload)
+                if member is not None:
+                    member.served.describe, member.served.measure = app.status.describe, metrics.measure
+                    sessions.start_soon(member.run, event_log)
+                    announce = partial(sessions.start_soon, member.be_ready)
                 await serve(
                     app,
                     listener,
                     progress,
                     drain_seconds=config.drain_seconds,
                     stall_seconds=config.stall_seconds,
-                    ready=lambda: ready(url),
+                    ready=announce,
                     hard_exit=partial(_hard_exit, journal, opening),
+                    passed=member.listen() if member is not None else None,
                 )
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             if turns.cancel_scope.cancelled_caught:
                 log.error("The database did not answer in time; turns not yet recorded are lost.")
+            if member is not None:
+                await member.leave()
             sessions.cancel_scope.cancel()
         await journal.close(LAST_COMMIT_SECONDS)
         await _let_go(opening)

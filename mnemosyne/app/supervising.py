@@ -7,15 +7,14 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Never
+from typing import Never, Protocol
 
 import trio
 
-from mnemosyne.actors.loaded_sessions import LoadedSessions
-from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
-from mnemosyne.app.worker_link import Line, WorkerStatus, answer_worker
+from mnemosyne.adapters.postgres.leading import Lag
+from mnemosyne.app.worker_link import Line, ServedSessions, WorkerStatus, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogFailed
 
@@ -45,15 +44,21 @@ LAG_SECONDS = 1.0
 """Time limit for reading the worker's lag from the database."""
 
 
+class WorkersLog(Protocol):
+    """``reconnecting_log.ReconnectingLog`` as far as a worker needs it."""
+
+    async def dsn(self) -> str: ...
+
+    async def lag(self) -> Lag: ...
+
+
 class Supervisor:
-    """Keeps a worker running for an open log and the sessions of this process. ``environ`` has the settings as
-    variables.
-    """
+    """Keeps a worker running for an open log and its server's sessions. ``environ`` has the settings as variables."""
 
     def __init__(
         self,
-        event_log: ReconnectingLog,
-        sessions: LoadedSessions,
+        event_log: WorkersLog,
+        sessions: ServedSessions,
         environ: Mapping[str, str],
         command: Sequence[str] = COMMAND,
     ) -> None:
@@ -75,22 +80,13 @@ class Supervisor:
         ``damaged_sessions`` the number of sessions that could not be read completely. These are missing if the database
         does not answer in time.
         """
-        description: dict[str, object] = {**self._state(), "restarts": self._restarts}
-        with trio.move_on_after(LAG_SECONDS), suppress(LogFailed):
-            lag = await self._log.lag()
-            description |= {"events_behind": lag.events, "seconds_behind": round(lag.seconds, 1)}
-            description |= {"seconds_held": round(lag.held, 1), "damaged_sessions": lag.damaged}
-        return description
+        return {**self.state(), **await describe_lag(self._log)}
 
-    def _state(self) -> dict[str, object]:
-        now = trio.current_time()
-        if self._status is None:
-            return {"state": "not running", "seconds": round(now - self._ended_at, 1)}
-        if not self._status.began:
-            return {"state": "starting", "seconds": 0.0}
-        if (silent := now - self._status.at) > SILENT_SECONDS:
-            return {"state": "hung", "seconds": round(silent, 1)}
-        return {"state": "working" if self._status.leads else "standing by", "seconds": 0.0}
+    def state(self) -> dict[str, object]:
+        """The worker's state without the lag."""
+        ended = {"state": "not running", "seconds": round(trio.current_time() - self._ended_at, 1)}
+        state = ended if self._status is None else state_of(self._status)
+        return {**state, "restarts": self._restarts}
 
     def restart(self) -> None:
         """Restart the worker, which then reads the current settings."""
@@ -117,41 +113,83 @@ class Supervisor:
 
     async def _run(self, environ: Mapping[str, str]) -> str:
         """Run one worker until it ends; return how it ended."""
+
+        async def talk(process: trio.Process, line: Line, status: WorkerStatus) -> None:
+            self._process, self._status = process, status
+            await answer_worker(line, self._sessions, status)
+
         try:
-            process = await trio.lowlevel.open_process(
-                self._command,
-                stdin=subprocess.PIPE,  # closes when this process ends
-                stdout=subprocess.PIPE,
-                env=environ,
-                # Keeps Ctrl-C away from the worker. Not a new session: Linux divides CPU time among sessions first, so
-                # a nice process in another session would get as much as all of the server's.
-                process_group=0,
-            )
-        except OSError as error:
-            return f"it cannot be started: {error}"
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._process, self._status = process, (status := WorkerStatus())
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_watch, process, status)
-                nursery.start_soon(answer_worker, Line(process.stdin, process.stdout), self._sessions, status)
-                await process.wait()
-                nursery.cancel_scope.cancel()
+            return await run_child(self._command, environ, talk, "The worker")
         finally:
             self._process = self._status = None
-            with trio.CancelScope(shield=True):
-                await _end(process)
-        return _how(process.returncode)
 
 
-async def _watch(process: trio.Process, status: WorkerStatus) -> None:
-    """Kill a worker that hangs."""
+def state_of(status: WorkerStatus) -> dict[str, object]:
+    """Describe a running process by its last message."""
+    if not status.began:
+        return {"state": "starting", "seconds": 0.0}
+    if (silent := trio.current_time() - status.at) > SILENT_SECONDS:
+        return {"state": "hung", "seconds": round(silent, 1)}
+    return {"state": "working" if status.leads else "standing by", "seconds": 0.0}
+
+
+async def describe_lag(event_log: WorkersLog) -> dict[str, object]:
+    """Describe the lag of the read models; empty if the database does not answer in time."""
+    with trio.move_on_after(LAG_SECONDS), suppress(LogFailed):
+        lag = await event_log.lag()
+        return {
+            "events_behind": lag.events,
+            "seconds_behind": round(lag.seconds, 1),
+            "seconds_held": round(lag.held, 1),
+            "damaged_sessions": lag.damaged,
+        }
+    return {}
+
+
+async def run_child(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    talk: Callable[[trio.Process, Line, WorkerStatus], Awaitable[None]],
+    what: str,
+    hung_seconds: float | None = None,
+) -> str:
+    """Run a process until it ends; return how it ended. ``talk`` gets the line to it. It is killed after
+    ``hung_seconds`` (default: HUNG_SECONDS) without a message.
+    """
+    try:
+        process = await trio.lowlevel.open_process(
+            command,
+            stdin=subprocess.PIPE,  # closes when this process ends
+            stdout=subprocess.PIPE,
+            env=environ,
+            # Keeps Ctrl-C away from it. Not a new session: Linux divides CPU time among sessions first, so a nice
+            # process in another session would get as much as all of the server's.
+            process_group=0,
+        )
+    except OSError as error:
+        return f"it cannot be started: {error}"
+    assert process.stdin is not None
+    assert process.stdout is not None
+    status = WorkerStatus()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch, process, status, what, hung_seconds or HUNG_SECONDS)
+            nursery.start_soon(talk, process, Line(process.stdin, process.stdout), status)
+            await process.wait()
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await _end(process)
+    return _how(process.returncode)
+
+
+async def _watch(process: trio.Process, status: WorkerStatus, what: str, hung_seconds: float) -> None:
+    """Kill a process that hangs."""
     while True:
         await trio.sleep(WATCH_SECONDS)
         silent = trio.current_time() - status.at
-        if silent > (HUNG_SECONDS if status.began else START_SECONDS):
-            log.warning("The worker has not responded for %d s and is replaced.", silent)
+        if silent > (hung_seconds if status.began else START_SECONDS):
+            log.warning("%s has not responded for %d s and is replaced.", what, silent)
             process.kill()
             return
 

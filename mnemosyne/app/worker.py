@@ -25,7 +25,7 @@ from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server
 from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
-from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions
+from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions, stdio_line
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
 
@@ -109,8 +109,5 @@ async def _beat(sessions: RemoteSessions, leader: Leader) -> None:
 
 
 def _line_to_server() -> Line:
-    """Return a line over the original stdin and stdout; redirect further output to stderr."""
     end_with_server()
-    into, out = os.dup(0), os.dup(1)
-    os.dup2(2, 1)
-    return Line(trio.lowlevel.FdStream(out), trio.lowlevel.FdStream(into))
+    return stdio_line()

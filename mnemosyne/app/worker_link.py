@@ -8,6 +8,7 @@ Both processes run the same code as the same user, so messages are pickled: one 
 """
 
 import logging
+import os
 import pickle
 from binascii import a2b_base64, b2a_base64
 from collections.abc import AsyncIterator
@@ -35,7 +36,7 @@ LATER = (LogUnavailable, VersionConflict, ActorStopped)
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 """Errors that mean that the other side has ended."""
 
-_CALLED = frozenset({"wait_for_order", "tell", "wait_for_question", "deliver_answer"})
+OF_SESSIONS = frozenset({"wait_for_order", "tell", "wait_for_question", "deliver_answer"})
 """The methods of ``ServedSessions``."""
 
 
@@ -94,6 +95,13 @@ class Line:
                     yield _load(line)
 
 
+def stdio_line() -> Line:
+    """Return a line over the original stdin and stdout; redirect further output to stderr."""
+    into, out = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    return Line(trio.lowlevel.FdStream(out), trio.lowlevel.FdStream(into))
+
+
 def _load(line: bytearray) -> Beat | WorkerCall | WorkerAnswer:
     try:
         message = pickle.loads(a2b_base64(line, strict_mode=True))
@@ -104,57 +112,55 @@ def _load(line: bytearray) -> Beat | WorkerCall | WorkerAnswer:
     return message
 
 
-class RemoteSessions:
-    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
-    (composing.WaitingQuestions). ``run`` receives the answers.
-    """
+class Remote:
+    """The end of a connection that calls methods. ``note`` gets the answers, or ``run`` receives them."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._numbers = 0
+        self._has_ended = False
         self._waiting: dict[int, tuple[trio.Event, list[WorkerAnswer]]] = {}
 
     async def run(self) -> None:
-        """Receive answers until the server ends."""
+        """Receive answers until the other side ends."""
         async for message in self._line.messages():
-            if isinstance(message, WorkerAnswer) and message.number in self._waiting:
-                answered, answer = self._waiting[message.number]
-                answer.append(message)
-                answered.set()
+            self.note(message)
+
+    def note(self, message: object) -> None:
+        """Give an answer to the call that waits for it."""
+        if isinstance(message, WorkerAnswer) and message.number in self._waiting:
+            answered, answer = self._waiting[message.number]
+            answer.append(message)
+            answered.set()
+
+    def end(self) -> None:
+        """Fail all calls from now on, because the other side has ended."""
+        self._has_ended = True
+        for number in self._waiting:
+            self.note(WorkerAnswer(number, failure="the process has ended", later=True))
 
     async def beat(self, leads: bool) -> None:
         """Send a heartbeat."""
         await self._send(Beat(leads))
 
-    async def wait_for_order(self) -> HelperRequest:
-        request: HelperRequest = await self._call("wait_for_order")
-        return request
-
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        recorded: bool = await self._call("tell", identity, done)
-        return recorded
-
-    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
-        found: tuple[int, HelperQuestion, ClientKey | None] = await self._call("wait_for_question")
-        return found
-
-    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        recorded: bool = await self._call("deliver_answer", number, answer)
-        return recorded
-
     async def _send(self, message: Beat | WorkerCall) -> None:
         try:
             await self._line.send(message)
         except _GONE:
-            await trio.sleep_forever()  # the server has ended, and this process ends as soon as that is detected
+            await trio.sleep_forever()  # this process ends as soon as that is detected, or cancels its calls
 
-    async def _call(self, method: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the other side. Raises LogUnavailable if a retry may succeed, else MnemosyneError."""
+        if self._has_ended:
+            raise LogUnavailable("the process has ended")
         self._numbers += 1
         number, answered, answers = self._numbers, trio.Event(), list[WorkerAnswer]()
         self._waiting[number] = answered, answers
         try:
-            await self._send(WorkerCall(number, method, arguments))
-            await answered.wait()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send, WorkerCall(number, method, arguments))
+                await answered.wait()
+                nursery.cancel_scope.cancel()
         finally:
             del self._waiting[number]
         (answer,) = answers
@@ -163,18 +169,50 @@ class RemoteSessions:
         return answer.value
 
 
+class RemoteSessions(Remote):
+    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
+    (composing.WaitingQuestions).
+    """
+
+    async def wait_for_order(self) -> HelperRequest:
+        request: HelperRequest = await self.call("wait_for_order")
+        return request
+
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        recorded: bool = await self.call("tell", identity, done)
+        return recorded
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        found: tuple[int, HelperQuestion, ClientKey | None] = await self.call("wait_for_question")
+        return found
+
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        recorded: bool = await self.call("deliver_answer", number, answer)
+        return recorded
+
+
 class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
     """Everything that a worker may ask for."""
 
 
-async def answer_worker(line: Line, sessions: ServedSessions, status: "WorkerStatus") -> None:
-    """Run the server's end: answer the worker's calls until it ends or sends something else."""
+async def answer_worker(
+    line: Line,
+    sessions: object,
+    status: "WorkerStatus",
+    called: frozenset[str] = OF_SESSIONS,
+    remote: Remote | None = None,
+) -> None:
+    """Run the server's end: answer the calls of the methods ``called`` of ``sessions`` until the other side ends or
+    sends something else. ``remote`` gets the answers to calls in the other direction.
+    """
     async with trio.open_nursery() as nursery:
         try:
             async for message in line.messages():
                 status.note(message)
                 if isinstance(message, WorkerCall):
-                    nursery.start_soon(_answer, line, sessions, message)
+                    nursery.start_soon(_answer, line, sessions, message, called)
+                elif remote is not None:
+                    remote.note(message)
         except BrokenMessage as error:
             log.warning("the worker sent an unknown message: %s", error)
         except _GONE:
@@ -182,9 +220,9 @@ async def answer_worker(line: Line, sessions: ServedSessions, status: "WorkerSta
         nursery.cancel_scope.cancel()
 
 
-async def _answer(line: Line, sessions: ServedSessions, call: WorkerCall) -> None:
+async def _answer(line: Line, sessions: object, call: WorkerCall, called: frozenset[str]) -> None:
     try:
-        if call.method not in _CALLED:
+        if call.method not in called:
             raise MnemosyneError(f"a worker cannot call {call.method}")
         answer = WorkerAnswer(call.number, await getattr(sessions, call.method)(*call.arguments))
     except MnemosyneError as error:

@@ -15,15 +15,17 @@ from mnemosyne.errors import BadConfiguration
 
 
 @click.command()
-@setting_options("host", "port", "upstream")
+@setting_options("host", "port", "processes", "upstream")
 @manage_option
+@click.option("--place", hidden=True, help="Be one of several processes (app.process_link.ProcessPlace).")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop, as on SIGTERM, when stdin ends.")
-def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
+def serve(manage: bool, until_stdin_ends: bool, place: str | None, **options: object) -> None:
     """Run the proxy until it is stopped.
 
     \b
       mnemosyne serve --port 8800
       mnemosyne serve --manage
+      mnemosyne serve --processes 4
       export ANTHROPIC_BASE_URL=http://127.0.0.1:8787
 
     When it is ready, it prints `mnemosyne listening on URL` on stdout, and on stderr the variables to set for your
@@ -33,20 +35,39 @@ def serve(manage: bool, until_stdin_ends: bool, **options: object) -> None:
     log_level, mode and the models file. Every option is also a variable (MNEMOSYNE_PORT=8800) and a line of the
     settings file (port = 8800).
     """
-    config = configuration(options, manage=manage)  # before the imports below, to report a bad setting quickly
+    # Before the imports below, to report a bad setting quickly; the first process reports the warnings of the file.
+    config = configuration(options, manage=manage, warns=place is None)
     import trio
 
+    if config.processes > 1 and place is None:
+        _serve_with_processes(config, until_stdin_ends=until_stdin_ends)
+        return
     from mnemosyne.app.freed_memory import keep_freed_memory
     from mnemosyne.app.logs import start_logging
+    from mnemosyne.app.process_link import ProcessPlace
     from mnemosyne.app.server import collect_rarely, run_server, share_the_interpreter
 
     keep_freed_memory()
     share_the_interpreter()
     collect_rarely()
+    among = ProcessPlace.parse(place) if place else None
+    start_logging(config.log_level, config.log_format, config.log_file, among.number if among else None)
+    if until_stdin_ends:
+        threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
+    load = partial(read_settings, options, manage=manage)
+    trio.run(run_server, config, partial(_announce, config), load, among)
+
+
+def _serve_with_processes(config: Config, *, until_stdin_ends: bool) -> None:
+    import trio
+
+    from mnemosyne.app.logs import start_logging
+    from mnemosyne.app.processes import run_processes
+
     start_logging(config.log_level, config.log_format, config.log_file)
     if until_stdin_ends:
         threading.Thread(target=_stop_when_stdin_ends, daemon=True).start()
-    trio.run(run_server, config, partial(_announce, config), partial(read_settings, options, manage=manage))
+    trio.run(run_processes, config, partial(_announce, config))
 
 
 def _announce(config: Config, url: str) -> None:

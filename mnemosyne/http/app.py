@@ -16,7 +16,7 @@ from mnemosyne.http.browsers import AllowedHosts, is_browser, shows_a_document, 
 from mnemosyne.http.errors import ErrorBody, error_body
 from mnemosyne.http.gateway import Gateway, Message, Receive, Scope, Send, refuse, send_error
 from mnemosyne.http.inspector.passing import PagePasser
-from mnemosyne.http.inspector.status import PATHS, ServerParts, StatusPages
+from mnemosyne.http.inspector.status import OWNER_PATH, PATHS, ServerParts, StatusPages
 from mnemosyne.http.messages_route import error_dialect
 from mnemosyne.setting_values import is_loopback
 
@@ -57,7 +57,9 @@ class Application:
         if self.allowed_hosts.is_for_provider(headers):
             await self.gateway.answer(scope, receive, send)
         elif path in PATHS:
-            await self.status.answer(scope["method"], path, headers, send)
+            is_for_session = path == OWNER_PATH and self.gateway.sharing is not None
+            if not (is_for_session and await self.gateway.pass_on(scope, receive, send, b"")):
+                await self.status.answer(scope["method"], path, headers, send)
         elif path == b"/-" or path.startswith(b"/-/"):
             if self.pages is None:
                 await send_error(send, _NOT_THERE)
@@ -70,6 +72,15 @@ class Application:
         else:
             send = _without_effect(send) if is_browser(headers) else send
             await self.gateway.answer(scope, receive, send)
+
+    async def answer_for_another(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that another process of this server accepted and passed on."""
+        if scope["type"] != "http":
+            await answer_lifespan(receive, send)
+        elif scope["raw_path"] == OWNER_PATH:
+            await self.status.answer(scope["method"], OWNER_PATH, tuple(scope["headers"]), _shield_last(send))
+        else:
+            await self.gateway.answer(scope, receive, _shield_last(send), is_passed=True)
 
     def close_pages(self) -> None:
         """Close the open pages: those that follow the log never end by themselves."""

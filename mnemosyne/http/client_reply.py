@@ -40,6 +40,8 @@ class RelayProgress:
     """Chunks handed to clients so far."""
     waiting_for_client: int = 0
     """Relays blocked by a client that does not read."""
+    passed_on: int = 0
+    """Of the running ones, those that another process relays (``http.sharing``)."""
 
 
 class ClientReply:

@@ -22,17 +22,19 @@ from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, Mnemosyne
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.http.errors import ErrorBody, error_body_for
-from mnemosyne.http.headers import for_upstream, loggable, loggable_path, request_with, text_headers
+from mnemosyne.http.headers import for_process, for_upstream, loggable, loggable_path, request_with, text_headers
 from mnemosyne.http.messages_route import (
     TurnLogs,
     error_dialect,
     find_mode,
     is_count,
     is_encoded,
+    is_of_session,
     may_hold_a_conversation,
     turn_dialect,
 )
 from mnemosyne.http.relay import Relay
+from mnemosyne.http.sharing import Sharing
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import STALLED_SECONDS, Part, Unfinished
 
@@ -112,9 +114,11 @@ class Gateway:
     """Number of possible conversation requests that were forwarded without a record, by path."""
     traffic: Traffic = attrs.field(factory=Traffic)
     decoded: DecodedRoom = attrs.field(factory=DecodedRoom)
+    sharing: Sharing | None = None
+    """The other processes of this server, if there are any."""
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of an ASGI server."""
+    async def answer(self, scope: Scope, receive: Receive, send: Send, *, is_passed: bool = False) -> None:
+        """Answer one request of an ASGI server; ``is_passed``: another process passed it on."""
         try:
             request = await self._read(scope, receive)
         except ClientDisconnected:
@@ -122,6 +126,9 @@ class Gateway:
         except CannotForward as error:
             self.traffic.note_error(error)
             await refuse(send, error_body_for(error, error_dialect(target_of(scope))))
+            return
+        is_ours = is_passed or self.sharing is None or not is_of_session(request)
+        if not is_ours and await self.pass_on(scope, receive, send, request.body):
             return
         self.traffic.request_bytes += len(request.body)
         own = None
@@ -143,6 +150,17 @@ class Gateway:
                 nursery.cancel_scope.cancel()
         finally:
             relay.client.abandon()
+
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> bool:
+        """Let another process answer a request; False if this one must. A client that disconnects needs no answer."""
+        assert self.sharing is not None
+        request = UpstreamRequest(scope["method"], target_of(scope), for_process(scope["headers"]), body)
+        is_answered = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_on_disconnect, receive, nursery.cancel_scope)
+            is_answered = await self.sharing.pass_on(request, send)
+            nursery.cancel_scope.cancel()
+        return is_answered
 
     async def _read(self, scope: Scope, receive: Receive) -> UpstreamRequest:
         headers: Headers = tuple(scope["headers"])

@@ -59,8 +59,12 @@ _WORD = re.compile(r"[A-Za-z_.:@-]{1,24}|v\d[a-z0-9]{0,6}")
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the client's headers for the provider, without the host, which the HTTP library writes."""
-    kept = _end_to_end(headers, also=(b"host", b"expect"))
-    return tuple((name, value) for name, value in kept if not name.lower().startswith(OWN_PREFIX))
+    return tuple((name, value) for name, value in for_process(headers) if not name.lower().startswith(OWN_PREFIX))
+
+
+def for_process(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the client's headers for another process of this server."""
+    return tuple(_end_to_end(headers, also=(b"host", b"expect")))
 
 
 def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

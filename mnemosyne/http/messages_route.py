@@ -94,11 +94,16 @@ def is_count(request: UpstreamRequest) -> bool:
     return request.method == "POST" and plain_path(request.target) in COUNTING
 
 
+def is_of_session(request: UpstreamRequest) -> bool:
+    """Whether the request is a turn, or counts the tokens of one."""
+    return turn_dialect(request) is not None or is_count(request)
+
+
 def may_hold_a_conversation(request: UpstreamRequest) -> bool:
     """Whether the request may hold a conversation in an unknown dialect, which is forwarded and not recorded. Posts
     below ``/api/`` are clients' statistics unless they name a model.
     """
-    if request.method != "POST" or turn_dialect(request) is not None or is_count(request):
+    if request.method != "POST" or is_of_session(request):
         return False
     return _parts_of(request.target)[:1] != [b"api"] or model_of(request.body) is not None
 

@@ -5,10 +5,12 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import hypercorn
 import trio
+from hypercorn.trio import run as hypercorn_run
 from hypercorn.trio import serve as hypercorn_serve
 from hypercorn.trio import tcp_server
 
@@ -17,6 +19,7 @@ from mnemosyne.http.app import Application
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Receive, Scope, Send
 from mnemosyne.http.plain_http import join_chunks, speak_plain_http
+from mnemosyne.http.sharing import is_handed, take_over
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,16 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def listen_at(path: Path) -> socket.socket:
+    """Listen on a Unix socket at ``path``, in place of an earlier one."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.setblocking(False)
+    listener.bind(str(path))
+    listener.listen(128)
+    return listener
+
+
 def url_of(listener: socket.socket) -> str:
     """Return the URL at which clients on this machine reach the listener."""
     host, port = listener.getsockname()[:2]
@@ -73,10 +86,12 @@ async def serve(
     *,
     drain_seconds: float,
     stall_seconds: float,
-    ready: Callable[[], None],
+    ready: Callable[[], object],
     hard_exit: Callable[[], Awaitable[None]],
+    passed: socket.socket | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then let running replies finish.
+    """Serve until SIGTERM or SIGINT, then let running replies finish. At ``passed`` arrive requests that other
+    processes of this server pass on.
 
     ``hard_exit`` ends the process; it is called after ``drain_seconds``, after ``stall_seconds`` without progress
     because clients do not read, or at a second signal.
@@ -89,6 +104,8 @@ async def serve(
             nursery.start_soon(_close_pages, stopping, app)
             async with trio.open_nursery() as server:
                 await server.start(run_hypercorn, app, listener, stopping, drain_seconds)
+                if passed is not None:
+                    await server.start(run_hypercorn, app.answer_for_another, passed, stopping, drain_seconds)
                 ready()
             nursery.cancel_scope.cancel()
 
@@ -107,8 +124,20 @@ async def run_hypercorn(
     await hypercorn_serve(asgi, config, shutdown_trigger=stopping.wait, task_status=task_status, mode="asgi")
 
 
+class _Server(tcp_server.TCPServer):
+    """Serves a connection, or the one that another process hands over on it (``http.sharing.hand_over``)."""
+
+    async def run(self) -> None:
+        stream: Any = self.stream  # Hypercorn's type is for TLS
+        taken: Any = await take_over(stream) if is_handed(stream) else stream
+        if taken is not None:
+            self.stream = taken
+            await super().run()
+
+
 def _configure(listener: socket.socket, drain_seconds: float) -> hypercorn.Config:
     tcp_server.MAX_RECV = RECEIVED_AT_ONCE
+    vars(hypercorn_run)["TCPServer"] = _Server
     speak_plain_http()
     join_chunks()
     config = hypercorn.Config()

@@ -195,4 +195,4 @@ async def test_an_unknown_message_ends_the_link(data: bytes, caplog: pytest.LogC
 async def test_only_the_methods_for_workers_can_be_called() -> None:
     async with linked() as link:
         with pytest.raises(MnemosyneError, match="cannot call __init__"):
-            await link.remote._call("__init__")
+            await link.remote.call("__init__")

@@ -59,6 +59,8 @@ class ServerParts:
     present: Present
     probe: Callable[[str], Awaitable[list[Reachability]]]
     """Checks whether the providers of a dialect are reachable."""
+    gather: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
+    """Adds what the server's other processes report to what this one does, if there are any."""
     ignored: tuple[str, ...] = ()
     """A message for each unusable environment variable (``adapters.outbound``)."""
 
@@ -118,11 +120,11 @@ class StatusPages:
     async def _say_whether_ready(self, send: Send) -> None:
         # Independent of the worker and the database: the proxy forwards turns without them.
         status, word = (503, "full") if self.unfinished.is_full else (200, "ready")
-        state = {"status": word, "database": dict(self.parts.database()), "worker": dict(await self.parts.worker())}
-        await _send(send, state, status)
+        told = await self._describe_all()
+        shown: dict[str, object] = {name: told[name] for name in ("database", "processes") if name in told}
+        await _send(send, {"status": word, **shown, "worker": dict(await self.parts.worker())}, status)
 
     async def _status(self) -> dict[str, Any]:
-        relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold))
         return {
             "version": __version__,
             "upstream": self.settings["upstream"],
@@ -130,12 +132,23 @@ class StatusPages:
             "settings": dict(self.settings),
             "off_since": await self.parts.off_since(),
             "ignored_variables": list(self.parts.ignored),
+            **await self._describe_all(),
+            "worker": dict(await self.parts.worker()),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Describe what this process did, without the server's other ones."""
+        relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold))
+        return {
             "unrecorded": dict(self.unrecorded),
             "untold": attrs.asdict(self.progress.untold),
             "relays": relays,
             "database": dict(self.parts.database()),
-            "worker": dict(await self.parts.worker()),
         }
+
+    async def _describe_all(self) -> dict[str, Any]:
+        own = self.describe()
+        return own if self.parts.gather is None else await self.parts.gather(own)
 
 
 def bears(headers: Headers, token: str) -> bool:

@@ -1,0 +1,184 @@
+"""One of several server processes on one address: its sockets, and its connection to the process that started it.
+
+That process (``processes.py``) accepts the connections, runs the worker and the pages for all, and knows which process
+has which session.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Never, Self
+
+import attrs
+import trio
+
+from mnemosyne.actors.loaded_sessions import LoadedSessions
+from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.adapters.upstream import HttpUpstream
+from mnemosyne.app.supervising import WorkersLog, describe_lag
+from mnemosyne.app.worker_link import BEAT_SECONDS, OF_SESSIONS, Line, Remote, WorkerStatus, answer_worker, stdio_line
+from mnemosyne.errors import MnemosyneError
+from mnemosyne.http.serving import listen_at
+from mnemosyne.http.sharing import HANDED, Sharing
+
+OF_PROCESS = OF_SESSIONS | {"state", "values", "forget_owners"}
+"""The methods of ``ServedProcess``."""
+
+LEAVING_SECONDS = 10.0
+"""How long a process that stops waits for the others and for the worker."""
+
+Values = Mapping[str, Any]
+
+
+@attrs.frozen
+class ProcessPlace:
+    """A process's number among ``count``, and the private folder of their sockets."""
+
+    number: int
+    count: int
+    folder: Path
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        number, count, folder = text.split(",", 2)
+        return cls(int(number), int(count), Path(folder))
+
+    def __str__(self) -> str:
+        return f"{self.number},{self.count},{self.folder}"
+
+    @property
+    def handed(self) -> Path:
+        """The socket on which it gets connections."""
+        return self.folder / f"{HANDED}{self.number}"
+
+    def socket_for(self, number: int) -> Path:
+        """The socket on which a process gets requests that another one read."""
+        return self.folder / f"passed{number}"
+
+
+class ServedProcess(LoadedSessions):
+    """What the supervisor of the processes may ask for. ``state`` and ``values`` describe this process."""
+
+    def __init__(self, registry: SessionRegistry, sharing: Sharing) -> None:
+        super().__init__(registry)
+        self._sharing = sharing
+        self.describe: Callable[[], Values] = dict
+        self.measure: Callable[[], Values] = dict
+
+    async def state(self) -> Values:
+        return self.describe()
+
+    async def values(self) -> Values:
+        return self.measure()
+
+    async def forget_owners(self) -> None:
+        self._sharing.forget_owners()
+
+
+class SharedWorker:
+    """The one worker of several processes, like ``supervising.Supervisor``."""
+
+    def __init__(self, remote: Remote, event_log: WorkersLog, tasks: trio.Nursery) -> None:
+        self._remote = remote
+        self._log = event_log
+        self._tasks = tasks
+
+    async def describe(self) -> dict[str, object]:
+        return {**await self._remote.call("worker"), **await describe_lag(self._log)}
+
+    def restart(self) -> None:
+        self._tasks.start_soon(self._remote.call, "restart_worker")
+
+
+@attrs.frozen
+class ServerProcess:
+    """This process as one of several."""
+
+    place: ProcessPlace
+    remote: Remote
+    sharing: Sharing
+    served: ServedProcess
+    line: Line
+
+    async def run(self, event_log: WorkersLog) -> None:
+        """Serve the supervisor until it ends, which ends this process as SIGTERM does."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._beat)
+            nursery.start_soon(self._report_database, event_log)
+            await answer_worker(self.line, self.served, WorkerStatus(), OF_PROCESS, self.remote)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    async def be_ready(self) -> None:
+        """Say that this process takes requests."""
+        await self.remote.call("ready")
+
+    async def leave(self) -> None:
+        """Wait until this process may close the database: the worker still uses it."""
+        with trio.move_on_after(LEAVING_SECONDS), suppress(MnemosyneError):
+            await self.remote.call("leave")
+
+    async def _beat(self) -> Never:
+        while True:
+            await self.remote.beat(True)
+            await trio.sleep(BEAT_SECONDS)
+
+    async def _report_database(self, event_log: WorkersLog) -> None:
+        await self.remote.call("use_database", await event_log.dsn())
+
+    def listen(self) -> socket.socket:
+        """Listen for requests that other processes pass on."""
+        return listen_at(self.place.socket_for(self.place.number))
+
+    async def gather(self, own: Values) -> dict[str, object]:
+        """Add what the other processes report to what this one does, and list all."""
+        processes: list[dict[str, Any]] = await self.remote.call("list_processes", "state")
+        there = [own, *(each["found"] for each in processes if each["found"] and each["number"] != self.place.number)]
+        listed = [{name: value for name, value in each.items() if name != "found"} for each in processes]
+        return {**merge(there), "processes": listed}
+
+    async def gather_values(self) -> Mapping[int, Values]:
+        """The metrics of each process that answers."""
+        return {
+            each["number"]: each["found"]
+            for each in await self.remote.call("list_processes", "values")
+            if each["found"]
+        }
+
+
+@asynccontextmanager
+async def join(place: ProcessPlace, registry: SessionRegistry, progress: Any) -> AsyncIterator[ServerProcess]:
+    """Open this process's connections to the others."""
+    line = stdio_line()
+    remote = Remote(line)
+    async with AsyncExitStack() as stack:
+        others = {
+            number: await stack.enter_async_context(HttpUpstream("http://localhost", socket=place.socket_for(number)))
+            for number in range(place.count)
+            if number != place.number
+        }
+
+        async def find_owner(session: str, agent: str) -> int:
+            owner: int = await remote.call("find_owner", session, agent)
+            return owner
+
+        sharing = Sharing(place.number, others, find_owner, progress)
+        yield ServerProcess(place, remote, sharing, ServedProcess(registry, sharing), line)
+
+
+_WORST: Mapping[str, Callable[[Any], Any]] = {"seconds": max, "state": min, "problem": min}
+"""How to choose among values that are no counts; ``not answering`` comes before ``there``."""
+
+
+def merge(states: Sequence[Values]) -> dict[str, Any]:
+    """Sum the counts that several processes report, and keep the worst of their other values."""
+    merged: dict[str, Any] = {}
+    for name in dict.fromkeys(each for state in states for each in state):
+        values = [state[name] for state in states if state.get(name) is not None]
+        if values and isinstance(values[0], Mapping):
+            merged[name] = merge(values)
+        else:
+            merged[name] = _WORST.get(name, sum)(values) if values else None
+    return merged

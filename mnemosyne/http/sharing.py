@@ -1,0 +1,176 @@
+"""Bring each request to the server process that has its session, where several processes serve one address.
+
+A session's turns go to one process, its owner, because reading a session from the log takes longer than anything else
+(ADR 103). A connection is handed over to the owner of its first request, unread. A request of another session on it is
+passed on.
+"""
+
+import logging
+import socket
+from array import array
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import trio
+
+from mnemosyne import credentials
+from mnemosyne.bounded import Lru
+from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
+from mnemosyne.domain.wire.identity import read_client_headers
+from mnemosyne.errors import MnemosyneError
+from mnemosyne.http.client_reply import RelayProgress
+from mnemosyne.http.headers import for_client, text_headers
+
+log = logging.getLogger(__name__)
+
+OWNERS_HELD = 4096
+"""Number of sessions whose owner a process remembers."""
+
+HANDED = "handed"
+"""How the names of sockets begin on which connections are handed over."""
+
+LARGEST_PEEK = 64 * 1024
+"""Bytes of a connection in which its first request's head is looked for."""
+
+PEEK_SECONDS, AGAIN_SECONDS = 1.0, 0.005
+"""How long the rest of a head is waited for, and the interval of looks."""
+
+HANG_SECONDS = 1.0
+"""How long a process may take until it is ready to take over a connection."""
+
+_SIGN = b"."
+"""What both processes send: ready, the connection, and taken over."""
+
+Send = Callable[[dict[str, object]], Awaitable[None]]
+FindOwner = Callable[[str, str], Awaitable[int]]
+"""Returns the number of the process that has a session; the second name is one that later requests may come under."""
+
+
+def names_of(headers: Headers) -> tuple[str, str]:
+    """Return the name by which a request's session has its process, and the name of its agent, or the same. Sessions
+    without a name are found by their credential and the programs that use it.
+    """
+    given = text_headers(headers)
+    client = read_client_headers(given)
+    named = client.external_id or credentials.digest("\0".join(sorted(credentials.in_headers(given))))
+    return named, client.agent_id or named
+
+
+async def peek(connection: trio.socket.SocketType) -> UpstreamRequest | None:
+    """Return the head of a connection's first request, which stays unread; None if the client has closed it. Of a head
+    that is too large, late or no HTTP, what is there.
+    """
+    data = await connection.recv(LARGEST_PEEK, socket.MSG_PEEK)
+    with trio.move_on_after(PEEK_SECONDS):
+        while data and b"\r\n\r\n" not in data and len(data) < LARGEST_PEEK:
+            await trio.sleep(AGAIN_SECONDS)
+            data = await connection.recv(LARGEST_PEEK, socket.MSG_PEEK)
+    if not data:
+        return None
+    first, *lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    method, _, rest = first.partition(b" ")
+    pairs = (line.partition(b":") for line in lines)
+    headers = tuple((name, value.strip()) for name, _, value in pairs)
+    return UpstreamRequest(method.decode("latin-1"), rest.partition(b" ")[0], headers, b"")
+
+
+async def hand_over(connection: trio.socket.SocketType, path: Path) -> None:
+    """Give a connection to the process that listens at ``path``. Raises OSError if that has ended or hangs; then it has
+    read nothing, and the connection can be given to another.
+    """
+    async with await trio.open_unix_socket(str(path)) as stream:
+        process = stream.socket
+        with trio.move_on_after(HANG_SECONDS):
+            if await process.recv(1):
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))
+                await process.sendmsg([_SIGN], [rights])
+                with trio.CancelScope(shield=True):
+                    if await process.recv(1):
+                        return
+    raise OSError("the process took over no connection")
+
+
+def is_handed(stream: trio.SocketStream) -> bool:
+    """Whether a connection is handed over on this one."""
+    local = stream.socket
+    return local.family == socket.AF_UNIX and Path(local.getsockname()).name.startswith(HANDED)
+
+
+async def take_over(stream: trio.SocketStream) -> trio.SocketStream | None:
+    """Return the connection that is handed over on this one; None if the other process gave it up."""
+    async with stream:
+        with suppress(OSError):
+            await stream.socket.send(_SIGN)
+            _, found, _, _ = await stream.socket.recvmsg(1, socket.CMSG_SPACE(array("i").itemsize))
+            for number in array("i", found[0][2]) if found else ():
+                taken = trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=number)))
+                with suppress(OSError):
+                    await stream.socket.send(_SIGN)
+                return taken
+    return None
+
+
+@attrs.frozen
+class Sharing:
+    """One of several processes. ``others`` are the others by number; ``find_owner`` asks the process that started
+    them.
+    """
+
+    number: int
+    others: Mapping[int, Upstream]
+    find_owner: FindOwner
+    progress: RelayProgress
+    _owners: Lru[tuple[str, str], int] = attrs.field(factory=lambda: Lru(OWNERS_HELD), init=False)
+
+    def forget_owners(self) -> None:
+        """Ask again for each session's owner: a process has ended, hangs or is there again."""
+        self._owners.clear()
+
+    async def pass_on(self, request: UpstreamRequest, send: Send) -> bool:
+        """Let the owner of a request's session answer it. False: this process must answer it, as it is the owner, or
+        the owner ended before it answered.
+        """
+        names = names_of(request.headers)
+        owner = self._owners.get(names)
+        if owner is None:
+            try:
+                owner = self._owners.put(names, await self.find_owner(*names))
+            except MnemosyneError as error:
+                log.info("the process of a session is not known: %s", error)
+                return False
+        if owner == self.number:
+            return False
+        self.progress.running += 1
+        self.progress.passed_on += 1
+        try:
+            return await self._pass(self.others[owner], request, send)
+        finally:
+            self.progress.running -= 1
+            self.progress.passed_on -= 1
+
+    async def _pass(self, owner: Upstream, request: UpstreamRequest, send: Send) -> bool:
+        begun = False
+        try:
+            async with owner.exchange(request, lambda: None) as reply:
+                begun, headers = True, list(for_client(reply.head.headers))
+                await send({"type": "http.response.start", "status": reply.head.status, "headers": headers})
+                async for chunk in reply.chunks():
+                    await self._send(send, chunk, more=True)
+        except MnemosyneError as error:
+            if begun:
+                raise
+            log.warning("The process of a session ended before it answered; this one takes the session over: %s", error)
+            self.forget_owners()
+            return False
+        await self._send(send, b"", more=False)
+        return True
+
+    async def _send(self, send: Send, chunk: bytes, *, more: bool) -> None:
+        self.progress.waiting_for_client += 1
+        try:
+            await send({"type": "http.response.body", "body": chunk, "more_body": more})
+        finally:
+            self.progress.waiting_for_client -= 1
+        self.progress.delivered += 1

@@ -109,6 +109,7 @@ class ServerProcess:
             nursery.start_soon(self._beat)
             nursery.start_soon(self._report_database, event_log)
             await answer_worker(self.line, self.served, WorkerStatus(), OF_PROCESS, self.remote)
+            self.remote.end()
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def be_ready(self) -> None:

@@ -138,7 +138,9 @@ class StatusPages:
 
     def describe(self) -> dict[str, Any]:
         """Describe what this process did, without the server's other ones."""
-        relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(attrs.fields(RelayProgress).untold))
+        fields = attrs.fields(RelayProgress)
+        relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(fields.untold, fields.passed_on))
+        relays["running"] -= self.progress.passed_on
         return {
             "unrecorded": dict(self.unrecorded),
             "untold": attrs.asdict(self.progress.untold),

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import orjson
 
 from mnemosyne.adapters.postgres import projection_tables as tables
 from mnemosyne.adapters.postgres.database import Connection, Database, is_shared
@@ -104,7 +105,8 @@ _ROWS = (
     " array(select aside.position from mnemosyne.set_aside as aside"
     " where (aside.name, aside.side) = (held.name, held.side) order by aside.position),"
     " moved_at > now() - make_interval(secs => %s) from mnemosyne.projections as held"
-    " where (name, side) in (select * from unnest(%s::text[], %s::boolean[])) order by name, side"
+    " where (name, side) in (select name, side from json_to_recordset(%s::json) as asked (name text, side boolean))"
+    " order by name, side"
 )
 
 
@@ -160,8 +162,8 @@ class PostgresSpending:
 def _checkpoints(connection: Connection, places: Sequence[_Place], *, held: bool) -> dict[_Place, _Checkpoint]:
     """The existing checkpoints; ``held`` locks them until the transaction ends."""
     sql = f"{_ROWS} for update" if held else _ROWS
-    names, sides = [name for name, _ in places], [side for _, side in places]
-    rows = connection.execute(sql.encode(), (REBUILD_SECONDS, names, sides))
+    asked = orjson.dumps([{"name": name, "side": side} for name, side in places]).decode()
+    rows = connection.execute(sql.encode(), (REBUILD_SECONDS, asked))
     return {(name, side): _Checkpoint(*rest) for name, side, *rest in rows}
 
 
@@ -172,20 +174,17 @@ def _checkpoint(connection: Connection, projection: Projection, *, side: bool, h
 
 def _move(connection: Connection, moves: Mapping[_Place, tuple[Mark, str | None]]) -> None:
     """Move checkpoints, each with the error that stopped it, if any."""
+    new = [
+        {"name": name, "side": side, "error": error, **attrs.asdict(mark)}
+        for (name, side), (mark, error) in moves.items()
+    ]
     connection.execute(
         "update mnemosyne.projections as held set position = new.position, stream = new.stream,"
         " stream_version = new.version, error = new.error, moved_at = clock_timestamp()"
-        " from unnest(%s::text[], %s::boolean[], %s::bigint[], %s::uuid[], %s::bigint[], %s::text[])"
-        " as new (name, side, position, stream, version, error)"
+        " from json_to_recordset(%s::json)"
+        " as new (name text, side boolean, position bigint, stream uuid, version bigint, error text)"
         " where held.name = new.name and held.side = new.side",
-        (
-            [name for name, _ in moves],
-            [side for _, side in moves],
-            [mark.position for mark, _ in moves.values()],
-            [mark.stream for mark, _ in moves.values()],
-            [mark.version for mark, _ in moves.values()],
-            [error for _, error in moves.values()],
-        ),
+        (orjson.dumps(new).decode(),),
     )
 
 

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 32_900, 29_000),
+    "domain": Budget("mnemosyne/domain", 32_905, 29_000),
     "actors": Budget("mnemosyne/actors", 7_575, 5_400),
     "projections": Budget("mnemosyne/projections", 2_150, 2_300),
     "services": Budget("mnemosyne/services", 9_655, 6_000),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_890, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
-    "mnemosyne": Budget("mnemosyne", 85_500, 65_800),
+    "mnemosyne": Budget("mnemosyne", 85_505, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 76_620, 50_000),
+    "tests": Budget("tests", 76_645, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_460, 12_000),
     "benchmarks": Budget("benchmarks", 8_340, 6_000),

@@ -467,7 +467,9 @@ def change_text(change: Change) -> str:
 def describe_reading(found: RequestReading) -> Iterator[str]:
     """Sentences about what one request read from the cache."""
     reading = found.reading
-    if reading.expected or not found.causes:
+    if reading.read and not reading.expected:
+        yield f"It read {count_text(reading.read)} tokens from a prefix in the cache that another conversation wrote."
+    elif reading.expected or not found.causes:
         yield f"It read {count_text(reading.read)} of {count_text(reading.expected)} expected tokens from the cache."
     for each in found.causes:
         where = f" ({change_text(each.cold.change)})" if each.cold.change is not None else ""

@@ -7,6 +7,8 @@ from typing import ClassVar
 import attrs
 import pytest
 
+from mnemosyne.domain.cost.cache_misses import MissCause
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
@@ -14,6 +16,7 @@ from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.chat_reply import ChatReply
 from mnemosyne.http.sse import FrameReader, event_of
 from mnemosyne.replay.deciding import review
+from mnemosyne.services.cache_misses import read_misses
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
@@ -271,8 +274,14 @@ async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(ma
         assert len(rewritten) >= 2
         for each in (each for each in accounts if each.turn in rewritten):
             assert abs(each.expected.read - each.actual.read) <= 0.06 * each.actual.prompt, each
-        found = await review(MemoryArchive(stage.log), str(await stage.stream()))
+        archive, stream = MemoryArchive(stage.log), await stage.stream()
+        found = await review(archive, str(stream))
         assert (found.differences, found.skipped) == ([], [])
+        events = await archive.events.read(stream)
+        readings = await read_misses(archive, stream, events, history_of(str(stream), events))
+        causes = [(each.address.turn, cause.cold.cause) for each in readings for cause in each.causes if cause.is_miss]
+        assert {turn for turn, _ in causes} <= rewritten
+        assert {cause for _, cause in causes} == {MissCause.REWRITE}
 
 
 @pytest.mark.parametrize(

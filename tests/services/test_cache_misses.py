@@ -195,6 +195,21 @@ async def test_a_changed_system_message_of_a_chat_is_no_new_conversation() -> No
     assert [each.causes[0].cold.cause for each in found] == [MissCause.START, MissCause.SYSTEM, MissCause.START]
 
 
+async def test_a_first_request_that_reads_the_cache_says_that_another_conversation_wrote_the_prefix() -> None:
+    async with talking() as talk:
+        begun = await talk.ask(
+            json.dumps({"model": "gpt-6.2-sol", "messages": [user("One.")]}).encode(), reply=None, dialect=CHAT
+        )
+        choice = {"message": {"role": "assistant", "content": "Done."}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1_200, "completion_tokens": 9, "cached_tokens": 1_024}
+        await talk.finish_with(begun, CHAT.read_reply(json.dumps({"choices": [choice], "usage": usage}).encode()))
+        (found,) = await explain(talk)
+    assert list(describe_reading(found)) == [
+        "It read 1024 tokens from a prefix in the cache that another conversation wrote.",
+        "176 tokens were not cached: a conversation began (side).",
+    ]
+
+
 async def test_requests_without_counts_are_omitted() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One.")]), reply=None)

@@ -10,7 +10,7 @@ Positions in a prompt are estimates, scaled to the previous request's count. The
 of the earlier entries and the actual reads, are the provider's own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 
 import attrs
@@ -225,8 +225,11 @@ class _Reading:
         self._extent = self._count_cached(before.usage)
         estimated = self._old[self._last].tokens if self._last >= 0 else 0
         self._scale = self._extent / estimated if self._extent else self._counted / max(1, self._new.tokens)
-        self._alive = {number for number in self._marked if self._lives(number)}
-        shared = range(min(self._shared, len(self._new)))
+        large = [each for each in self._marked if each == self._last or self._old[each].tokens >= rules.least]
+        self._alive = {number for number in large if self._lives(number)}
+        shared: Iterable[int] = range(min(self._shared, len(self._new)))
+        if rules.whole:
+            shared = filter(sent.layout.ends_part, shared)
         self._entries = [number for number in shared if number in self._alive or self._is_entry(self._new, number)]
 
     def _count_cached(self, used: Tokens | None) -> int:
@@ -336,7 +339,8 @@ class _Reading:
         if reached < self._entries[-1]:
             is_behind = any(each >= self._entries[-1] for each in markers)
             cause = MissCause.LOOKBACK if is_behind else MissCause.MARKER
-            yield self._size(reached), ColdTokens(cause=cause, culprit=Culprit.CLIENT, tokens=0)
+            culprit = Culprit.PROXY if self._proxy.rewrote else Culprit.CLIENT
+            yield self._size(reached), ColdTokens(cause=cause, culprit=culprit, tokens=0)
 
     def _reaches(self, marker: int, entry: int) -> bool:
         """Whether a lookup that starts at a marker reaches an entry."""

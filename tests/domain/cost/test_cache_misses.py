@@ -253,7 +253,7 @@ def test_a_reply_without_usage_explains_nothing() -> None:
     assert explain_reading(attrs.evolve(session.last, usage=None), session.last, session.cache) is None
 
 
-def test_automatic_caches_are_explained_in_steps_of_128_tokens() -> None:
+def test_changes_of_tools_and_keys_are_named_for_an_automatic_cache() -> None:
     session = Session(rules_of(tariff_of("openai")), "chat/main")
     tools = [{"type": "function", "function": {"name": each["name"], "description": WORDS}} for each in TOOLS]
 

@@ -71,3 +71,21 @@ def test_opencode(programs: Path, tmp_path: Path) -> None:
         parts = [each["part"] for each in map(json.loads, said.splitlines()) if each["type"] == "step_finish"]
         tokens = parts[-1]["tokens"]
         assert tokens["input"] + tokens["cache"]["read"] + tokens["cache"]["write"] == last_prompt(standin)
+
+
+def test_claude_code_continues_with_the_session_s_system_prompt_so_that_only_a_switched_model_is_a_miss(
+    programs: Path, tmp_path: Path
+) -> None:
+    """An option for another system prompt changes no byte of a continued session."""
+    with standin_in_a_thread() as standin, serving(standin) as server:
+        workspace = open_workspace(CLAUDE_CODE, programs, server, tmp_path)
+        workspace.script({"reply": {"text": "All is done."}})
+        workspace.run("Begin here")
+        go_on = [*MNEMOSYNE, "run", *server.options, "--", *CLAUDE_CODE.command("Go on", goes_on=True)]
+        for option in (("--append-system-prompt", "Be brief."), ("--model", "claude-opus-4-8")):
+            finished([*go_on, *option], workspace.environment, workspace.project)
+        workspace.conversations()
+        assert not any(b"Be brief" in each.body for each in standin.messages)
+        usage = [*MNEMOSYNE, "usage", "--misses", "--json", "--data-dir", str(server.data_dir)]
+        rows = json.loads(finished(usage, workspace.environment, workspace.project))
+        assert [row["cause"] for row in rows if row["is_miss"]] == ["the model was switched"]

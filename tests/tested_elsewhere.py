@@ -82,7 +82,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "where an object stands is told of a request and its log together",
         "domain/history/page_layout",
     ),
-    "cli/test_sessions.py": ("a session is listed with its branches", "cli/branches"),
+    "cli/test_sessions.py": ("a session is listed with branches and name", "cli/branches cli/session_edits"),
     "cli/test_ask.py": ("the answer shows in the output of the command", "app/asking"),
     "http/test_session_knowledge.py": ("what sessions get and give shows upstream", "actors/knowledge_source"),
     "cli/test_mcp.py": ("tools are tested with the official client, on a real log", "adapters/mcp_sdk app/agent_tools"),

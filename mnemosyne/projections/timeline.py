@@ -20,7 +20,7 @@ from mnemosyne.domain.session.events import (
     TurnInterrupted,
 )
 from mnemosyne.domain.session.input_events import SettingsTaken
-from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, SessionTrashed
+from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, RoundBegan, SessionEdited, SessionTrashed
 from mnemosyne.figures import settings_as_json
 from mnemosyne.projections.projection import (
     PROMPT_TOKENS,
@@ -122,6 +122,11 @@ GAPS = Table(
 IMPORTS = Table("imports", key={"stream": Type.UUID}, columns={"imported_at": Type.INTEGER})
 """The sessions that were imported from files."""
 
+LABELS = Table("labels", key={"stream": Type.UUID}, columns={"titled_in": Type.INTEGER, "closed_at": Type.INTEGER})
+"""The event with a person's last name for a session, and the time when a person closed it. A session is closed unless
+it was active later.
+"""
+
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     """Return the rows that an event changes."""
@@ -146,6 +151,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (Merge("sessions", (stream,), {"forgotten_at": event.at, "trashed_at": None}),)
         case SessionTrashed():
             return (Merge("sessions", (stream,), {"trashed_at": event.at if event.trashed else None}),)
+        case SessionEdited():
+            titled: Row = {} if event.title is None else {"titled_in": recorded.version}
+            return (Merge("labels", (stream,), titled | ({"closed_at": event.at} if event.closed else {})),)
         case RoundBegan() | FallbackSent():
             sent = Merge("rounds", (stream, recorded.version), {"bytes": event.size})
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)
@@ -222,7 +230,8 @@ _TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talke
 
 LISTED = Query(
     "listed",
-    f"""select l.*, i.imported_at, e.state, e.stop_reason as ending,
+    f"""select l.*, i.imported_at, n.titled_in, n.closed_at, mnemosyne.is_archived(l.stream) as archived, e.state,
+    e.stop_reason as ending,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream < l.stream and {_OWN}
     order by n.stream desc limit 1) as before,
     (select n.stream from mnemosyne.timeline_sessions n where n.stream > l.stream and {_OWN}
@@ -232,13 +241,15 @@ from (
     where {_OWN} and case when %(only)s::uuid is null then %(whole)s or trashed_at is null else stream = %(only)s end
     order by last_active_at desc nulls last, started_at, stream limit %(limit)s) l
 left join mnemosyne.timeline_imports i using (stream)
+left join mnemosyne.timeline_labels n using (stream)
 left join lateral (
     select t.state, t.stop_reason from mnemosyne.timeline_turns t
     join mnemosyne.timeline_branches b using (stream, branch) where t.stream = l.stream
     order by b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.version desc limit 1) e on true
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 )
-"""``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique. ``state`` and
+"""``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique. ``archived`` is
+whether a file holds contents of the session. ``state`` and
 ``ending`` (its reason to stop) are those of the conversation's last turn.
 """
 
@@ -305,8 +316,8 @@ order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.versi
 
 TIMELINE = Projection(
     name="timeline",
-    version=10,
-    tables=(SESSIONS, IMPORTS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
+    version=11,
+    tables=(SESSIONS, IMPORTS, LABELS, BRANCHES, TURNS, ROUNDS, MODES, GAPS),
     changes=changes,
     queries=(
         OF_OTHERS,

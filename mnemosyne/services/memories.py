@@ -22,7 +22,14 @@ from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.counted_sizes import size_object
-from mnemosyne.domain.session.decide import NameCheckpoint, NoteImport, StartManaging, SwitchManaging, TrashSession
+from mnemosyne.domain.session.decide import (
+    EditSession,
+    NameCheckpoint,
+    NoteImport,
+    StartManaging,
+    SwitchManaging,
+    TrashSession,
+)
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, RecordWork
 from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
@@ -46,6 +53,7 @@ Decided = (
     | NoteImport
     | Sequence[objects.Command]
     | TrashSession
+    | EditSession
 )
 """A person's decision, and a helper's work for a person."""
 
@@ -157,7 +165,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion() | RecordWork():
             return decision_inputs.decide(asked, state.taken)
-        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession():
+        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession() | EditSession():
             return turns.decide(asked, state)
         case Pin() | Unpin() | Release() | Request() | LinkObject():
             return objects.decide(asked, state.memory)

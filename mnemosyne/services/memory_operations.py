@@ -12,7 +12,7 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services import trash
+from mnemosyne.services import session_edits, trash
 from mnemosyne.services.knowledge import (
     KnowledgeService,
     WriteReport,
@@ -427,12 +427,14 @@ async def _add_preference(call: ApiCall) -> Any:
 
 
 def _of_preferences(answer: Answer) -> Answer:
-    """The same for an entry that is a preference. Raises NotFound for any other."""
+    """The same for an entry that is a preference, named by its id or its words. Raises NotFound for any other."""
 
     async def answer_preference(call: ApiCall) -> Any:
-        held = await call.knowledge.list_entries(call.stamp.at)
-        if call.given["id"] not in {each.entry.id for each in held if each.entry.kind in PREFERENCES}:
-            raise NotFound(f"No active preference has the id {call.given['id']!r}.")
+        wanted = call.given["id"]
+        held = [each.entry for each in await call.knowledge.list_entries(call.stamp.at)]
+        named = [each for each in held if wanted == each.id or wanted.casefold() in each.content.casefold()]
+        if not named or any(each.kind not in PREFERENCES for each in named):
+            raise NotFound(f"No active preference has the id or the words {wanted!r}.")
         return await answer(call)
 
     return answer_preference
@@ -515,6 +517,24 @@ async def _put_away(call: ApiCall) -> Any:
 async def _take_out(call: ApiCall) -> Any:
     done = await trash.take_out(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
     return {"what": "restored", **describe_trashed(done)}
+
+
+@_operation(
+    "PUT",
+    "/sessions/{id}",
+    "editSession",
+    "Name a session, or close it until its next turn.",
+    {
+        "id": {"type": "string", "description": "The session."},
+        "title": {**_TEXT, "description": "Its name in lists; empty for its first words."},
+        "closed": {"type": "boolean", "description": "Whether to close it."},
+    },
+    ("id",),
+)
+async def _edit_session(call: ApiCall) -> Any:
+    title, closed = call.given.get("title"), call.given.get("closed", False)
+    done = await session_edits.edit(call.archive, call.given["id"], title=title, closed=closed, stamp=call.stamp)
+    return {"what": ("closed" if closed else "renamed") if done[1] else "unchanged", "id": str(done[0])}
 
 
 def describe_trashed(each: trash.Trashed) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.segmentation.titles import title_of
 from mnemosyne.domain.session.helper_results import GOAL, SUMMARY, goal_after, summary_after
 from mnemosyne.domain.session.input_events import HelperWorked
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.retention import DAY
+from mnemosyne.domain.session.round_events import Mode, SessionEdited
 from mnemosyne.domain.session.status import SessionStatus, find_status
 from mnemosyne.domain.wire.project import find_project, is_within
 from mnemosyne.domain.wire.reply import json_object
@@ -50,13 +51,16 @@ Openings = MutableMapping[UUID, SessionOpening]
 """Cached openings: an opening never changes, unless its session is deleted."""
 
 
+_RECENT = {"Last 24 hours": 1, "Last 7 days": 7, "Last 30 days": 30}
+
+
 @attrs.frozen(kw_only=True)
 class SessionOverview:
     """A session in an overview. ``texts`` are a helper model's. ``turns`` counts all branches; ``mode`` is the main
     branch's. ``context`` is the provider's token count of its last prompt, None if it reported none. ``cost`` and
     ``saved`` are in nanodollars, None if no turn has a known price; ``unknown`` names the models (and terms) without
-    one. ``state`` and ``ending`` are those of the conversation's last turn. ``damage`` says which part cannot be
-    read, None if there is no known damage.
+    one. ``state`` and ``ending`` are those of the conversation's last turn; ``closed`` and ``archived`` as in
+    ``ListedSession``. ``damage`` says which part cannot be read, None if there is no known damage.
     """
 
     stream: UUID
@@ -76,13 +80,19 @@ class SessionOverview:
     last_at: int
     state: str | None
     ending: str | None
+    closed: bool
+    archived: bool
     forgotten: bool
     imported_at: int | None
     damage: str | None
 
     def status(self, now: int) -> SessionStatus:
         """The session's status at a time in µs."""
-        return find_status(now - self.last_at, self.state, self.ending)
+        return find_status(now - self.last_at, self.state, self.ending, closed=self.closed, archived=self.archived)
+
+    def recency(self, now: int) -> str:
+        """The group of its last activity in a list, at a time in µs."""
+        return next((name for name, days in _RECENT.items() if now - self.last_at <= days * DAY), "Older")
 
     @property
     def label(self) -> str:
@@ -144,6 +154,8 @@ async def make_overviews(
         if each.stream in latest and not each.forgotten:
             texts = await _read_texts(archive, each.stream, latest[each.stream])
             overview = attrs.evolve(overview, texts=texts, title=texts.title or opening.title)
+        if each.titled:
+            overview = attrs.evolve(overview, title=await _read_name(archive, each.stream) or overview.title)
         if each.stream in listed.damaged:
             overview = attrs.evolve(overview, damage=listed.damaged[each.stream].sentence)
         if matching is None or _matches(overview, matching):
@@ -195,6 +207,8 @@ def _overview(each: ListedSession, balance: savings.Balance | None, context: int
         last_at=each.last_at,
         state=each.state,
         ending=each.ending,
+        closed=each.closed,
+        archived=each.archived,
         forgotten=each.forgotten,
         imported_at=each.imported_at,
         damage=None,
@@ -244,8 +258,15 @@ async def sessions_in(archive: Archive, folder: str | None) -> list[UUID]:
 
 
 async def read_title(archive: Archive, stream: UUID) -> str:
-    """The first words that the session's user typed; the empty text if they are unknown."""
-    return (await _read_opening(archive, stream)).title or ""
+    """A person's name for the session, or else the first words that its user typed; empty if they are unknown."""
+    return await _read_name(archive, stream) or (await _read_opening(archive, stream)).title or ""
+
+
+async def _read_name(archive: Archive, stream: UUID) -> str:
+    """A person's name for the session; empty without one."""
+    edits = [each.envelope.event for each in await archive.events.select(stream, {SessionEdited})]
+    names = [each.title for each in edits if isinstance(each, SessionEdited) and each.title is not None]
+    return names[-1] if names else ""
 
 
 async def _read_opening(archive: Archive, stream: UUID) -> SessionOpening:

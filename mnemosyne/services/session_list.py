@@ -66,7 +66,8 @@ class ListedSession:
     the oldest branch's if there is no such turn. ``imported_at`` is the time of its import from a file, None if it was
     recorded here. Times are µs of UTC. ``neighbours`` are the adjacent ids of all sessions: a prefix that differs from
     these is unique. ``settings`` as in ``settings_as_json``, None if it was only observed. ``state`` and ``ending``
-    are those of the conversation's last turn.
+    are those of the conversation's last turn. ``titled``: a person named it, or took its
+    name back. ``closed``: a person closed it after its last activity. ``archived``: a file holds contents of it.
     """
 
     stream: UUID
@@ -83,6 +84,9 @@ class ListedSession:
     settings: Mapping[str, Any] | None
     state: str | None
     ending: str | None
+    titled: bool
+    closed: bool
+    archived: bool
 
     @property
     def main(self) -> ListedBranch | None:
@@ -149,6 +153,9 @@ def _make_listed(session: Row, branches: Sequence[Row], modes: Sequence[Row]) ->
         settings=read_settings(session["settings"]),
         state=session["state"],
         ending=session["ending"],
+        titled=session["titled_in"] is not None,
+        closed=session["closed_at"] is not None and session["closed_at"] >= session["last_active_at"],
+        archived=session["archived"],
     )
 
 

@@ -17,10 +17,10 @@ UNKNOWN_EVENT = """insert into mnemosyne.stored_events (originator_id, originato
 def test_state_of_the_read_models_is_shown_and_repaired(dsn: str, use_log: UseLog) -> None:
     put_golden(dsn, GOLDEN)
     use_log(dsn)
-    assert words(run("projections").stdout)[1] == ["timeline", "10", "0", "38", "none"]
+    assert words(run("projections").stdout)[1] == ["timeline", "11", "0", "38", "none"]
     before = run("usage", "--json").stdout
     assert words(run("projections").stdout)[1:3] == [
-        ["timeline", "10", "38", "0", "current"],
+        ["timeline", "11", "38", "0", "current"],
         ["usage", "5", "38", "0", "current"],
     ]
     query(dsn, "drop table mnemosyne.usage_turns")

@@ -25,3 +25,12 @@ def test_limit_reports_the_number_of_omitted_sessions() -> None:
     assert len(listed.stdout.splitlines()) == 2
     assert "1 session more; --limit 2 lists all." in listed.stderr
     assert [len(run_json("sessions", *options)) for options in ([], ["--limit", "1"])] == [2, 1]
+
+
+def test_a_session_is_renamed_and_closed_once(conversation: str) -> None:
+    assert run("rename", conversation[:8], "The parser").stdout == f"session {conversation}: renamed\n"
+    assert [run_json("close", conversation)["what"] for _ in range(2)] == ["closed", "unchanged"]
+    (row,) = run_json("sessions")
+    assert (row["title"], row["status"]) == ("The parser", "completed")
+    assert run("rename", conversation, "").stdout == f"session {conversation}: renamed\n"
+    assert run_json("sessions")[0]["title"].startswith("Mend the parser")

@@ -32,6 +32,8 @@ OF_SESSION = {
     "verify": ["SESSION"],
     "export": ["SESSION"],
     "trash": ["SESSION"],
+    "rename": ["SESSION", "a name"],
+    "close": ["SESSION"],
     "forget": ["SESSION", "--yes"],
     "timeline": ["SESSION"],
     "report": ["SESSION"],

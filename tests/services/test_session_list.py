@@ -95,7 +95,7 @@ async def test_a_session_has_the_mode_and_model_of_its_main_branch(
     branches: list[tuple[BranchKind, int, str | None]], mode: Mode | None
 ) -> None:
     stream = UUID(int=1)
-    names = "client_version forgotten_at imported_at before behind settings state ending"
+    names = "client_version forgotten_at imported_at before behind settings state ending titled_in closed_at archived"
     unknown = dict.fromkeys(names.split())
     session: dict[str, Any] = {"stream": stream, "external_id": "s", "client": "c", "started_at": 1}
     session |= {"last_active_at": 2, "sessions": 1}

@@ -75,7 +75,7 @@ def actor_of(recorded: Recorded[Event]) -> Actor:
     match event:
         case turns.CheckpointNamed() | turns.SessionForgotten() | turns.SessionImported():
             return Actor.USER
-        case rounds.ManagingSwitched() | rounds.SessionTrashed():
+        case rounds.ManagingSwitched() | rounds.SessionTrashed() | rounds.SessionEdited():
             return Actor.USER
         case turns.TurnBegan() | turns.BranchOpened() | turns.ToolsDeclared() | objects.ObjectLinked():
             return Actor.CLIENT

@@ -134,6 +134,11 @@ class TrashSession(round_events.SessionTrashed):
 
 
 @attrs.frozen(kw_only=True)
+class EditSession(round_events.SessionEdited):
+    """Name the session, or close it."""
+
+
+@attrs.frozen(kw_only=True)
 class SetMode(round_events.BranchModeSet):
     """Set the mode of a branch from now on."""
 
@@ -202,6 +207,7 @@ _Recorded = (
     | NoteImport
     | NameCheckpoint
     | TrashSession
+    | EditSession
     | SetMode
     | RecordKnowledge
     | BeginEpoch
@@ -229,6 +235,9 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return _record(command) if session.off is command.on else ()
         case TrashSession():
             return _record(command) if session.trashed is not command.trashed else ()
+        case EditSession():
+            is_named = command.title in (None, session.title)
+            return () if is_named and (session.closed or not command.closed) else _record(command)
         case StartManaging():
             switch = round_events.ManagingSwitched(at=command.at, on=True, why=command.why)
             return () if session.switched else (switch, switch) if session.off else (switch,)

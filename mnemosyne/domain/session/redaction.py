@@ -35,6 +35,8 @@ def redact(event: events.Event) -> events.Event:
             return attrs.evolve(event, text="")
         case events.CheckpointNamed():
             return attrs.evolve(event, name="")
+        case round_events.SessionEdited():
+            return attrs.evolve(event, title=None if event.title is None else "")
         case events.ToolsDeclared():
             return attrs.evolve(event, uses=tuple(events.ToolUse(each.call) for each in event.uses))
         case objects.ObjectCreated():

@@ -145,6 +145,15 @@ class SessionTrashed:
     trashed: bool
 
 
+@attrs.frozen(kw_only=True)
+class SessionEdited:
+    """A person named the session (``title`` is None if its name stays), or ``closed`` it until its next turn."""
+
+    at: int
+    title: str | None
+    closed: bool
+
+
 RoundEvent = (
     BranchModeSet
     | EpochBegan
@@ -156,6 +165,7 @@ RoundEvent = (
     | KnowledgeTold
     | ManagingSwitched
     | SessionTrashed
+    | SessionEdited
 )
 
 ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
@@ -169,4 +179,5 @@ ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.knowledge_told.v1": KnowledgeTold,
     "session.managing_switched.v1": ManagingSwitched,
     "session.trashed.v1": SessionTrashed,
+    "session.edited.v1": SessionEdited,
 }

@@ -210,7 +210,8 @@ class Session:
     switched on or off, None if neither. ``taken`` are the settings with which its last managed request was decided;
     None if the log does not say. ``checkpoints`` are branch and turn by the name that a person gave them.
     ``stated_windows`` holds, by model, the last event that states its window. ``summary`` is the last one by a helper
-    model. ``tool_uses`` are the latest declared uses of tools by call.
+    model. ``tool_uses`` are the latest declared uses of tools by call. ``title`` is a person's name for it, empty if
+    it has none.
     """
 
     version: int = 0
@@ -219,6 +220,8 @@ class Session:
     running: frozenset[Address] = frozenset()
     switched: bool | None = None
     trashed: bool = False
+    title: str = ""
+    closed: bool = False
     memory: Memory = attrs.field(factory=Memory)
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
@@ -299,12 +302,13 @@ def evolve(session: Session, event: Event) -> Session:
             branch = _after_turn(session, session.branches[event.branch], event)
             address = event.address
             begun = _with_branch(session, attrs.evolve(branch, exchanges=_begin_exchange(session, branch, event)))
-            return attrs.evolve(begun, running=session.running | {address}, trashed=False)
+            return attrs.evolve(begun, running=session.running | {address}, trashed=False, closed=False)
         case TurnFinished() | TurnInterrupted():
             address = event.address
             ended = attrs.evolve(
                 session,
                 running=session.running - {address},
+                closed=False,
                 memory=_account(session, event),
                 counted_turns=session.counted_turns.after(event),
             )
@@ -335,6 +339,9 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, switched=None if event.on and session.off else event.on)
         case round_events.SessionTrashed():
             return attrs.evolve(session, trashed=event.trashed)
+        case round_events.SessionEdited():
+            title = session.title if event.title is None else event.title
+            return attrs.evolve(session, title=title, closed=session.closed or event.closed)
         case round_events.WindowStated():
             return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
         case round_events.FallbackSent():
@@ -358,7 +365,7 @@ def evolve(session: Session, event: Event) -> Session:
         case SessionForgotten():
             bare = {name: _bare(branch) for name, branch in session.branches.items()}
             remembered = evolve_objects(session.memory, event)
-            emptied = attrs.evolve(session, branches=bare, memory=remembered, trashed=False)
+            emptied = attrs.evolve(session, branches=bare, memory=remembered, trashed=False, title="")
             return attrs.evolve(emptied, checkpoints={}, summary=None, tool_uses={})
         case _:
             assert_never(event)

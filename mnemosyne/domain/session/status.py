@@ -1,4 +1,4 @@
-"""The status of a session, from recorded facts alone: clients do not say when a session ends."""
+"""The status of a session, from recorded facts: no client says when a session ends, but a person may."""
 
 from enum import Enum
 
@@ -20,12 +20,18 @@ class SessionStatus(Enum):
     """It ended after a reply that the model ended by itself."""
     ABANDONED = "abandoned"
     """It ended with a turn that was interrupted, failed, or waits for the result of a call."""
+    ARCHIVED = "archived"
+    """It ended, and its contents were moved into a file."""
 
 
-def find_status(quiet: int, state: str | None, stop_reason: str | None) -> SessionStatus:
+def find_status(
+    quiet: int, state: str | None, stop_reason: str | None, *, closed: bool = False, archived: bool = False
+) -> SessionStatus:
     """The status after ``quiet`` µs without activity. ``state`` and ``stop_reason`` are those of the conversation's
-    last turn, None if there is none; a turn under way keeps its session active.
+    last turn, None if there is none; a turn under way keeps its session active. A ``closed`` session has ended at once.
     """
-    if quiet <= ENDED_AFTER:
+    if quiet <= ENDED_AFTER and not closed:
         return SessionStatus.ACTIVE if quiet <= IDLE_AFTER or state == "open" else SessionStatus.IDLE
+    if archived:
+        return SessionStatus.ARCHIVED
     return SessionStatus.COMPLETED if state == "finished" and is_whole(stop_reason) else SessionStatus.ABANDONED

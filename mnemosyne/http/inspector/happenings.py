@@ -79,6 +79,8 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return "content erased", ""
         case rounds.SessionTrashed():
             return "moved to the trash" if event.trashed else "restored from the trash", ""
+        case rounds.SessionEdited():
+            return "closed" if event.closed else "renamed", event.title or ""
         case turns.CheckpointNamed():
             return f"checkpoint {event.name}", f"{event.branch} {event.turn}"
         case rounds.BranchModeSet():

@@ -20,7 +20,16 @@ from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
 from mnemosyne.http.inspector.session_report import SHOWN_ITEMS, draw_page, page_as_json, read_shown, read_window
-from mnemosyne.services import comparing, contexts, manifests, overviews, session_view, switching, turn_view
+from mnemosyne.services import (
+    comparing,
+    contexts,
+    manifests,
+    overviews,
+    session_edits,
+    session_view,
+    switching,
+    turn_view,
+)
 from mnemosyne.services.conversation_view import ConversationItem, read_content, read_conversation
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.map_chart import MapLinks, map_chart
@@ -424,7 +433,16 @@ async def _keep(page_context: PageContext, form: Mapping[str, str], stream: UUID
     return "/-/known" + (f"?{urlencode({'project': knowledge.project})}" if knowledge.project else "")
 
 
+async def _edit(page_context: PageContext, form: Mapping[str, str], stream: UUID) -> str:
+    """Name the session if the form has a title; close it otherwise."""
+    stamp = WriteStamp(page_context.now(), page_context.new_id())
+    title = form.get("title")
+    await session_edits.edit(page_context.archive, str(stream), title=title, closed=title is None, stamp=stamp)
+    return f"/-/session/{stream}"
+
+
 DECISIONS: Mapping[str, Decide] = {
+    "/-/session/<session>/edit": _edit,
     "/-/session/<session>/turn/<turn>/keep": _keep,
     "/-/session/<session>/manage": partial(_switch, StartManaging),
     "/-/session/<session>/off": partial(_switch, SwitchManaging),

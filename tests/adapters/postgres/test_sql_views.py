@@ -210,9 +210,10 @@ def test_the_views_status_of_a_session_is_the_one_of_the_list(dsn: str) -> None:
         "max_tokens",
         "refusal",
     )
-    for case in product(times, states, reasons):
-        status = "select mnemosyne.session_status(%s * interval '1 microsecond', %s, %s)"
-        assert query(dsn, status, *case) == [(find_status(*case).value,)]
+    for quiet, state, reason, closed, archived in product(times, states, reasons, (False, True), (False, True)):
+        status = "select mnemosyne.session_status(%s * interval '1 microsecond', %s, %s, %s, %s)"
+        found = find_status(quiet, state, reason, closed=closed, archived=archived).value
+        assert query(dsn, status, quiet, state, reason, closed, archived) == [(found,)]
 
 
 async def test_money_of_a_helper_is_listed_by_its_task(dsn: str) -> None:

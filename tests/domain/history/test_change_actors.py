@@ -28,7 +28,8 @@ def event_of(name: str) -> ObjectEvent:
 def test_every_stored_event_has_an_actor() -> None:
     actors = {actor_of(recorded(golden_event(name).event)) for name in EVENT_NAMES}
     assert actors == set(Actor)
-    assert actor_of(recorded(golden_event("session.trashed.v1").event)) is Actor.USER
+    for name in ("session.trashed.v1", "session.edited.v1"):
+        assert actor_of(recorded(golden_event(name).event)) is Actor.USER
 
 
 @pytest.mark.parametrize(

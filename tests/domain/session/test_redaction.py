@@ -37,6 +37,7 @@ WORDS = {
     "session.helper_worked.v1": {"subject", "record"},
     "session.knowledge_told.v1": {"text"},
     "session.checkpoint_named.v1": {"name"},
+    "session.edited.v1": {"title"},
     "object.faulted.v2": {"reason"},
     "object.pinned.v2": {"reason"},
     "object.unpinned.v1": {"reason"},

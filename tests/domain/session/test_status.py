@@ -23,3 +23,18 @@ def test_a_session_is_idle_after_five_minutes_and_ends_after_a_day(
     quiet: int, state: str | None, stop_reason: str | None, status: str
 ) -> None:
     assert find_status(quiet, state, stop_reason).value == status
+
+
+@pytest.mark.parametrize(
+    ("quiet", "closed", "archived", "status"),
+    [
+        (1, True, False, "completed"),
+        (1, True, True, "archived"),
+        (ENDED_AFTER, False, True, "idle"),
+        (ENDED_AFTER + 1, False, True, "archived"),
+    ],
+)
+def test_a_closed_session_has_ended_at_once_and_an_archived_one_only_if_it_ended(
+    quiet: int, closed: bool, archived: bool, status: str
+) -> None:
+    assert find_status(quiet, "finished", "end_turn", closed=closed, archived=archived).value == status

@@ -104,7 +104,7 @@ async def test_preferences_are_exactly_the_global_entries(api: Api) -> None:
         assert (await api.try_to(method, path, given, project=str(api.folder)))[0] == 404
     status, result = await api.try_to("POST", "/preferences", {"content": "x", "kind": "decision"})
     assert (status, result["error"][:34]) == (400, "'decision' is not a kind of prefer")
-    changed = await api.ask("PUT", f"/preferences/{preference}", {"content": "Answer in German"})
+    changed = await api.ask("PUT", "/preferences/short sentences", {"content": "Answer in German"})
     assert (await api.ask("DELETE", f"/preferences/{changed['entry']['id']}"))["what"] == "forgotten"
 
 

@@ -9,7 +9,7 @@ from mnemosyne.domain.knowledge.kinds import EntryKind, Scope
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.knowledge import WriteStamp
 from tests.domain.knowledge.support import draft
-from tests.http.inspector.shown import NASTY, NOW, Pages, fill, open_pages, session
+from tests.http.inspector.shown import NASTY, NOW, TOKEN, Pages, fill, open_pages, session
 
 PROJECT = "/-/known?project=github.com%2Fada%2Fapp"
 
@@ -72,6 +72,30 @@ async def test_the_trash_hides_sessions_and_entries_until_they_are_restored(dsn:
             assert await decide(pages, f"/-/trash/{each['id']}/restore") == 303
         assert [each["stream"] for each in (await pages.json("/-/sessions.json"))["sessions"]] == [stream]
         assert (await pages.json("/-/trash.json"))["trash"] == []
+
+
+async def test_a_session_is_named_and_closed_on_its_page_and_over_the_api(dsn: str, tmp_path: Path) -> None:
+    (stream,) = map(str, await trio.to_thread.run_sync(fill, dsn, tmp_path, session(turns=2)))
+    async with open_pages(dsn, tmp_path) as pages:
+        assert await decide(pages, f"/-/session/{stream}/edit", title=NASTY[:60]) == 303
+        (listed,) = (await pages.json("/-/sessions.json"))["sessions"]
+        assert listed["title"] == " ".join(NASTY[:60].split())
+        response = await pages.client.put(f"/-/api/v1/sessions/{stream}", json={"title": "The parser"})
+        assert response.status_code == 403  # a browser's cookie does not suffice
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        response = await pages.client.put(f"/-/api/v1/sessions/{stream}", json={"title": "The parser"}, headers=token)
+        assert (await response.get_json())["what"] == "renamed"
+        _, text = await pages.get("/-/")
+        assert "<small>Older</small>" in text
+        assert "The parser" in text
+        assert await decide(pages, f"/-/session/{stream}/edit") == 303
+        response = await pages.client.put(f"/-/api/v1/sessions/{stream}", json={"closed": True}, headers=token)
+        assert (await response.get_json())["what"] == "unchanged"
+        (listed,) = (await pages.json("/-/sessions.json"))["sessions"]
+        assert listed["closed"]
+        _, text = await pages.get(f"/-/session/{stream}")
+        assert ">Close</button>" not in text
+        assert "; completed" in text
 
 
 async def test_a_reply_is_kept_as_a_note_of_the_session_s_project(dsn: str, tmp_path: Path) -> None:

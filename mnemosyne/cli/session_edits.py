@@ -1,0 +1,51 @@
+"""``mnemosyne rename`` and ``mnemosyne close``: a session's name and end."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mnemosyne.cli.log_access import log_of, prints, session_argument
+from mnemosyne.cli.memory import call_operation
+from mnemosyne.cli.printing import say
+from mnemosyne.cli.settings import log_options
+from mnemosyne.services.memory_operations import BY_NAME
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    say(f"session {answer['id']}: {answer['what']}")
+
+
+def _edit(options: dict[str, Any], **given: Any) -> Mapping[str, Any]:
+    log_of(dict(options))
+    done: Mapping[str, Any] = call_operation(BY_NAME["editSession"], {**options, "folder": Path()}, given)
+    return done
+
+
+@click.command()
+@session_argument
+@click.argument("title")
+@log_options()
+@prints(lambda answer: answer, _print)
+def rename(session: str, title: str, **options: Any) -> Mapping[str, Any]:
+    """Name a session in lists and on pages; an empty TITLE gives it back its first words.
+
+    \b
+      mnemosyne rename 319a "Tariffs of the invoices"
+    """
+    return _edit(options, id=session, title=title)
+
+
+@click.command()
+@session_argument
+@log_options()
+@prints(lambda answer: answer, _print)
+def close(session: str, **options: Any) -> Mapping[str, Any]:
+    """Close a session: it counts as completed, or as abandoned if its last turn did not end. Its next turn opens it
+    again. Without this, a session ends after a day.
+
+    \b
+      mnemosyne close 319a
+    """
+    return _edit(options, id=session, closed=True)

@@ -1,0 +1,51 @@
+"""A person's name for a session is shown everywhere, and a closed session has ended until its next turn."""
+
+import pytest
+
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.errors import BadEntry
+from mnemosyne.services import overviews
+from mnemosyne.services.forgetting import forget
+from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.session_edits import LONGEST_TITLE, edit
+from mnemosyne.services.verifying import verify
+from tests.domain.session_events import began, opened_branch
+from tests.services.talking import Talk, body, plain, talking, user
+
+
+async def rename(talk: Talk, title: str) -> bool:
+    return (await edit(talk.archive, str(talk.stream), title=title, closed=False, stamp=WriteStamp(9, "w")))[1]
+
+
+async def test_a_session_has_the_name_that_a_person_gave_it_until_it_is_emptied_or_forgotten() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Paint the shed.")]))
+        assert await rename(talk, " The\nshed ")
+        assert not await rename(talk, "The shed")
+        assert await overviews.read_title(talk.archive, talk.stream) == "The shed"
+        assert await rename(talk, "")
+        assert await overviews.read_title(talk.archive, talk.stream) == "Paint the shed."
+        assert await rename(talk, "The secret shed")
+        assert (await verify(talk.archive, talk.stream)).verdict == "ok"
+        await forget(talk.archive, talk.stream, lambda: 11, "c")
+        assert "secret" not in repr(await talk.archive.log.read(talk.stream))
+        assert await overviews.read_title(talk.archive, talk.stream) == ""
+
+
+async def test_a_name_has_a_maximum_length() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Paint the shed.")]))
+        with pytest.raises(BadEntry, match="at most 100 characters"):
+            await rename(talk, "x" * (LONGEST_TITLE + 1))
+
+
+async def test_closing_is_recorded_once_until_the_next_turn_opens_the_session() -> None:
+    archive, stream = plain(), stream_of("local", "s")
+    started = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"s")
+    for expected, events in ((0, (started, opened_branch(), began(1, "m", at=2))), (4, (began(2, "m", at=20),))):
+        await archive.journal.append(Append(stream, expected, tuple(Envelope(each, "c") for each in events)))
+        for is_new in (True, False):
+            stamp = WriteStamp(10 + expected, "w")
+            assert await edit(archive, "s", title=None, closed=True, stamp=stamp) == (stream, is_new)

@@ -252,6 +252,9 @@ def test_turn_is_named_and_found_by_its_name(world: World) -> None:
     by_name, by_number = (world.run("context", "parser-talk", "--turn", each, "--raw") for each in ("start", "1"))
     assert by_name.stdout == by_number.stdout != ""
     assert world.json("diff", "parser-talk", "--turn", "start", "2")["changes"]
+    for command in ("explain", "objects"):
+        by_name, by_number = (world.json(command, "parser-talk", "--turn", each) for each in ("start", "1"))
+        assert by_name == by_number != world.json(command, "parser-talk")
     assert "no checkpoint 'end'" in world.run("diff", "parser-talk", "--turn", "start", "end", code=1).stderr
     assert "neither a turn number" in world.run("run", "--fork", "parser-talk@a b", "--", "true", code=2).stderr
     assert world.run("verify", "parser-talk").stdout.startswith("ok")

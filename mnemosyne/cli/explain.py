@@ -9,7 +9,7 @@ import click
 from mnemosyne.app.process import now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.cli.accounts import account_of
-from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, turn_option, with_log
 from mnemosyne.cli.objects import object_as_json
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.search import render_helper
@@ -272,10 +272,10 @@ def _print(explanation: Explanation) -> None:
 @click.command()
 @session_argument
 @branch_option
-@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="Which turn.  [default: the last]")
+@turn_option("the last")
 @log_options()
 @prints(_as_json, _print)
-def explain(session: str, branch: str, turn: int | None, **options: Any) -> Explanation:
+def explain(session: str, branch: str, turn: int | str | None, **options: Any) -> Explanation:
     """Explain a turn in sentences: whether it was managed and why, its new content, the size of the context, evictions,
     citations, and the cost.
 

@@ -26,6 +26,23 @@ Result = TypeVar("Result")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 session_argument = click.argument("session", metavar="SESSION")
 branch_option = click.option("--branch", default="main", show_default=True, metavar="BRANCH", help="The branch.")
+
+
+class _TurnName(click.ParamType[int | str]):
+    """The number of a turn, or the name of a checkpoint."""
+
+    name = "turn"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return click.IntRange(1).convert(value, param, ctx) if value[:1].isdecimal() else str(value)
+
+
+def turn_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option ``--turn``; ``default`` is what it means if it is not given."""
+    text = f"Which turn, or checkpoint.  [default: {default}]"
+    return click.option("--turn", type=_TurnName(), metavar="TURN", help=text)
+
+
 project_option = click.option(
     "--project",
     "folder",

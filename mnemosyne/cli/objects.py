@@ -10,7 +10,7 @@ import click
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
-from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, with_log
+from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, turn_option, with_log
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import (
@@ -297,7 +297,7 @@ def topics_as_json(found: OfBranch) -> dict[str, Any]:
 @click.command()
 @session_argument
 @branch_option
-@click.option("--turn", type=click.IntRange(1), metavar="TURN", help="The state at this turn.  [default: now]")
+@turn_option("now")
 @click.option("--kind", type=click.Choice([each.value for each in ObjectKind]), metavar="KIND", help="Only this kind.")
 @click.option("--stale", is_flag=True, help="Only stale objects.")
 @click.option("--topics", is_flag=True, help="Show the topics of the session and their turns instead of objects.")
@@ -307,7 +307,7 @@ def topics_as_json(found: OfBranch) -> dict[str, Any]:
     lambda found: _print_listing(found) if isinstance(found, Listing) else print_topics(found),
 )
 def objects(
-    session: str, branch: str, turn: int | None, kind: str | None, stale: bool, topics: bool, **options: Any
+    session: str, branch: str, turn: int | str | None, kind: str | None, stale: bool, topics: bool, **options: Any
 ) -> Listing | OfBranch:
     """List the objects of a branch: the source of each, its tokens at each fidelity, and its current fidelity (AT).
 

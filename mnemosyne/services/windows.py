@@ -34,6 +34,7 @@ from mnemosyne.services import contexts, sessions, switching
 from mnemosyne.services.cache_misses import RequestReading, read_misses
 from mnemosyne.services.citations import read_citations
 from mnemosyne.services.sessions import Archive
+from mnemosyne.services.turn_positions import find_checkpoint
 
 
 @attrs.frozen(kw_only=True)
@@ -73,17 +74,20 @@ Wanted = Callable[[ObjectKind, bool], bool]
 
 
 async def read_snapshot(
-    archive: Archive, session: str, branch: str, turn: int | None
+    archive: Archive, session: str, branch: str, turn: int | str | None
 ) -> tuple[UUID, Sequence[Recorded[Event]], MemorySnapshot]:
-    """A session with its events and its memory at a turn of a branch, or now. Raises NotFound."""
+    """A session with its events and its memory at a turn of a branch, at a checkpoint, or now. Raises NotFound."""
     stream, events = await sessions.events_of(archive, session)
+    if isinstance(turn, str):
+        point = await find_checkpoint(archive, stream, turn)
+        branch, turn = point.branch, point.turn
     return stream, events, snapshot(events, branch, turn)
 
 
 async def explain(
-    archive: Archive, session: str, branch: str, turn: int | None, *, now: int, settings: ServerSettings
+    archive: Archive, session: str, branch: str, turn: int | str | None, *, now: int, settings: ServerSettings
 ) -> Explanation:
-    """Explain the memory at a turn of a branch, or now; ``now`` and ``settings`` as in ``preview``. Raises NotFound."""
+    """Explain the memory at a turn or checkpoint, or now; ``now``, ``settings`` as in ``preview``. Raises NotFound."""
     stream, events, found = await read_snapshot(archive, session, branch, turn)
     planned = await preview(archive, stream, events, found, now, settings)
     until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
@@ -116,13 +120,13 @@ async def list_objects(
     archive: Archive,
     session: str,
     branch: str,
-    turn: int | None = None,
+    turn: int | str | None = None,
     *,
     wanted: Wanted = lambda kind, is_stale: True,
     planning: tuple[int, ServerSettings] | None = None,
 ) -> Listing:
-    """The objects of a window at a turn, or now. With ``planning`` (``now`` and ``settings`` as in ``preview``), the
-    planner's decision is added. Raises NotFound, ContentForgotten.
+    """The objects of a window at a turn or checkpoint, or now. With ``planning`` (``now`` and ``settings`` as in
+    ``preview``), the planner's decision is added. Raises NotFound, ContentForgotten.
     """
     stream, events, found = await read_snapshot(archive, session, branch, turn)
     refuse_forgotten(stream, found)

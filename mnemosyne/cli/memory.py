@@ -144,7 +144,9 @@ def print_report(done: Json) -> None:
     entry, why = done["entry"], f" \N{EM DASH} {done['why']}" if done["why"] else ""
     about = f" {entry['id']} ({done['scope']}, {entry['kind']}): {entry['content']}" if entry else ""
     say(f"{done['what']}{about}{why}")
-    if done["what"] not in ("skipped", "undone", "linked", "admitted", "dismissed"):
+    if done["what"] == "undone":
+        say(f"`mnemosyne memory undo {done['write']}` redoes it.")
+    elif done["what"] not in ("skipped", "linked", "admitted", "dismissed"):
         say(f"It applies to new sessions, not to running ones. `mnemosyne memory undo {done['write']}` reverts it.")
 
 
@@ -307,7 +309,7 @@ def link(done: Any) -> None:
 @memory.command(short_help="Undo a write.")
 @does("undoWrite", "write=[WRITE]")
 def undo(done: Any) -> None:
-    """Undo a write, except an erasure; without an id, the last one.
+    """Undo a write, except an erasure; without an id, the last one. To undo an undo redoes its write.
 
     \b
       mnemosyne memory undo c5b8b709

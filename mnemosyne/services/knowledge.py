@@ -159,23 +159,35 @@ class KnowledgeService:
         return await self._write(place, command)
 
     async def undo(self, write: str | None, stamp: WriteStamp) -> WriteReport:
-        """Undo a write; None: the last one. An agent can only undo writes made here: what it reads could ask it to
-        revive an entry that a person has forgotten. Raises NotFound.
+        """Undo a write; None: the last one. To undo an undo redoes its write. An agent can only undo writes made here:
+        what it reads could ask it to revive an entry that a person has forgotten. Raises NotFound.
         """
         places = await self.store.read_all(self.places)
-        known = [(record, place) for place, each in places for record in each.writes.values()]
-        if self.source is EntrySource.AGENT:
-            known = [each for each in known if each[0].id in self.made]
+        known = [(record.at, record.id, place) for place, each in places for record in each.writes.values()]
         if write is not None:
-            known = [each for each in known if each[0].id == write]
+            undone = [(0, undo, place) for place, each in places for undo in each.undone]
+            known = [each for each in (*known, *undone) if each[1] == write]
+        if self.source is EntrySource.AGENT:
+            known = [each for each in known if each[1] in self.made]
         if not known:
             named = "write" if write is None else f"write {write!r}"
             theirs = ", or it is not yours" if self.source is EntrySource.AGENT and write is not None else ""
             raise NotFound(
                 f"There is no {named} to undo{'' if write is None else '; it may be undone already'}{theirs}."
             )
-        record, place = max(known, key=lambda each: (each[0].at, each[0].id))
-        return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=record.id))
+        _, wanted, place = max(known, key=lambda each: each[:2])
+        return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=wanted))
+
+    async def list_undone(self) -> list[tuple[str, str]]:
+        """The writes that undid another one and can be undone, the last first, each with the text that it concerned."""
+        found = [
+            (undo, event.content if isinstance(event, EntryWritten) else known.entries[event.entry].content)
+            for _, known in await self.store.read_all(self.places)
+            for undo, record in known.undone.items()
+            for event in record.events[:1]
+            if isinstance(event, EntryWritten) or event.entry in known.entries
+        ]
+        return found[::-1]
 
     async def erase(self, matching: str, stamp: WriteStamp) -> int:
         """Erase from the log the words of every entry, current or not, with this id or these words; return their
@@ -186,11 +198,14 @@ class KnowledgeService:
         if not sought:
             raise NotFound("Name what to erase: the id of an entry, or words in it.")
         for place, known in await self.store.read_all(self.places):
-            found = frozenset(
-                each.id
-                for each in known.entries.values()
-                if each.id == matching or sought in f"{each.content}\n{each.summary}\n{each.detail}".casefold()
-            )
+            undone = [event for each in known.undone.values() for event in each.events]
+            texts = [(id_, each.content, each.summary, each.detail) for id_, each in known.entries.items()]
+            texts += [
+                (each.entry, each.content, each.summary, each.detail)
+                for each in undone
+                if isinstance(each, EntryWritten)
+            ]
+            found = frozenset(id_ for id_, *words in texts if id_ == matching or sought in "\n".join(words).casefold())
             erased += await erase_entries(self.store, place, found, stamp)
         if not erased:
             raise NotFound(f"No entry has the id {matching!r} or contains these words.")

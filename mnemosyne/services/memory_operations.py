@@ -466,7 +466,7 @@ async def _show_block(call: ApiCall) -> Any:
     "POST",
     "/undo",
     "undoWrite",
-    "Undo a write, except an erasure; by default the last one.",
+    "Undo a write, except an erasure; by default the last one. To undo an undo redoes its write.",
     {"write": _TEXT},
 )
 async def _undo_write(call: ApiCall) -> Any:

@@ -71,6 +71,19 @@ async def test_a_write_is_reported_and_undone_by_its_id_or_as_the_last_one() -> 
             await here.undo(write, stamp(6, FIRST + 5))
 
 
+async def test_an_undone_entry_is_redone_or_erased() -> None:
+    here = knowledge()
+    await here.remember(Scope.PROJECT, draft("the door code is 4711"), stamp(1))
+    await here.undo(None, stamp(2, FIRST + 1))
+    assert await here.list_undone() == [("m2", "the door code is 4711")]
+    assert (await here.undo("m2", stamp(3, FIRST + 2))).what == "redone"
+    assert await contents(here, FIRST + 3) == ["the door code is 4711"]
+    await here.undo("m3", stamp(4, FIRST + 3))
+    assert await here.erase("4711", stamp(5, FIRST + 4)) == 1
+    assert await here.list_undone() == []
+    assert "4711" not in repr(await here.store.read(here.place_of(Scope.PROJECT)))
+
+
 async def test_an_agent_undoes_only_its_own_writes() -> None:
     person = knowledge()
     agent = attrs.evolve(person, source=EntrySource.AGENT, made=set())

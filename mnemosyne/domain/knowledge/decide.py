@@ -145,7 +145,7 @@ class LinkEntries(_WriteOfEntry):
 
 @attrs.frozen(kw_only=True)
 class UndoWrite(WriteUndone):
-    """Undo a write."""
+    """Undo a write, or redo the write that the write ``undone`` undid."""
 
 
 @attrs.frozen(kw_only=True)
@@ -183,8 +183,8 @@ KnowledgeCommand = (
 @attrs.frozen
 class WriteOutcome:
     """The outcome of a command: its events, the entry that it is about, and ``what`` was done with it: ``added``,
-    ``updated``, ``skipped``, ``forgotten``, ``trashed``, ``confirmed``, ``linked``, ``undone``, ``erased``,
-    ``admitted`` or ``dismissed``.
+    ``updated``, ``skipped``, ``forgotten``, ``trashed``, ``confirmed``, ``linked``, ``undone``, ``redone``,
+    ``erased``, ``admitted`` or ``dismissed``.
     """
 
     what: str
@@ -465,6 +465,8 @@ def _link(command: LinkEntries, known: Knowledge) -> WriteOutcome:
 
 
 def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
+    if command.undone in known.undone:
+        return _redo(command, known)
     record = known.writes.get(command.undone)
     if record is None:
         raise NotFound(f"There is no write {command.undone!r} to be taken back; it may have been already.")
@@ -476,10 +478,22 @@ def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
     return WriteOutcome("undone", (undone,), next(iter((*record.ended, *record.made, *dict(record.confirmed))), None))
 
 
+def _redo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
+    record = known.undone[command.undone]
+    confirmed = [entry for entry, _ in record.confirmed if entry not in record.made]
+    for each in (*record.ended, *confirmed):
+        entry = known.entries.get(each)
+        if entry is None or entry.erased or entry.ended_by is not None:
+            raise NotFound(f"{each} was changed since, so the write cannot be redone.")
+    redone = WriteUndone(**attrs.asdict(command))
+    return WriteOutcome("redone", (redone,), next(iter((*record.made, *record.ended, *confirmed)), None))
+
+
 def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:
-    unknown = [each for each in command.entries if each not in known.entries]
+    undone = {each for record in known.undone.values() for each in record.made}
+    unknown = [each for each in command.entries if each not in known.entries.keys() | undone]
     if unknown:
         raise NotFound(f"No entry has the id {unknown[0]!r}.")
-    left = [each for each in command.entries if not known.entries[each].erased]
+    left = [each for each in command.entries if each not in known.entries or not known.entries[each].erased]
     erased = tuple(EntryErased(at=command.at, write=command.write, entry=each) for each in left)
     return WriteOutcome("erased", erased, why=f"{len(left)} of {len(command.entries)}")

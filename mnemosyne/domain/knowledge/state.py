@@ -105,11 +105,12 @@ class Entry:
 @attrs.frozen(kw_only=True)
 class WriteRecord:
     """One write that can be undone: the entries that it wrote and ended, and those that it confirmed, each with the
-    time of its earlier confirmation.
+    time of its earlier confirmation. ``events`` are its events.
     """
 
     id: str
     at: int
+    events: tuple[EntryWritten | EntryEnded | EntryConfirmed, ...] = ()
     made: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
     confirmed: tuple[tuple[str, int | None], ...] = ()
@@ -124,6 +125,8 @@ class Knowledge:
     last_at: int = 0
     entries: Mapping[str, Entry] = attrs.field(factory=dict)
     writes: Mapping[str, WriteRecord] = attrs.field(factory=dict)
+    undone: Mapping[str, WriteRecord] = attrs.field(factory=dict)
+    """Undone writes by the write that undid each: undoing that one redoes them."""
     admitted: Mapping[str, CredentialAdmitted] = attrs.field(factory=dict)
     """By fingerprint, oldest first; of credentials with proof PRESENTED only the last ``MOST_PRESENTED``."""
     has_owner: bool = False
@@ -170,6 +173,7 @@ class _Folding:
         self._last_at = known.last_at
         self._entries = dict(known.entries)
         self._writes = dict(known.writes)
+        self._undone = dict(known.undone)
         self._admitted = dict(known.admitted)
         self._has_owner = known.has_owner
         self._has_links = any(each.links for each in known.entries.values())
@@ -181,6 +185,7 @@ class _Folding:
             last_at=self._last_at,
             entries=self._entries,
             writes=self._writes,
+            undone=self._undone,
             admitted=self._admitted,
             has_owner=self._has_owner,
         )
@@ -201,10 +206,16 @@ class _Folding:
                 entry = self._entries[event.entry]
                 self._has_links = True
                 self._change(event.entry, links=(*entry.links, (event.relation, event.other)))
+            case WriteUndone() if event.undone in self._undone:
+                for each in self._undone.pop(event.undone).events:
+                    self._redo(attrs.evolve(each, at=event.at, write=event.write))
             case WriteUndone():
-                self._undo(self._writes.pop(event.undone))
-            case EntryErased():
+                self._undone[event.write] = self._writes.pop(event.undone)
+                self._undo(self._undone[event.write])
+            case EntryErased() if event.entry in self._entries:
                 self._change(event.entry, erased=True, content="", summary="", detail="")
+            case EntryErased():
+                self._undone = {write: each for write, each in self._undone.items() if event.entry not in each.made}
             case CredentialAdmitted():
                 self._admit(event)
             case CredentialDismissed():
@@ -217,6 +228,15 @@ class _Folding:
         presented = [name for name, each in self._admitted.items() if each.how is OwnerProof.PRESENTED]
         for name in presented[:-MOST_PRESENTED]:
             del self._admitted[name]
+
+    def _redo(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> None:
+        match event:
+            case EntryWritten():
+                self._write(event)
+            case EntryEnded():
+                self._end(event)
+            case EntryConfirmed():
+                self._confirm(event)
 
     def _write(self, event: EntryWritten) -> None:
         self._entries[event.entry] = Entry(
@@ -236,16 +256,16 @@ class _Folding:
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)
-        record = self._record_of(event.write, event.at)
+        record = self._record_of(event)
         self._writes[event.write] = attrs.evolve(record, made=(*record.made, event.entry))
 
     def _end(self, event: EntryEnded) -> None:
         self._change(event.entry, valid_until=event.valid_until, ended=event.reason, ended_by=event.write)
-        record = self._record_of(event.write, event.at)
+        record = self._record_of(event)
         self._writes[event.write] = attrs.evolve(record, ended=(*record.ended, event.entry))
 
     def _confirm(self, event: EntryConfirmed) -> None:
-        record = self._record_of(event.write, event.at)
+        record = self._record_of(event)
         before = (event.entry, self._entries[event.entry].confirmed_at)
         self._writes[event.write] = attrs.evolve(record, confirmed=(*record.confirmed, before))
         self._change(event.entry, confirmed_at=event.at)
@@ -273,8 +293,10 @@ class _Folding:
                 links = tuple((relation, after if other == before else other) for relation, other in each.links)
                 self._change(each.id, links=links)
 
-    def _record_of(self, write: str, at: int) -> WriteRecord:
-        return self._writes.get(write, WriteRecord(id=write, at=at))
+    def _record_of(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> WriteRecord:
+        """The record of an event's write, with the event."""
+        record = self._writes.get(event.write, WriteRecord(id=event.write, at=event.at))
+        return attrs.evolve(record, events=(*record.events, event))
 
     def _change(self, entry: str, **fields: Any) -> None:
         self._entries[entry] = attrs.evolve(self._entries[entry], **fields)

@@ -44,6 +44,7 @@ async def show_entries(page_context: PageContext) -> tuple[str, Mapping[str, Any
         "entries": _group(entries),
         "count": len(entries),
         "ended": list(reversed(ended))[:ENDED_SHOWN],
+        "undone": (await knowledge.list_undone())[:ENDED_SHOWN],
         "block": block,
         "used": {
             each.entry.id: describe_use(each.entry, each.place.scope, page_context.now()) for each in (*entries, *ended)

@@ -66,6 +66,10 @@ def test_undoing_a_write_restores_the_previous_state(done: list[Step]) -> None:
         trial.take(RememberEntry(at=at, write="trial", draft=draft("something that nobody said")))
         trial.take(UndoWrite(at=at, write="back", undone="trial"))
         assert held(trial.known, at) == before
+        trial.take(UndoWrite(at=at, write="again", undone="back"))
+        assert "something that nobody said" in trial.lines(at)
+        trial.take(UndoWrite(at=at, write="last", undone="again"))
+        assert held(trial.known, at) == before
 
 
 def test_undoing_the_confirmation_of_an_undone_entry_changes_nothing() -> None:
@@ -87,6 +91,21 @@ def test_an_update_is_undone_as_a_whole() -> None:
     assert place.lines(FIRST + 3 * DAY) == ["we use npm"]
     with pytest.raises(NotFound, match="may have been already"):
         place.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
+
+
+def test_an_undone_update_is_redone_as_a_whole_unless_its_entry_was_changed_since() -> None:
+    place = KnowledgePlace()
+    place.remember("we use npm")
+    place.update("npm", "we use pnpm", at=FIRST + DAY)
+    for undo, redo in (("u", "r"), ("v", "s")):
+        place.take(UndoWrite(at=FIRST + 2 * DAY, write=undo, undone="w2" if undo == "u" else "r"))
+        assert place.lines(FIRST + 3 * DAY) == ["we use npm"]
+        if redo == "r":
+            place.take(UndoWrite(at=FIRST + 2 * DAY, write=redo, undone=undo))
+            assert place.lines(FIRST + 3 * DAY) == ["we use pnpm"]
+    place.update("npm", "we use yarn", at=FIRST + 3 * DAY)
+    with pytest.raises(NotFound, match="was changed since, so the write cannot be redone"):
+        place.take(UndoWrite(at=FIRST + 3 * DAY, write="t", undone="v"))
 
 
 @pytest.mark.parametrize("again", ["we use npm", "  We use   NPM "])

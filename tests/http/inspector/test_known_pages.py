@@ -53,6 +53,11 @@ async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path:
         assert await decide(pages, f"write/{write}/undo") == 303
         result = await pages.json("/-/known.json?project=github.com%2Fada%2Fapp")
         assert result["entries"][0][1][0]["entry"]["content"] == "We use bun"
+        ((undo, text),) = result["undone"]
+        assert text == "We use bun"
+        assert "<button>Redo</button>" in (await pages.get(PROJECT))[1]
+        assert await decide(pages, f"write/{undo}/undo") == 303
+        assert (await pages.json("/-/known.json?project=github.com%2Fada%2Fapp"))["entries"] == []
 
 
 async def test_the_trash_hides_sessions_and_entries_until_they_are_restored(dsn: str, tmp_path: Path) -> None:

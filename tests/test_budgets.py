@@ -28,10 +28,10 @@ BUDGETS = {
     "app": Budget("mnemosyne/app", 6_005, 3_700),
     "cli": Budget("mnemosyne/cli", 6_960, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
-    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_955, 2_300),
-    "mnemosyne": Budget("mnemosyne", 85_780, 65_800),
+    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_975, 2_300),
+    "mnemosyne": Budget("mnemosyne", 85_800, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 76_790, 50_000),
+    "tests": Budget("tests", 76_815, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_480, 12_000),
     "benchmarks": Budget("benchmarks", 8_340, 6_000),

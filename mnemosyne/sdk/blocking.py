@@ -155,6 +155,7 @@ class SyncSession:
 
     user_says = _here(AgentSession.user_says)
     tool_result = _here(AgentSession.tool_result)
+    tool = _here(AgentSession.tool)
     context_for = _in_thread(AgentSession.context_for)
     assistant_says = _in_thread(AgentSession.assistant_says)
     provider_fails = _in_thread(AgentSession.provider_fails)

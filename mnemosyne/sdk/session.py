@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -256,6 +257,23 @@ class AgentSession:
         self._conversation.add_result(call, content, is_error=is_error)
         if reads or writes:
             self._uses.append(ToolUse(call, tuple(reads), tuple(writes)))
+
+    def tool(
+        self, *, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> Callable[[Callable[..., Content]], Callable[..., None]]:
+        """Decorate a tool: called with the id of a call and its arguments, it adds its result with these sources, in
+        which ``{argument}`` stands for an argument. Raises like ``tool_result``.
+        """
+
+        def decorate(run: Callable[..., Content]) -> Callable[..., None]:
+            @wraps(run)
+            def answer(call: str, /, **arguments: Any) -> None:
+                read, written = ([each.format_map(arguments) for each in sources] for sources in (reads, writes))
+                self.tool_result(call, run(**arguments), reads=read, writes=written)
+
+            return answer
+
+        return decorate
 
     async def context_for(self, /, model: str, budget: int, *, max_tokens: int = MAX_TOKENS, **fields: Any) -> Context:
         """Return the next request for the agent to send, of at most about ``budget`` tokens. ``fields`` are its other

@@ -42,6 +42,33 @@ async def test_a_declared_change_makes_what_was_read_of_the_source_stale(dsn: st
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
+async def test_a_decorated_tool_adds_its_result_with_the_sources_that_its_arguments_name(
+    dsn: str, tmp_path: Path
+) -> None:
+    calls = [model_says(look(at="users")), model_says(look(at="add")), model_says(text("Done."))]
+    async with open_agent({"rules": [{"replies": calls}]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+
+            @session.tool(reads=["db/{table}"])
+            def read_table(table: str) -> str:
+                return f"{table}\n" * 600
+
+            @session.tool(writes=["db/{table}"])
+            def add_row(table: str) -> str:
+                return f"added to {table}\n" * 600
+
+            session.user_says("add a user")
+            await agent.ask(session)
+            read_table(session.open_calls[0], table="users")
+            await agent.ask(session)
+            add_row(session.open_calls[0], table="users")
+            await agent.ask(session)
+            session.user_says("thanks")
+            await agent.ask(session)
+        read, changed = [each for each in await read_objects(dsn, tmp_path) if each.source_tool == "Look"]
+        assert (read.superseded, read.superseded_by) == (Supersession.EDITED, changed.id)
+
+
 async def test_what_a_tool_writes_is_found_restored_and_replaced_by_name(dsn: str, tmp_path: Path) -> None:
     asked = {"replies": [model_says(recall("which tests are flaky?")), model_says(text("Two."))]}
     async with open_agent({"rules": [{"times": 2, **SEEN}, asked]}) as agent:

@@ -1,18 +1,22 @@
-"""The vendor's own library through a running server, managed and observed: it notices no difference."""
+"""The vendor's own library, on spliced replies and through a running server: it notices no difference."""
 
 import json
-from typing import cast
+from typing import Any, cast
 
 import anthropic
+import httpx2
 import pytest
 from anthropic.types import Message, MessageParam, ToolParam
+from hypothesis import given
 
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider.reading import Json
 from tests.clients.managing import assert_managed
 from tests.clients.workspace import Server, visit
 from tests.http.managing import think
-from tests.profiles import rarely
+from tests.http.rounds import Round
+from tests.http.test_splicing import CASES, assert_no_secret, streamed, turns, whole
+from tests.profiles import examples, rarely
 
 MODEL = "claude-opus-5-5"
 TOOLS: list[ToolParam] = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
@@ -34,6 +38,45 @@ OWN_LOOP = [LOOP[0] | {"content": [*LOOP[0]["content"][:2], LOOK]}, *LOOP[4:]]
 """The replies without memory tools."""
 
 MANAGE = {"x-mnemosyne-mode": "manage"}
+
+
+def read(raw: bytes, *, streamed: bool) -> Message:
+    """The message that the library reads from the bytes."""
+    kind = "text/event-stream" if streamed else "application/json"
+    answer = httpx2.Response(200, headers={"content-type": kind}, content=raw)
+    with (
+        httpx2.Client(transport=httpx2.MockTransport(lambda _: answer)) as transport,
+        anthropic.Anthropic(api_key="none", base_url="http://none", max_retries=0, http_client=transport) as client,
+    ):
+        asked: Any = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
+        if not streamed:
+            return cast("Message", client.messages.create(**asked))
+        with client.messages.stream(**asked) as stream:
+            return stream.get_final_message()
+
+
+def blocks_of(message: Message) -> list[Json]:
+    """The blocks as they were sent, without the fields that the library adds."""
+    dicts = (block.to_dict() for block in message.content)
+    return [{key: value for key, value in block.items() if value is not None} for block in dicts]
+
+
+@pytest.mark.parametrize("way", [streamed, whole])
+def test_every_mixture_is_the_same_reply_to_the_library(way: Any) -> None:
+    for name, case in CASES.items():
+        got = read(way(case.rounds)[0].raw, streamed=way is streamed)
+        assert (name, blocks_of(got), got.stop_reason, got.id) == (name, case.shown, case.stop_reason, "msg_1")
+
+
+@given(turns())
+@examples(50)
+def test_turn_is_the_same_message_streamed_and_whole(rounds: list[Round]) -> None:
+    (by_stream, _), (by_body, rewriter) = streamed(rounds), whole(rounds)
+    assert_no_secret(by_body.raw)
+    one, other = read(by_stream.raw, streamed=True), read(by_body.raw, streamed=False)
+    assert blocks_of(one) == blocks_of(other)
+    assert (one.id, one.stop_reason, one.usage) == (other.id, other.stop_reason, other.usage)
+    assert json.loads(by_body.raw) == json.loads(rewriter.visible().body)
 
 
 def answered(message: Message) -> list[MessageParam]:

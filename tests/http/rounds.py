@@ -5,16 +5,14 @@ A round is written as the message that it makes, and played as a stream or as a 
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol
 
 import attrs
-import httpx2
 
 from mnemosyne.http.splicing import EndOfRound, Next, Output
+from tests.http.managing import message_of
+from tests.http.raw_client import RawReply
 from tests.http.streams import frame
-
-if TYPE_CHECKING:
-    from anthropic.types import Message
 
 Json = dict[str, Any]
 
@@ -147,24 +145,7 @@ def events_of(raw: bytes) -> list[Json]:
     return events
 
 
-def read_by_sdk(raw: bytes, *, streamed: bool) -> "Message":
-    """The message that the vendor's own library reads from the bytes."""
-    import anthropic  # 2,900 modules, which most workers can do without
-
-    kind = "text/event-stream" if streamed else "application/json"
-    answer = httpx2.Response(200, headers={"content-type": kind}, content=raw)
-    with (
-        httpx2.Client(transport=httpx2.MockTransport(lambda _: answer)) as transport,
-        anthropic.Anthropic(api_key="none", base_url="http://none", max_retries=0, http_client=transport) as client,
-    ):
-        asked: Any = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "?"}]}
-        if not streamed:
-            return cast("Message", client.messages.create(**asked))
-        with client.messages.stream(**asked) as stream:
-            return stream.get_final_message()
-
-
-def blocks_of(message: "Message") -> list[Json]:
-    """The blocks as they were sent, without the fields that the library adds."""
-    dicts = (block.to_dict() for block in message.content)
-    return [{key: value for key, value in block.items() if value is not None} for block in dicts]
+def read_message(raw: bytes, *, streamed: bool) -> Json:
+    """The message that a client reads from the bytes. The vendor's library reads them in ``tests/clients``."""
+    kind = b"text/event-stream" if streamed else b"application/json"
+    return message_of(RawReply(200, [(b"content-type", kind)], raw))

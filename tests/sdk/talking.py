@@ -1,9 +1,10 @@
-"""Test kit: an agent without a proxy, on the vendor's library, and checks of its recorded session."""
+"""Test kit: an agent without a proxy, and checks of its recorded session."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -14,9 +15,7 @@ from mnemosyne.sdk import Context
 from mnemosyne.services import contexts, sessions, verifying
 from mnemosyne.services.verifying import Verification
 from mnemosyne_lab.provider.server import Standin, open_standin
-
-if TYPE_CHECKING:
-    import anthropic
+from tests.http.raw_client import exchange
 
 MODEL = "claude-opus-5-5"
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
@@ -27,32 +26,26 @@ class Agent:
     """Sends a session's requests to a scripted provider that refuses invalid ones."""
 
     standin: Standin
-    client: "anthropic.AsyncAnthropic"
 
     async def ask(self, session: Session, budget: int = 100_000, **fields: Any) -> list[Context]:
         """Get one reply; return the requests it took."""
-        import anthropic  # slow
-
         contexts_sent = []
         context: Context | None = await session.context_for(MODEL, budget, **fields)
         while context is not None:
             contexts_sent.append(context)
-            try:
-                reply = await self.client.messages.create(**context.request)
-            except anthropic.APIStatusError as error:
-                context = await session.provider_fails(error.status_code, error.body)
+            reply = await exchange(self.standin.url, body=json.dumps(context.request).encode())
+            said = json.loads(reply.body)
+            if reply.status == 200:
+                context = await session.assistant_says(said)
             else:
-                context = await session.assistant_says(reply)
+                context = await session.provider_fails(reply.status, said)
         return contexts_sent
 
 
 @asynccontextmanager
 async def open_agent(script: dict[str, Any]) -> AsyncIterator[Agent]:
-    import anthropic  # slow
-
     async with open_standin(script) as standin:
-        async with anthropic.AsyncAnthropic(base_url=standin.url, api_key="k", max_retries=0) as client:
-            yield Agent(standin, client)
+        yield Agent(standin)
         assert standin.violations == []
 
 

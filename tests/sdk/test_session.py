@@ -84,7 +84,7 @@ async def test_a_fork_diverges_and_does_not_change_its_parent(dsn: str, tmp_path
 
 async def test_a_fork_shares_its_parent_s_objects_until_it_changes_them(dsn: str, tmp_path: Path) -> None:
     first_turns = []
-    for files in (2, 5):
+    for files in (1, 3):
         name = f"with-{files}"
         async with open_agent({"rules": [SEEN]}) as agent, opened(dsn, tmp_path, name) as session:
             for number in range(files):

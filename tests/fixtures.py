@@ -27,8 +27,10 @@ from trio.testing import MockClock
 
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.threads import in_a_thread
 from mnemosyne.domain.cost.catalogue import in_force, use
+from mnemosyne.projections.catalog import ALL
 from tests.profiles import load_profile
 
 load_profile()  # before the first property is imported
@@ -176,11 +178,13 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def template(postgres_server: PostgresServer) -> Iterator[str]:
-    """The name of a database with an empty schema: copying it is faster than creating the schema."""
+    """The name of a database with an empty schema and empty read models: copying it is faster than creating them."""
 
     async def prepare(dsn: str) -> None:
         database = Database(dsn)
         await database.prepare()
+        for projection in ALL:
+            await PostgresProjections(database).create(projection)
         database.close()
 
     # In a thread, because the first user may be a trio test with its own loop.
@@ -259,12 +263,19 @@ def _empty(connection: psycopg.Connection, keep: frozenset[str]) -> None:
     written = connection.execute("select relname from pg_class where relkind = 'r' and pg_relation_size(oid) > 0")
     if kept := [names[name] for (name,) in written if name in names and name in keep]:
         connection.execute(sql.SQL("truncate {} cascade").format(sql.SQL(", ").join(kept)))
-    connection.execute("select setval(seqrelid, seqstart, false) from pg_sequence")
+    connection.execute(
+        "update mnemosyne.projections"
+        " set position = 0, stream = null, stream_version = 0, error = null, moved_at = default"
+    )
+    connection.execute(
+        "select setval(seqrelid, seqstart, false) from pg_sequence"
+        " where seqrelid <> 'mnemosyne.projection_numbers'::regclass"
+    )
 
 
 def _list_tables(connection: psycopg.Connection) -> list[str]:
     rows = connection.execute("select tablename from pg_tables where schemaname = 'mnemosyne'")
-    return [name for (name,) in rows if name not in ("mnemosyne_migrations", "log_identity")]
+    return [name for (name,) in rows if name not in ("mnemosyne_migrations", "log_identity", "projections")]
 
 
 def _read_schema(connection: psycopg.Connection) -> Schema:
@@ -286,6 +297,7 @@ _DESCRIBE = """
     union all select format('schema %s, %s', nspname, nspacl) from pg_namespace where nspname !~ '^pg_'
     union all select format('setting %s', setconfig) from pg_db_role_setting
         where setdatabase = (select oid from pg_database where datname = current_database())
+    union all select format('projection %s, %s, version %s', name, side, version) from mnemosyne.projections
     union all select format('migration %s', applied) from mnemosyne.mnemosyne_migrations applied
     order by 1
 """

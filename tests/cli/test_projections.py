@@ -14,16 +14,16 @@ UNKNOWN_EVENT = """insert into mnemosyne.stored_events (originator_id, originato
     values ('00000000-0000-0000-0000-000000000001', 1, 'session.dreamt.v7', '{}')"""
 
 
-def test_state_of_the_read_models_is_shown_and_repaired(dsn: str, use_log: UseLog) -> None:
-    put_golden(dsn, GOLDEN)
-    use_log(dsn)
+def test_state_of_the_read_models_is_shown_and_repaired(empty_dsn: str, use_log: UseLog) -> None:
+    put_golden(empty_dsn, GOLDEN)
+    use_log(empty_dsn)
     assert words(run("projections").stdout)[1] == ["timeline", "11", "0", "38", "none"]
     before = run("usage", "--json").stdout
     assert words(run("projections").stdout)[1:3] == [
         ["timeline", "11", "38", "0", "current"],
         ["usage", "5", "38", "0", "current"],
     ]
-    query(dsn, "drop table mnemosyne.usage_turns")
+    query(empty_dsn, "drop table mnemosyne.usage_turns")
     assert run_json("projections")[1] == {
         "name": "usage",
         "version": 5,
@@ -34,7 +34,7 @@ def test_state_of_the_read_models_is_shown_and_repaired(dsn: str, use_log: UseLo
         "set_aside": 0,
     }
     assert run("usage").stderr == "The projection usage is rebuilt: its table usage_turns is missing.\n"
-    query(dsn, UNKNOWN_EVENT)
+    query(empty_dsn, UNKNOWN_EVENT)
     assert run("usage", "--json").stdout == before
     result = run("projections")
     assert words(result.stdout)[2] == ["usage", "5", "39", "0", "current"]

@@ -187,7 +187,7 @@ async def test_a_second_rebuild_leaves_no_old_names(dsn: str) -> None:
             "sample_words",
             "sample_words_pkey",
         ]
-        assert query(dsn, "select side from mnemosyne.projections") == [(False,)]
+        assert query(dsn, "select side from mnemosyne.projections where name = %s", SAMPLE.name) == [(False,)]
 
 
 async def test_a_projection_is_reported_with_its_lag_and_the_reason_for_its_stop(dsn: str) -> None:

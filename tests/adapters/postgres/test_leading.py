@@ -116,11 +116,11 @@ async def test_a_leader_leads_again_after_an_outage(dsn: str, monkeypatch: pytes
 # Lag
 
 
-async def test_the_lag_is_counted_in_events_and_seconds(dsn: str) -> None:
-    async with open_world(POSTGRES, dsn, event_codec()) as world:
+async def test_the_lag_is_counted_in_events_and_seconds(empty_dsn: str) -> None:
+    async with open_world(POSTGRES, empty_dsn, event_codec()) as world:
         assert world.database is not None
         assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0, 0)
-        now = 1_000_000 * int(query(dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
+        now = 1_000_000 * int(query(empty_dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
             await add_event(world, number, now - ago * 1_000_000)
         found = await lag(world.database)

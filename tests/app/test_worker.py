@@ -33,7 +33,7 @@ DONE = text("It is there.")
 LOGIN = "sk-ant-oat01-of-a-login-Zk4"
 
 
-async def converse(client: Client, turns: int = 2) -> None:
+async def converse(client: Client, turns: int = 1) -> None:
     """Run turns with tool calls; each is answered."""
     for number in range(turns):
         assert (await client.work(f"Where is it now, the {number}th?"))["content"][-1] == DONE

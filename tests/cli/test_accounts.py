@@ -140,18 +140,7 @@ def test_missing_log_has_no_usage(arguments: list[str], output: str, tmp_path: P
 @pytest.mark.usefixtures("managed")
 def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumptions() -> None:
     lines = run("savings").stdout.splitlines()
-    assert lines[0].split() == [
-        "SESSION",
-        "TURNS",
-        "MANAGED",
-        "SENT",
-        "SENT",
-        "WITHOUT",
-        "COST",
-        "COST",
-        "WITHOUT",
-        "SAVED",
-    ]
+    assert " ".join(lines[0].split()) == "SESSION TURNS MANAGED SENT SENT WITHOUT COST COST WITHOUT SAVED"
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
     assert lines[1].endswith("$0.44         $0.97  $0.53 (55 %) saved")
     assert "It would have compacted 1 time; the size afterwards is assumed, from recorded sessions." in lines

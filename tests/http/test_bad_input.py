@@ -208,16 +208,13 @@ async def test_conversation_with_an_odd_character_is_managed(
 
 
 [MESSAGES] = [each for each in WRITTEN if each.dialect.name == "messages"]
-NUMBERS: dict[str, Any] = {"NaN": b"NaN", "minus infinity": b"-Infinity", "1e400": b"1e400", "huge": b"9" * 5000}
+NUMBERS = b"[NaN, -Infinity, 1e400, %s]" % (b"9" * 5000)
 
 
-@pytest.mark.parametrize("number", NUMBERS.values(), ids=NUMBERS.keys())
-async def test_conversation_with_a_number_out_of_range_stays_managed(
-    number: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_conversation_with_numbers_out_of_range_stays_managed(caplog: pytest.LogCaptureFixture) -> None:
     async with open_lenient(MESSAGES) as (sent, stage):
         for turns in range(6):
-            raw = json.dumps(request(MESSAGES, talk(turns, "@"))).encode().replace(b'"/src/@.py"', number)
+            raw = json.dumps(request(MESSAGES, talk(turns, "@"))).encode().replace(b'"/src/@.py"', NUMBERS)
             assert (await send(stage, MESSAGES, raw)).status == 200
         assert await stage.events_until(EpochBegan)
         for body in sent():

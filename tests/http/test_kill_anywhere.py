@@ -174,6 +174,7 @@ def test_losing_the_actor_repeatedly_changes_neither_decisions_nor_bytes(first: 
     check_same(trio.run(play_story, lambda point: point % EVERY == first))
 
 
+@pytest.mark.release  # the same at one of the points of the test above
 @examples(6)
 @given(st.data())
 def test_losing_the_actor_once_changes_neither_decisions_nor_bytes(data: st.DataObject) -> None:

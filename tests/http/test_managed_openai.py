@@ -161,6 +161,8 @@ class ResponsesTalk(Talk):
 
 KINDS: dict[str, type[Talk]] = {"chat": ChatTalk, "responses": ResponsesTalk}
 TALKS = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+RESPONSES = pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
+"""What decides is the same in both; ``STREAMED`` and ``TALKS`` have a case of each."""
 STREAMED = pytest.mark.parametrize(("make", "stream"), cover(KINDS, {"streamed": True, "whole": False}))
 
 
@@ -196,11 +198,11 @@ async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_
         assert reasons == {"tool_calls", "stop" if make is ChatTalk else "completed"}
 
 
-@pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
+@RESPONSES
 async def test_restarted_server_continues_with_the_same_bytes(make: type[Talk]) -> None:
     log, talk = StoppableLog(), make()
     async with open_standin({"rules": [LOOP]}) as standin:
-        for number in range(3):
+        for number in range(2):
             async with open_stage(log=log, standin=standin) as stage:
                 talk.url = stage.url
                 await talk.work(f"Where is it, {number}?")
@@ -218,7 +220,7 @@ def is_end_of_a_message(history: list[Json]) -> bool:
     return asked <= answered and history[-1].get("type") != "reasoning"
 
 
-@TALKS
+@RESPONSES
 async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(make: type[Talk]) -> None:
     async with open_stage(LOOP) as stage:
         talk = make(stage.url)
@@ -232,7 +234,7 @@ async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(
         assert_nothing_of_ours(talk)
 
 
-@TALKS
+@RESPONSES
 async def test_switched_off_conversation_continues_with_the_clients_own_history(make: type[Talk]) -> None:
     """Earlier reasoning is dropped: it may have led to a memory call, which the client never saw."""
     async with open_stage(LOOP) as stage:
@@ -248,11 +250,11 @@ async def test_switched_off_conversation_continues_with_the_clients_own_history(
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
 
 
-@pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
+@RESPONSES
 async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk]) -> None:
     async with open_stage(LOOP, window=8_000) as stage:
         talk = make(stage.url, size=200)
-        for number in range(6):
+        for number in range(4):
             assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
         assert stage.standin.violations == []
         epochs = [each for each in await stage.events() if isinstance(each, EpochBegan)]

@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.events import (
     FaultKind,
     FaultReason,
     ObjectCreated,
+    ObjectDegraded,
     ObjectFaulted,
     ObjectRestored,
     ObjectSummarized,
@@ -131,6 +132,13 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         assert moment.faults == [fault]
         restored = [each for each in await stage.events() if isinstance(each, ObjectRestored)]
         assert [(each.object, each.after) for each in restored] == [(ledger.object, Fidelity.FULL)]
+        client.headers = {"x-mnemosyne-restores": "0"}
+        lowered = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
+        gone = next(each for each in lowered if each != ledger.object)
+        answer(stage, [think(), restore(gone)], [text("I see.")])
+        await client.turn(*results_of(client.history[-1]))
+        assert "0 objects or answers were brought back in this turn" in json.dumps(last_results(stage))
+        assert await faults_of(stage, gone) == []
         await stage.check(client)
 
 
@@ -147,32 +155,16 @@ async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() 
         assert await faults_of(stage, ledger.object) == []
 
 
-@pytest.mark.parametrize(
-    ("restores", "headers", "reason"),
-    [
-        ("both", {"x-mnemosyne-restores": "0"}, "0 objects or answers were brought back in this turn"),
-        *rarely([("proxy", {}, "only the proxy restores content.")]),
-    ],
-)
-async def test_a_call_of_the_model_is_refused_where_it_may_not_restore(
-    restores: str, headers: dict[str, str], reason: str
-) -> None:
-    async with open_stage(window=ROOMY, restores=restores) as stage:
-        client = client_of(stage)
-        client.headers = headers
-        message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        (ledger,) = await ledger_objects(stage)
-        answer(stage, [think(), restore(ledger.object)], [text("I see.")])
-        await client.turn(*results_of(message))
-        assert reason in json.dumps(stage.upstream[-1]["messages"][-1])
-        assert await faults_of(stage, ledger.object) == []
-
-
 @pytest.mark.release
-async def test_where_only_the_proxy_restores_the_model_may_ask() -> None:
+async def test_where_only_the_proxy_restores_the_model_may_ask_and_its_call_is_refused() -> None:
     async with open_stage(window=ROOMY, restores="proxy") as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
+        (ledger,) = await ledger_objects(stage)
+        answer(stage, [think(), restore(ledger.object)], [read("/src/more.py")])
+        message = await client.turn(*results_of(message))
+        assert "only the proxy restores content." in json.dumps(stage.upstream[-1]["messages"][-1])
+        assert await faults_of(stage, ledger.object) == []
         answer(stage, [think(), recall(f"Which line has {NEEDLE}?")], [text("I see.")])
         await client.turn(*results_of(message))
         assert NEEDLE in json.dumps(stage.upstream[-1]["messages"][-1])

@@ -97,7 +97,7 @@ async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_w
     async with open_standin({"rules": []}) as standin:
         client = Client("", tools=TOOLS, stream=False)
         async with talked(log, standin, client) as stage:
-            came = await read_files(client, standin, 14)
+            came = await read_files(client, standin, 8)
             assert [message for message in came if "error" in message] == []
             assert statuses(standin).count(400) == 1
             assert standin.violations == []
@@ -221,7 +221,7 @@ def small_model() -> Iterator[None]:
 async def outgrown(stage: Stage) -> Client:
     """A managed conversation whose client history exceeds the model's window."""
     client = client_of(stage)
-    await reads(client, stage, {"content": []}, 16)
+    await reads(client, stage, {"content": []}, 10)
     answer(stage, [text("All read.")])
     await client.turn(*results_of(client.history[-1]))
     return client

@@ -397,10 +397,8 @@ async def test_an_evicted_object_can_be_restored_and_a_shown_one_released(pages:
         return int((await pages.client.post(where, form=form)).status_code)
 
     assert (await post(gone, "restore"), await post(here, "release")) == (303, 303)
-    assert (await post(here, "restore"), await post(gone, "release")) == (
-        400,
-        400,
-    )  # one is shown in full, the other evicted already
+    # One is shown in full, the other evicted already.
+    assert (await post(here, "restore"), await post(gone, "release")) == (400, 400)
     back = (await pages.json(f"/-/session/{shown.session}/object/{gone}.json"))["view"]
     away = (await pages.json(f"/-/session/{shown.session}/object/{here}.json"))["view"]
     assert back["requested"] == {"main": "L1"}

@@ -356,7 +356,7 @@ async def test_fork_of_a_fork_and_fork_of_an_agent_continue_from_their_own_paren
 async def test_fork_of_a_rewritten_history_stays_within_the_window(messages: int) -> None:
     async with open_stage(window=SMALL) as stage:
         parent = client_of(stage)
-        await reads(parent, stage, {"content": []}, 12)
+        await reads(parent, stage, {"content": []}, 8)
         assert [each for each in await stage.events() if isinstance(each, EpochBegan)]
         sizes = [len(json.dumps(body)) for body in stage.upstream]
         history, parent.history = parent.history, parent.history[: -messages or None]

@@ -85,13 +85,15 @@ async def deliver(client: Client, stage: Stage, message: Json, *contents: object
     return await client.turn(*(as_result(call, content) for call, content in zip(calls, contents, strict=True)))
 
 
-async def evict(client: Client, stage: Stage, first: Sequence[Json], *contents: object, turns: int = 12) -> Json:
+async def evict(client: Client, stage: Stage, first: Sequence[Json], *contents: object, turns: int = 6) -> Json:
     """Read the ledger and this many other files until the ledger is evicted; return the message whose calls are
     pending.
     """
     message = await ask(client, stage, {"content": []}, first)
     message = await deliver(client, stage, message, *contents)
-    return await reads(client, stage, message, turns)
+    message = await reads(client, stage, message, turns)
+    assert NEEDLE not in json.dumps(stage.upstream[-1])
+    return message
 
 
 async def memory_of(stage: Stage) -> Memory:
@@ -117,7 +119,6 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
     async with open_stage(window=ROOMY) as stage:
         client = client_of(stage)
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
-        assert NEEDLE not in json.dumps(stage.upstream[-1])
         message = await ask(client, stage, message, [read(LEDGER)])
         message = await deliver(client, stage, message, stub if shape == "text" else [text(stub)])
         assert last_results(stage)[0]["content"] == WHOLE

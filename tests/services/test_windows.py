@@ -102,7 +102,7 @@ async def test_preview_of_a_past_turn_uses_the_next_request_s_time() -> None:
 
 
 async def test_a_preview_changes_nothing_and_a_managed_branch_has_none() -> None:
-    observed = await played(Mode.OBSERVE, 8)
+    observed = await played(Mode.OBSERVE, 5)
     at = observed.snapshot().began.at + 60 * MINUTES
     assert await observed.planned_rewrite(at) == await observed.planned_rewrite(at)
     assert await observed.archive.log.read(observed.stream) == observed.recorded

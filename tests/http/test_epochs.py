@@ -211,8 +211,8 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
 async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        await reads(client, stage, {"content": []}, 9)
-        before = await epochs_of(stage)
+        await reads(client, stage, {"content": []}, 6)
+        assert (before := await epochs_of(stage))
         del client.history[5:]  # after the second file that was read
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
@@ -262,8 +262,8 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
 
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        await reads(client, stage, {"content": []}, 9)
-        before = await epochs_of(stage)
+        await reads(client, stage, {"content": []}, 6)
+        assert (before := await epochs_of(stage))
         del client.history[9:]
         asked = len(stage.upstream)
         monkeypatch.setattr(Epochs, "begin_again", failing)
@@ -281,7 +281,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
 async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
-        await reads(client, stage, {"content": []}, 9)
+        await reads(client, stage, {"content": []}, 6)
         answer(stage, [think(), text("<summary>Files were read.</summary>")])
         message = await client.turn(
             *results_of(client.history[-1]), text("CRITICAL: Respond with TEXT ONLY. Summarize.")

@@ -112,7 +112,7 @@ async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> N
         message = await reads(client, stage, {"content": []}, 3)
         command = UpdateEntry(at=2, write="u", wanted="briefly", content="Answer at length", source=EntrySource.USER)
         await KnowledgeStore(log, log).write(USER, command, "c")
-        await reads(client, stage, message, 9, first=3)
+        await reads(client, stage, message, 5, first=3)
         assert len(await epochs_of(stage)) >= 2
         result = {block for body in stage.upstream for block in blocks(body)}
         assert len(result) == 1

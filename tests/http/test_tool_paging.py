@@ -146,7 +146,7 @@ async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_agai
         client.tools = [*client.tools, LARGE]
         stage.standin.script = script({"replies": [model_says(ask()), model_says(text("So."))]})
         await client.turn(text("How does one look?"))
-        await reads(client, stage, {"content": []}, 9)
+        await reads(client, stage, {"content": []}, 6)
         assert await epochs_of(stage)
         assert "definition of Look" not in json.dumps(stage.upstream[-1]["messages"])
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}

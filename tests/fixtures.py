@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import attrs
+import httpcore2
 import psycopg
 import pytest
 import trio
@@ -36,6 +37,8 @@ from tests.profiles import load_profile
 load_profile()  # before the first property is imported
 os.environ["MNEMOSYNE_SEMANTIC_SEARCH"] = "false"  # servers of tests download no model
 gc.disable()  # collected tests stay: repeated garbage collection over them takes a fifth of the collection time
+# Each new client would read the certificates of the system, which takes longer than most tests.
+pytest.MonkeyPatch().setattr(httpcore2, "default_ssl_context", cache(httpcore2.default_ssl_context))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

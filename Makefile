@@ -57,8 +57,9 @@ imports: install  ## the import contracts
 unit: install  ## the tests that need no real client and no browser
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/clients --ignore tests/browser -m "$(QUICK)" tests
 
-clients: install  ## Claude Code, opencode and the vendor's library, against the strict stand-in
-	$(PYTEST) $(PARALLEL) -m "$(QUICK)" tests/clients
+clients: install  ## Claude Code, Codex, opencode and the vendor's library, against the strict stand-in
+	@# In one process, so that one server serves all of them.
+	$(PYTEST) -m "$(QUICK)" tests/clients
 
 llama:  ## a real local server and a small model for the tests of clients, built in a quarter of an hour; kept in .cache/llama
 	$(PYTHON) -m venv .cache/llama

@@ -44,9 +44,11 @@ def installed(pinned: Path = PINNED) -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel runs install once
         programs = folder / "node_modules/.bin"
-        if not _is_complete(programs, pinned):
-            _install(folder, pinned)
+        if not (stamp := folder / "verified").exists() or stamp.read_text() != pinned.read_text():
+            if not _is_complete(programs, pinned):
+                _install(folder, pinned)
             assert _is_complete(programs, pinned), f"npm installed others than {pinned} names: {_versions(programs)}"
+            stamp.write_text(pinned.read_text())  # asking them again would take seconds in each run
     return programs
 
 

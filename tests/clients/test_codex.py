@@ -1,14 +1,13 @@
 """Codex through the proxy: it uses another dialect than the other agents, and is recorded and managed like them."""
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, bare_environment, visit
+from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, replayed, visit
 
 pytestmark = pytest.mark.clients
 
@@ -37,25 +36,23 @@ def codex(
     ``model`` it takes its default one.
     """
     (home / "codex").mkdir(exist_ok=True)
-    environment = bare_environment(home) | {"CODEX_HOME": str(home / "codex"), "OPENAI_API_KEY": "a-dummy-key"}
-    environment |= {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{environment['PATH']}"}
+    command = [*MNEMOSYNE, "run", *server.options, *of_run, "--", *command_for(prompt, *options, model=model)]
+    return finished(command, environment(programs, home), project).strip()
+
+
+def command_for(prompt: str, *options: str, model: str | None = "gpt-5.5") -> list[str]:
     chosen = [] if model is None else ["-c", f"model={model}"]
-    command = ["codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", *chosen, *options]
-    done = subprocess.run(
-        [*MNEMOSYNE, "run", *server.options, *of_run, "--", *command, prompt],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=CLIENT_SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return ["codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", *chosen, *options, prompt]
 
 
-def test_tool_loop_and_its_resumption_are_one_recorded_conversation(
-    programs: Path, server: Server, tmp_path: Path
+def environment(programs: Path, home: Path) -> dict[str, str]:
+    found = bare_environment(home) | {"CODEX_HOME": str(home / "codex"), "OPENAI_API_KEY": "a-dummy-key"}
+    return found | {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{found['PATH']}"}
+
+
+@pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])
+def test_tool_loop_is_recorded_and_repeated_offline_and_its_resumption_belongs_to_it(
+    programs: Path, server: Server, tmp_path: Path, more: int
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -66,17 +63,25 @@ def test_tool_loop_and_its_resumption_are_one_recorded_conversation(
             "when": {"prompt": "colour"},
             "replies": [
                 {"content": [{"type": "thinking", "thinking": "Look first."}, run("cat notes.txt")]},
-                {"content": [run("ls -la"), run("seq 1 300")]},
+                {"content": [run("echo more > more.txt"), run("seq 1 300")]},
+                *({"content": [run(f"echo {number}")]} for number in range(more)),
                 {"text": "It is teal."},
             ],
         },
-        {"when": {"prompt": "again"}, "replies": [{"content": [run("echo more > more.txt")]}, {"text": "Done."}]},
+        {"when": {"prompt": "again"}, "replies": [{"content": [run("cat more.txt")]}, {"text": "Done."}]},
     )
     assert codex(server, programs, tmp_path, project, "Which colour is it?") == "It is teal."
-    codex(server, programs, tmp_path, project, "And again.", "resume", "--last")
+    recorded, asked = here.recorded(), len(here.standin.exchanges)
+    (project / "more.txt").unlink()
+    again = (command_for("Which colour is it?"), recorded.external_id, server, environment(programs, tmp_path))
+    report = replayed(*again, project)
     assert (project / "more.txt").read_text() == "more\n"
+    assert [each["differences"] for each in report["requests"]] == [[]] * (3 + more)
+    assert (report["unknown"], report["unsent"]) == (0, [])
+    assert len(here.standin.exchanges) == asked
+    codex(server, programs, tmp_path, project, "And again.", "resume", recorded.external_id)
     found = here.recorded()
-    assert [turn.attempt for turn in found.turns] == [1] * 5
+    assert [turn.attempt for turn in found.turns] == [1] * (5 + more)
     assert [found.history.dialect_of(branch).name for branch in found.history.lines] == ["responses"]
 
 

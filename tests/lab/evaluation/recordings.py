@@ -1,6 +1,7 @@
 """Sessions as a recorder would have written them: a story of calls, and its JSON."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -91,3 +92,9 @@ LONG: Sequence[Step] = [
     *(("edit", number % 4, 5) for number in range(4)),
 ]
 """Reads, a long stretch of other work, a cold moment, and then edits of the files read first."""
+
+
+@cache
+def long_trace() -> Trace:
+    """The trace of ``LONG``, read once."""
+    return traced(LONG)

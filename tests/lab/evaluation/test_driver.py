@@ -26,7 +26,7 @@ from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace
-from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, sized, traced
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, session, sized, traced
 from tests.profiles import examples
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
@@ -96,11 +96,11 @@ def test_policy_that_breaks_a_wire_rule_is_detected() -> None:
     ) -> list[dict[str, Any]]:
         return [message for message in messages if "tool_result" not in str(message)]
 
-    assert driven(traced(LONG), attrs.evolve(once(30, Fidelity.STUB), assemble=without_results)).wire_violations > 0
+    assert driven(long_trace(), attrs.evolve(once(30, Fidelity.STUB), assemble=without_results)).wire_violations > 0
 
 
 def test_exact_text_that_was_evicted_is_restored_and_the_round_is_paid() -> None:
-    trace = traced(LONG)
+    trace = long_trace()
     kept, found = driven(trace, BY_NAME["uncompacted"]), driven(trace, once(35, Fidelity.EVICTED))
     assert kept.exact_faults == 0
     assert found.exact_faults == 4
@@ -132,7 +132,7 @@ def test_eviction_counts_once_at_any_fidelity() -> None:
         target = {30: Fidelity.STUB, 35: Fidelity.EVICTED}.get(situation.turn)
         return None if target is None else plan_of(situation, candidates, older_than(20, target), "now")
 
-    trace = traced(LONG)
+    trace = long_trace()
     early = driven(trace, Policy(name="both", about="", planner=planner))
     assert len(early.epochs) == 2
     later = [item for item in trace.items if item.places and 35 - item.born > 20]
@@ -140,7 +140,7 @@ def test_eviction_counts_once_at_any_fidelity() -> None:
 
 
 def test_cold_rewrite_saves_at_once_and_a_warm_one_costs_first() -> None:
-    trace = traced(LONG)
+    trace = long_trace()
     cold, warm = driven(trace, once(35, Fidelity.EVICTED, 28)), driven(trace, once(34, Fidelity.EVICTED, 28))
     assert cold.epochs[0].price < 0 < warm.epochs[0].price
 
@@ -154,7 +154,7 @@ def test_warm_rewrite_costs_about_as_much_as_planned() -> None:
             return None
         return attrs.evolve(found, price=price_of_rewrite(situation, candidates(), found.fidelities))
 
-    (epoch,) = driven(traced(LONG), Policy(name="priced", about="", planner=planner)).epochs
+    (epoch,) = driven(long_trace(), Policy(name="priced", about="", planner=planner)).epochs
     assert epoch.expected_price > 0
     assert abs(epoch.price - epoch.expected_price) < epoch.price / 20
 
@@ -179,7 +179,7 @@ def test_unavailable_fidelity_is_an_error_of_the_policy() -> None:
         return Plan(fidelities={each.key: Fidelity.COMPACT for each in candidates()}, reason="mistake")
 
     with pytest.raises(ValueError, match=r"mistaken wants \w+ at L2, and it has no such rendition"):
-        driven(traced(LONG), Policy(name="mistaken", about="", planner=planner))
+        driven(long_trace(), Policy(name="mistaken", about="", planner=planner))
 
 
 # The client's own behaviour
@@ -202,7 +202,7 @@ def test_compaction_costs_the_prompt_once_more_and_the_summary() -> None:
 
 
 def test_current_client_compacts_before_its_million_token_window_is_full() -> None:
-    trace = traced(LONG)
+    trace = long_trace()
     whole, found = (under(trace, BY_NAME[name], API_5M, fixed=935_000) for name in ("uncompacted", "native"))
     size = [sum(point.resident) for point in found.points]
     (cut,) = (number for number in range(1, len(size)) if size[number] < size[number - 1])
@@ -247,7 +247,7 @@ def test_agent_that_only_reads_is_dearer_at_no_end() -> None:
 
 
 def test_slot_reads_each_token_of_a_growing_history_once_except_its_own_output() -> None:
-    trace = traced(LONG)
+    trace = long_trace()
     found, measured = under(trace, BY_NAME["uncompacted"], LOCAL), Sized(trace, Settings(tariff=LOCAL, fixed=20_000))
     sent = measured.messages[: trace.requests[-1].messages]
     written = measured.blocks([each for each in sent if each["role"] == "assistant"])

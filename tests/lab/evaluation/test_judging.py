@@ -19,7 +19,7 @@ from mnemosyne_lab.evaluation.judging import (
 )
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne_lab.evaluation.policy import Policy
-from tests.lab.evaluation.recordings import LONG, sized, traced
+from tests.lab.evaluation.recordings import long_trace, sized
 
 PLACE = JudgedPlace(
     session="s",
@@ -72,7 +72,7 @@ def test_an_answer_without_a_supported_difference_is_rejected(verdict: object, d
 
 
 def sampled(policy: Policy) -> tuple[JudgedPlace, ...]:
-    measured = sized(traced(LONG))
+    measured = sized(long_trace())
     sample = PlaceSample(measured)
     simulate(measured, (), policy, simulate(measured, (), UNMANAGED), sample=sample)
     return sample.places

@@ -15,7 +15,7 @@ from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import sessions
-from tests.lab.evaluation.recordings import LONG, STEPS, Step, sized, traced
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, sized, traced
 from tests.profiles import examples
 
 pytestmark = pytest.mark.release
@@ -58,7 +58,7 @@ def test_nothing_is_lost_silently(steps: list[Step]) -> None:
 
 
 def test_policies_with_foresight_never_fault_on_their_kind_of_demand() -> None:
-    found = results(traced(LONG))
+    found = results(long_trace())
     assert found["oracle"].exact_faults == found["oracle-paid"].exact_faults == 0
     assert found["oracle-specifics"].resident == found["oracle-specifics"].demands
     assert found["oracle"].evictions > 0

@@ -18,7 +18,7 @@ from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.tariffs import API_5M
 from mnemosyne_lab.evaluation.transcripts import lines_of
 from tests.damaged import chances, damage_lines
-from tests.lab.evaluation.recordings import LONG, STEPS, Step, session, traced
+from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, session, traced
 from tests.profiles import examples
 
 
@@ -161,7 +161,7 @@ def test_object_comes_from_a_complete_request_and_no_block_is_in_two_objects(ste
 
 
 def test_line_of_an_evicted_object_is_short_and_names_its_source() -> None:
-    for item in traced(LONG).items:
+    for item in long_trace().items:
         if item.source_tool is not None and item.places:
             line = item.texts[Fidelity.EVICTED]
             assert len(line) <= 80 * max(1, len(item.parts) // 3), line
@@ -178,7 +178,7 @@ def test_last_part_of_a_path_is_complete_in_its_line(path: str) -> None:
 
 
 def test_rendition_is_smaller_than_its_original_and_names_its_lost_kinds() -> None:
-    for item in traced(LONG).items:
+    for item in long_trace().items:
         if Fidelity.DETAILED in item.texts:
             assert len(item.texts[Fidelity.DETAILED]) <= len(item.text) / 2
             assert "identifier" in item.lost[Fidelity.DETAILED]

@@ -9,7 +9,7 @@ from mnemosyne_lab.evaluation.policy import FIXED, MODEL, Settings
 from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.trace import Trace
-from tests.lab.evaluation.recordings import LONG, STEPS, Json, Step, session, sized, traced
+from tests.lab.evaluation.recordings import LONG, STEPS, Json, Step, long_trace, session, sized, traced
 from tests.profiles import examples
 
 
@@ -33,7 +33,7 @@ def test_all_objects_in_full_are_no_larger_than_the_history(steps: list[Step]) -
 
 
 def test_every_fidelity_of_a_large_object_is_smaller_than_the_one_above() -> None:
-    large = [each for each in sized(traced(LONG)).objects if each.tokens[1] is not None]
+    large = [each for each in sized(long_trace()).objects if each.tokens[1] is not None]
     assert large
     for each in large:
         tokens = [size for size in each.tokens if size is not None]
@@ -44,12 +44,12 @@ def test_every_fidelity_of_a_large_object_is_smaller_than_the_one_above() -> Non
 @pytest.mark.release
 def test_head_has_the_requested_size() -> None:
     for fixed in (0, 20, 1_000, 41_000):
-        head = sized(traced(LONG), fixed=fixed).head
+        head = sized(long_trace(), fixed=fixed).head
         assert head.tokens == (fixed if fixed > 20 else 0)
 
 
 def test_stub_shows_its_source_and_not_its_text() -> None:
-    measured = sized(traced(LONG))
+    measured = sized(long_trace())
     read = next(each for each in measured.objects if each.item.source_tool == "Read")
     shown = measured.show(read.item.id, Fidelity.STUB)
     assert not shown.full
@@ -84,4 +84,4 @@ def test_session_with_its_own_head_has_its_counted_size(head: Json) -> None:
 
 def test_requested_head_counts_more_than_that_of_the_session() -> None:
     assert Sized(counted(OWN, 1_500), Settings(fixed=9_000)).head.tokens == 9_000
-    assert Sized(traced(LONG), Settings()).head.tokens == FIXED
+    assert Sized(long_trace(), Settings()).head.tokens == FIXED

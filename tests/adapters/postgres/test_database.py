@@ -21,9 +21,10 @@ SECOND = Migration(2, "second", b"create table mnemosyne.second (note text)")
 
 
 @pytest.fixture
-def dsn(empty_dsn: str) -> str:
-    """A database without a schema: these tests create it."""
-    return empty_dsn
+def first(dsn: str) -> str:
+    """A database with the table ``first``."""
+    query(dsn, FIRST.sql.decode())
+    return dsn
 
 
 def backend(connection: Connection) -> int:
@@ -63,6 +64,11 @@ async def open_unprepared(dsn: str, timeouts: Timeouts | None = None) -> AsyncIt
 
 
 class TestMigrations:
+    @pytest.fixture
+    def dsn(self, empty_dsn: str) -> str:
+        """A database without a schema: these tests create it."""
+        return empty_dsn
+
     def test_files_are_numbered_without_gaps(self) -> None:
         assert [migration.version for migration in list_migrations()] == list(range(1, len(list_migrations()) + 1))
 
@@ -140,18 +146,17 @@ class TestMigrations:
 
 
 class TestTransactions:
-    async def test_a_call_commits_unless_it_raises(self, dsn: str) -> None:
+    async def test_a_call_commits_unless_it_raises(self, first: str) -> None:
         def insert(connection: Connection, note: str) -> None:
             connection.execute("insert into first values (%s)", (note,))
             if note == "raise":
                 raise KeyError(note)
 
-        async with open_unprepared(dsn) as database:
-            await database.prepare([FIRST])
+        async with open_unprepared(first) as database:
             await database.run(insert, "keep")
             with pytest.raises(KeyError):
                 await database.run(insert, "raise")
-        assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
+        assert query(first, "select note from mnemosyne.first") == [("keep",)]
 
     async def test_a_call_that_ignores_a_failed_statement_is_not_committed(self, dsn: str) -> None:
         def swallow(connection: Connection) -> None:
@@ -163,26 +168,24 @@ class TestTransactions:
                 await database.run(swallow)
             assert await database.run(one) == 1
 
-    async def test_a_refused_statement_is_reported_without_its_values(self, dsn: str) -> None:
-        async with open_unprepared(dsn) as database:
-            await database.prepare([FIRST])
+    async def test_a_refused_statement_is_reported_without_its_values(self, first: str) -> None:
+        async with open_unprepared(first) as database:
             with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)") as caught:
                 await database.run(lambda c: c.execute("insert into first values ('bad')").rowcount)
         assert caught.value.__suppress_context__
         assert "bad" not in str(caught.value)
 
-    async def test_a_statement_alone_is_its_own_transaction(self, dsn: str) -> None:
+    async def test_a_statement_alone_is_its_own_transaction(self, first: str) -> None:
         def insert(connection: Connection, note: str) -> str:
             connection.execute("insert into first values (%s)", (note,))
             return connection.info.transaction_status.name
 
-        async with open_unprepared(dsn) as database:
-            await database.prepare([FIRST])
+        async with open_unprepared(first) as database:
             assert await database.run(insert, "keep", alone=True) == "IDLE"
             with pytest.raises(LogFailed, match=r"CheckViolation \(23514\)"):
                 await database.run(insert, "bad", alone=True)
             assert await database.run(one, alone=True) == 1
-        assert query(dsn, "select note from mnemosyne.first") == [("keep",)]
+        assert query(first, "select note from mnemosyne.first") == [("keep",)]
 
     async def test_defaults_of_the_database_do_not_change_the_isolation_level(self, dsn: str) -> None:
         ((name,),) = query(dsn, "select current_database()")
@@ -236,22 +239,21 @@ class TestOutages:
             with trio.fail_after(DEADLINE), pytest.raises(LogUnavailable, match="hung: it did not take the connection"):
                 await database.run(one)
 
-    async def test_a_cancelled_call_is_rolled_back(self, dsn: str) -> None:
+    async def test_a_cancelled_call_is_rolled_back(self, first: str) -> None:
         def insert_and_wait(connection: Connection) -> None:
             connection.execute("insert into first values ('cancelled')")
             connection.execute("select pg_sleep(600)")
 
-        async with open_unprepared(dsn) as database:
-            await database.prepare([FIRST])
+        async with open_unprepared(first) as database:
             with trio.fail_after(DEADLINE):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(database.run, insert_and_wait)
                     sleeping = "select 1 from pg_stat_activity where query like '%pg_sleep(600)%' and state = 'active'"
                     mine = " and datname = current_database() and pid <> pg_backend_pid()"
-                    await until(lambda: len(query(dsn, sleeping + mine)) == 1)
+                    await until(lambda: len(query(first, sleeping + mine)) == 1)
                     nursery.cancel_scope.cancel()
             assert await database.run(one) == 1
-        assert query(dsn, "select * from mnemosyne.first") == []
+        assert query(first, "select * from mnemosyne.first") == []
 
     @pytest.mark.parametrize(
         ("timeouts", "words"),
@@ -259,12 +261,12 @@ class TestOutages:
     )
     async def test_a_timeout_names_its_reason(self, dsn: str, timeouts: Timeouts, words: str) -> None:
         with psycopg.connect(dsn) as holder:
-            holder.execute("create table held ()")
+            holder.execute("create table mnemosyne.held ()")
             holder.commit()
-            holder.execute("lock table held")
+            holder.execute("lock table mnemosyne.held")
             async with open_unprepared(dsn, timeouts) as database:
                 with pytest.raises(LogUnavailable, match=f"hung: .*{words}"):
-                    await database.run(lambda c: c.execute("select from public.held").rowcount)
+                    await database.run(lambda c: c.execute("select from mnemosyne.held").rowcount)
 
     @pytest.mark.parametrize(
         ("error", "ours", "words"),

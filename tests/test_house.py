@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,12 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a module: walking a tree takes as long as parsing it."""
+    return [*ast.walk(parsed(path))]
+
+
 # An object's kind is one row of traits
 
 MAKES_KINDS = "mnemosyne/domain/segmentation/"
@@ -35,7 +41,7 @@ def test_only_segmentation_names_a_kind() -> None:
         f"{name}:{node.lineno} ObjectKind.{node.attr}"
         for name, path in SOURCES.items()
         if not name.startswith(MAKES_KINDS) and name != TABLE_OF_KINDS
-        for node in _kinds_named(parsed(path))
+        for node in _kinds_named(nodes(path))
     ]
     assert not found
 
@@ -45,15 +51,15 @@ def test_segmentation_makes_kinds_and_asks_for_none() -> None:
         f"{name}:{node.lineno} ObjectKind.{kind.attr}"
         for name, path in SOURCES.items()
         if name.startswith(MAKES_KINDS)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Compare)
-        for kind in _kinds_named(node)
+        for kind in _kinds_named(ast.walk(node))
     ]
     assert not found
 
 
-def _kinds_named(tree: ast.AST) -> Iterator[ast.Attribute]:
-    for node in ast.walk(tree):
+def _kinds_named(among: Iterable[ast.AST]) -> Iterator[ast.Attribute]:
+    for node in among:
         if (
             isinstance(node, ast.Attribute)
             and node.attr in ObjectKind.__members__
@@ -74,7 +80,7 @@ def test_only_one_module_knows_calls_and_results_by_their_types() -> None:
         f"{name}:{node.lineno} {ast.unparse(node)}"
         for name, path in SOURCES.items()
         if name != ASKS_FOR_TYPES and not name.startswith(OWN_EYES)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Compare)
         and ast.unparse(node.left).endswith((".get('type')", "['type']"))
         and {"tool_use", "tool_result"} & {getattr(each, "value", None) for each in node.comparators}
@@ -141,10 +147,9 @@ def test_no_vendor_term_is_used_above_wire() -> None:
 
 def _words_of(path: Path) -> set[str]:
     """The words that could be a member or a type: whole literals, and quoted words within one."""
-    tree = parsed(path)
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in docstrings:
             said = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             whole = [said] if said in MORE_WORDS or re.fullmatch(_JOINED, said) else []
@@ -222,7 +227,7 @@ def _imported(name: str) -> tuple[str, ...]:
     if not path.exists():
         return ()
     found = [name.rpartition(".")[0]]
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             found += [f"{node.module}", *(f"{node.module}.{each.name}" for each in node.names)]
         elif isinstance(node, ast.Import):
@@ -271,7 +276,7 @@ def test_no_function_is_named_by_a_participle() -> None:
     found = {
         f"{name}:{function.name}"
         for name, path in SOURCES.items()
-        for function in _functions(parsed(path))
+        for function in _functions(path)
         if not _is_verb(function.name)
     }
     assert found == STILL_PARTICIPLES
@@ -295,8 +300,8 @@ def test_participle_is_distinguished_from_a_verb(name: str, *, is_verb: bool) ->
     assert _is_verb(name) is is_verb
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
             "property" in ast.unparse(each) or ast.unparse(each).endswith(".setter") for each in node.decorator_list
         ):

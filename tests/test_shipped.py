@@ -8,6 +8,7 @@ from importlib import metadata
 from mnemosyne import shipped
 from mnemosyne.domain.cost.catalogue import catalogue_of, read_tables
 from tests.links import ROOT
+from tests.test_house import SOURCES, nodes
 
 
 def normalized(name: str) -> str:
@@ -36,9 +37,8 @@ def test_plain_install_has_every_imported_library_except_those_of_the_extras() -
     owners = metadata.packages_distributions()
     imported = {
         module.partition(".")[0]
-        for package in ("mnemosyne", "mnemosyne_lab")
-        for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path in SOURCES.values()
+        for node in nodes(path)
         for module in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,18 @@ class Shown:
     def link(self) -> str:
         return f"/-/session/{self.session}"
 
+    def command(self, *arguments: str) -> None:
+        """Run a command in a thread, because the driver's loop runs in this one."""
+        with ThreadPoolExecutor() as threads:
+            done = threads.submit(partial(invoked, *arguments, environ=self.environ)).result()
+        assert done.exit_code == 0, done.stderr
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        # Tests run as root in containers, where Chromium's sandbox cannot run.
-        opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        # As root in a container, Chromium's sandbox cannot run; a simulated GPU would take a third of its time.
+        opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         yield opened
         opened.close()
 
@@ -76,18 +83,16 @@ def serve(
     with postgres_server.fresh_database(template) as dsn, ThreadPoolExecutor() as threads:
         (stream,) = threads.submit(fill, dsn, folder / "data", held).result()
         environ = environ_for(folder, MNEMOSYNE_DSN=dsn)
-        for text in ("Dates are ISO 8601 everywhere", NASTY):
-            asked = ("remember", text, "--detail", NASTY, "--project", str(folder))
-            done = threads.submit(invoked, *asked, environ=environ).result()
-            assert done.exit_code == 0, done.stderr
         with started("open", "--print", environ=environ) as process:
             link = line(process.stdout)
             with browser.new_context() as context:
                 page = context.new_page()
                 page.goto(link)
                 (cookie,) = context.cookies()
-            url = link.partition("/-/")[0]
-            yield Shown(url, str(cookie.get("value")), str(stream), environ)
+            shown = Shown(link.partition("/-/")[0], str(cookie.get("value")), str(stream), environ)
+            for text in ("Dates are ISO 8601 everywhere", NASTY):
+                shown.command("remember", text, "--detail", NASTY, "--project", str(folder))
+            yield shown
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import axe
 from tests.browser.conftest import Shown, Tab, find_serious, open_tab, taken_away
-from tests.cli.support import mnemosyne
 from tests.profiles import rarely
 from tests.waiting import DEADLINE
 
@@ -186,7 +185,7 @@ def test_activity_is_listed_as_it_happens_without_a_reload(tab: Tab, shown: Show
     name = first_object(tab.page, shown)
     tab.page.evaluate("window.same = true")
     for command in (["pin", name, "--reason", "seen by a test"], ["unpin", name, "--reason", "no more"]):
-        assert mnemosyne(*command, "--session", shown.session, environ=shown.environ).returncode == 0
+        shown.command(*command, "--session", shown.session)
         expect(newest).to_contain_text(command[-1])
     assert tab.page.evaluate("window.same")
     assert tab.said == []

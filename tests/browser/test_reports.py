@@ -8,7 +8,6 @@ from playwright.sync_api import Browser, Page, expect
 from mnemosyne_lab.evaluation.report_html import report_html
 from tests.browser.chromium import axe
 from tests.browser.conftest import Shown, find_serious, listen
-from tests.cli.support import mnemosyne
 from tests.lab.evaluation.building import evaluation
 
 
@@ -46,8 +45,7 @@ def test_evaluation_report_opens_from_a_file_with_verdict_chart_and_rewrites(bro
 
 def test_session_report_opens_from_a_file_without_its_server(browser: Browser, shown: Shown, tmp_path: Path) -> None:
     path = tmp_path / "session.html"
-    done = mnemosyne("report", shown.session, "--html", str(path), environ=shown.environ)
-    assert done.returncode == 0, done.stderr
+    shown.command("report", shown.session, "--html", str(path))
     with browser.new_context(offline=True, viewport={"width": 360, "height": 800}) as context:
         page = context.new_page()
         said = open_file(page, path)

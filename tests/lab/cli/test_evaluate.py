@@ -97,15 +97,8 @@ def test_report_holds_every_policy_with_its_totals_and_sessions(evaluated: Evalu
 
 def test_same_files_give_the_same_report_byte_for_byte(recorded: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        evaluate(
-            recorded,
-            "--policy",
-            "mnemosyne,clearing",
-            "--report",
-            tmp_path / f"{name}.json",
-            "--report",
-            tmp_path / f"{name}.html",
-        )
+        reports = ("--report", tmp_path / f"{name}.json", "--report", tmp_path / f"{name}.html")
+        evaluate(recorded, "--policy", "mnemosyne,clearing", *reports)
     for suffix in ("json", "html"):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
 
@@ -233,7 +226,8 @@ async def test_exported_session_is_evaluated(tmp_path: Path) -> None:
         lines = [line async for line in export(talk.archive, talk.stream, CODEC)]
     file = tmp_path / "t.jsonl"
     file.write_bytes(b"".join(lines))
-    result = await trio.to_thread.run_sync(lambda: evaluate(file, "--report", tmp_path / "out.json"))
+    options = ("--policy", "unmanaged", "--report", tmp_path / "out.json")
+    result = await trio.to_thread.run_sync(lambda: evaluate(file, *options))
     assert result.exit_code == 0, result.stderr
     assert "Skipped" not in result.stderr
     sessions = _report(tmp_path / "out.json")["policies"]["unmanaged"]["sessions"]

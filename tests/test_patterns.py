@@ -7,6 +7,7 @@ bound between the two is one of processor time, which does not depend on other p
 
 import ast
 import importlib
+import itertools
 import re
 import signal
 import time
@@ -130,14 +131,11 @@ def near_misses(pattern: Compiled) -> list[str]:
     return list(dict.fromkeys(words))[:30]
 
 
-def hostile(pattern: Compiled, size: int) -> Iterator[str]:
-    """Texts of one repeated part, alone and after a beginning that the pattern needs."""
+def hostile(pattern: Compiled) -> Iterator[tuple[str, str]]:
+    """Parts to repeat, each after nothing or after a beginning that the pattern needs."""
     misses = near_misses(pattern)
-    for period in (*PERIODS, *misses):
-        yield period * (size // len(period)) + "\x00"
-    for opening in ("\n", *misses[:3]):
-        for period in PERIODS[:8]:
-            yield opening + period * (size // len(period)) + "\x00"
+    yield from (("", period) for period in (*PERIODS, *misses))
+    yield from itertools.product(("\n", *misses[:3]), PERIODS[:8])
 
 
 class TooSlow(Exception):
@@ -170,10 +168,11 @@ def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | No
     It reads short texts first. Nothing longer is read if even n² steps would stay far from slow for the whole text,
     or if the steps grow with the text and would stay below the bound.
     """
-    for texts in zip(*(hostile(pattern, size // part) for part in PARTS), strict=True):
+    for opening, period in hostile(pattern):
         try:
             linear = 0.0
-            for part, text in zip(PARTS, texts, strict=True):
+            for part in PARTS:
+                text = opening + period * (size // part // len(period)) + "\x00"
                 began = time.thread_time()
                 read(pattern, text, anchored=anchored)
                 spent = time.thread_time() - began
@@ -181,7 +180,7 @@ def slow_for(pattern: Compiled, *, anchored: bool, size: int = SIZE) -> str | No
                     break
                 linear = spent * part
         except TooSlow:
-            return str(texts[-1][:60])
+            return (opening + period * 60)[:60]
     return None
 
 

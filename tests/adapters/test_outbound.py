@@ -1,8 +1,10 @@
 """Proxies and certificate authorities of the environment: usable ones are used, the others reported."""
 
+import inspect
 import ssl
 from pathlib import Path
 
+import httpcore2
 import pytest
 import trustme
 
@@ -76,6 +78,12 @@ def test_an_unusable_proxy_is_reported_and_the_next_one_is_used(value: str, why:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_no_proxy_is_used_for_loopback(host: str) -> None:
     assert choose_proxy(f"https://{host}:1", {"ALL_PROXY": "socks5://127.0.0.1:7890"}) == choose_proxy(UPSTREAM, {})
+
+
+@pytest.fixture(autouse=True)
+def system_context_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests add authorities to it."""
+    monkeypatch.setattr(httpcore2, "default_ssl_context", inspect.unwrap(httpcore2.default_ssl_context))
 
 
 @pytest.fixture

@@ -104,8 +104,8 @@ async def listing(stage: Stage) -> Answers:
     recorded = await stage.log.read(stream)
     (work,) = await worked_in(stage, "session_summary")
     version = next(each.version for each in recorded if each.envelope.event == work)
-    names = "client client_version imported_at before behind forgotten_at settings state ending"
-    row = dict.fromkeys(names.split())
+    names = "client client_version imported_at before behind forgotten_at settings state ending titled_in closed_at"
+    row = dict.fromkeys([*names.split(), "archived"])
     listed = {**row, "stream": stream, "external_id": "s", "sessions": 1, "started_at": 1, "last_active_at": 2}
     latest = {"stream": stream, "task": "session_summary", "version": version}
     return Answers({("timeline", "listed"): [listed], ("budget", "latest_work"): [latest]})

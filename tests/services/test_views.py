@@ -337,6 +337,7 @@ async def test_overview_and_status_line_agree_with_the_session_view(models: Open
 async def test_only_the_rows_of_listed_sessions_are_read() -> None:
     shown = {
         **dict.fromkeys(("client", "client_version", "imported_at", "before", "behind", "settings", "state", "ending")),
+        **dict.fromkeys(("titled_in", "closed_at", "archived")),
         **{"stream": UUID(int=2), "external_id": "s", "sessions": 9},
         **{"started_at": 1, "last_active_at": 2, "forgotten_at": 9},
     }

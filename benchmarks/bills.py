@@ -132,7 +132,7 @@ GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu x
 
 
 def _predictions(_: Sequence[Server], quick: bool) -> list[Row]:
-    """How far the bill predicted before each turn is off in sessions of made-up text, in percent."""
+    """Errors, in percent, of the bills predicted before each turn, in sessions of made-up text."""
     turns = QUICK if quick else 40
     return [
         single("predicted bill", f"{name}, {mode.value}", "%", trio.run(_predict, *talk, mode, turns))

@@ -1,4 +1,4 @@
-"""The scenarios of public benchmarks of gateways, measured here beside LiteLLM.
+"""The scenarios of public gateway benchmarks, compared with LiteLLM.
 
 BerriAI/ai-gateway-bench and onthebench.ai let 1 to 64 clients send prompts of 1,000 to 100,000 tokens through a gateway
 to a provider that answers after 20 ms, and compare the first byte, the delay of the slowest deltas, requests a second,
@@ -21,7 +21,7 @@ PROMPT_TOKENS = (1_000, 10_000, 100_000)
 BYTES_A_TOKEN = 4
 REPLY = Script(deltas=20, gap_seconds=0.005, wait_seconds=0.02)
 SECONDS = 5.0
-"""Of one scenario with one gateway, without each client's first request."""
+"""Duration of one scenario with one gateway, without each client's first request."""
 
 
 @attrs.define
@@ -59,7 +59,7 @@ def _rows(name: str, server: Server, measured: _Measured) -> list[Row]:
 
 
 async def _play(server: Server, tokens: int, count: int, seconds: float) -> _Measured:
-    """Requests of so many clients for some seconds; those under way at the end are completed and counted."""
+    """Requests of ``count`` clients for some seconds; those under way at the end are completed and counted."""
     measured, began = _Measured(), trio.Event()
     ready = 0
 
@@ -92,7 +92,7 @@ def _cpu(server: Server) -> float:
 
 
 def _memory(server: Server) -> float:
-    """MB of a gateway and all that it started; what processes share is counted once."""
+    """MB of a gateway and all that it started; memory shared by processes is counted once."""
     pids = [each for each in (server.pid, *processes_below(server.pid)) if each is not None]
     rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
     return sum(int(rollup.partition("\nPss:")[2].split()[0]) for rollup in rollups) / 1000

@@ -93,7 +93,7 @@ async def wait_until_quiet(servers: Sequence[Server]) -> None:
 
 
 def _cores(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Turns a second and processor time of each, with 8 clients that never wait, of one process and of two."""
+    """Turns a second and processor time per turn, with 8 clients that never wait, for one process and for two."""
     names, rounds = ([ONE, TWO], 1 if quick else 6)
     taken: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(rounds):
@@ -108,7 +108,7 @@ def _cores(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 async def _busy(server: Server, session: str, seconds: float) -> dict[str, float]:
-    """Turns a second, and ms of processor time of each by process; the first second does not count."""
+    """Turns a second, and ms of processor time per turn by process; the first second does not count."""
     whole = history(kind_of(quick=False))
     connected = [await Client.connect(server.address) for _ in range(8)]
     players = [Player(server, whole, f"{session}-{number}", each) for number, each in enumerate(connected)]

@@ -37,7 +37,7 @@ LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 
 MOST_PROCESSES, MOST_EMBEDDED = 64, 8
-"""The most server processes, and with the embedded database, which accepts 50 connections."""
+"""Maximum numbers of server processes: with any database, and with the embedded one, which accepts 50 connections."""
 
 BUDGETS = ("session_budget_dollars", "day_budget_dollars", "session_hard_limit_dollars")
 """The settings that limit cost."""
@@ -133,7 +133,7 @@ class Config:
     processes: int = setting(
         1,
         values.integer("NUMBER", 1, MOST_PROCESSES, f"a number from 1 to {MOST_PROCESSES} is needed"),
-        "Server processes that share the address, the database and one worker, to use several cores.",
+        "Number of server processes, each for one core; they share the address, the database and one worker.",
     )
     upstream: str = setting(
         "https://api.anthropic.com", values.URL, "The provider for requests that no other upstream takes."

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_975, 2_300),
     "mnemosyne": Budget("mnemosyne", 85_800, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 76_795, 50_000),
+    "tests": Budget("tests", 76_800, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_480, 12_000),
     "benchmarks": Budget("benchmarks", 8_340, 6_000),

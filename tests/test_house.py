@@ -25,7 +25,7 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """All nodes of a module: walking a tree takes as long as parsing it."""
+    """All nodes of a module, cached because walking a tree takes as long as parsing it."""
     return [*ast.walk(parsed(path))]
 
 

@@ -19,7 +19,7 @@ from mnemosyne.config import Config
 from mnemosyne.projections.object_index import OBJECT_INDEX
 
 VECTOR_SECONDS, LED_SECONDS = 10.0, 1.0
-"""How long a command makes missing vectors before it searches; the second while a worker makes them, too."""
+"""How long a command computes missing vectors before it searches: by default, and while a worker computes them, too."""
 
 
 def model_of(config: Config, *, threads: int = MOST_THREADS) -> LocalModel:

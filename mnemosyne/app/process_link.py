@@ -1,7 +1,7 @@
-"""One of several server processes on one address: its sockets, and its connection to the process that started it.
+"""One of several server processes on one address: its sockets, and its connection to the supervisor that started it.
 
-That process (``processes.py``) accepts the connections, runs the worker and the pages for all, and knows which process
-has which session.
+The supervisor (``processes.py``) accepts the connections, runs the worker and the pages for all processes, and knows
+which process owns each session.
 """
 
 import os
@@ -51,16 +51,16 @@ class ProcessPlace:
 
     @property
     def handed(self) -> Path:
-        """The socket on which it gets connections."""
+        """The socket on which it receives connections."""
         return self.folder / f"{HANDED}{self.number}"
 
     def socket_for(self, number: int) -> Path:
-        """The socket on which a process gets requests that another one read."""
+        """The socket on which a process receives the requests that others pass on."""
         return self.folder / f"passed{number}"
 
 
 class ServedProcess(LoadedSessions):
-    """What the supervisor of the processes may ask for. ``state`` and ``values`` describe this process."""
+    """The calls that the supervisor may make to a process. ``state`` and ``values`` describe that process."""
 
     def __init__(self, registry: SessionRegistry, sharing: Sharing) -> None:
         super().__init__(registry)
@@ -113,7 +113,7 @@ class ServerProcess:
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def be_ready(self) -> None:
-        """Say that this process takes requests."""
+        """Report that this process takes requests."""
         await self.remote.call("ready")
 
     async def leave(self) -> None:
@@ -134,7 +134,7 @@ class ServerProcess:
         return listen_at(self.place.socket_for(self.place.number))
 
     async def gather(self, own: Values) -> dict[str, object]:
-        """Add what the other processes report to what this one does, and list all."""
+        """Merge this process's state with those of the others, and list all processes."""
         processes: list[dict[str, Any]] = await self.remote.call("list_processes", "state")
         there = [own, *(each["found"] for each in processes if each["found"] and each["number"] != self.place.number)]
         listed = [{name: value for name, value in each.items() if name != "found"} for each in processes]
@@ -170,7 +170,7 @@ async def join(place: ProcessPlace, registry: SessionRegistry, progress: Any) ->
 
 
 _WORST: Mapping[str, Callable[[Any], Any]] = {"seconds": max, "state": min, "problem": min}
-"""How to choose among values that are no counts; ``not answering`` comes before ``there``."""
+"""How to merge values that are not counts; ``not answering`` sorts before ``there``."""
 
 
 def merge(states: Sequence[Values]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The process that starts several server processes on one address, and the worker and the pages that they share.
+"""The supervisor of several server processes on one address, with the worker and the pages that they share.
 
-It accepts connections, and hands each one over to the process that has the session of its first request (ADR 103). It
+It accepts connections, and hands each one over to the process that owns the session of its first request (ADR 103). It
 reads no more than that request's head, restarts a process that ends, and runs the worker and the pages.
 """
 
@@ -52,34 +52,34 @@ COMMAND = (sys.executable, "-P", "-m", "mnemosyne", "serve", "--place")
 """-P: do not import modules from the working directory, which is untrusted."""
 
 OWNERS_HELD = 16_384
-"""Number of sessions whose process is remembered."""
+"""Maximum number of sessions whose owner is remembered."""
 
 HUNG_SECONDS = 20.0
-"""A process without a message for this long is replaced; its sessions go to the others earlier, once it counts as
-hung (``supervising.SILENT_SECONDS``)."""
+"""A process that has sent no message for this long is replaced. Its sessions move to the others earlier, when it is
+reported as hung (``supervising.SILENT_SECONDS``)."""
 
 LOOK_SECONDS = 0.5
-"""Interval of looks for processes that hang."""
+"""Interval between checks for hung processes."""
 
 ASK_SECONDS = 1.0
-"""How long a process is waited for that is asked for its figures."""
+"""Maximum wait for the answer of a process."""
 
 MOST_STARTS = 3
-"""Starts without success after which this process ends too, unless another process runs."""
+"""Failed starts of a process after which the supervisor ends too, unless another process runs."""
 
 OF_PROCESSES = frozenset({"ready", "leave", "find_owner", "worker", "restart_worker", "use_database", "list_processes"})
-"""The methods of ``_Asked``."""
+"""The methods of ``_Asked`` that a process may call."""
 
 
 @attrs.frozen
 class Owners:
-    """Which process has which session. A session stays where it is while its process is there."""
+    """The process that owns each session. A session keeps its owner as long as that process takes requests."""
 
     _held: Lru[str, int] = attrs.field(factory=lambda: Lru(OWNERS_HELD), init=False)
 
     def find(self, session: str, agent: str, there: Collection[int], asking: int | None = None) -> int:
-        """Return the number of the process that has a session. A new one goes to a process with the fewest sessions, if
-        possible to the one that is ``asking``. Later requests may have the name of its ``agent`` instead.
+        """Return the number of the process that owns a session. A new session goes to a process with the fewest, if
+        possible to the one that is ``asking``. Later requests may have only the name of its ``agent``.
         """
         owner = self._held.get(session)
         if owner is None or owner not in there:
@@ -99,7 +99,7 @@ class _Running:
     remote: RemoteSessions
     is_ready: bool = False
     is_leaving: bool = False
-    """Whether it only has to close its database."""
+    """Whether it has stopped serving and only has to close its database."""
 
     @property
     def state(self) -> str:
@@ -205,7 +205,7 @@ class Processes:
                 with suppress(OSError):
                     await hand_over(connection, place.handed)
                     return
-                gone |= {place.number}  # its end is not known yet
+                gone |= {place.number}  # it has just ended or hung
             else:
                 gone = frozenset()
                 await trio.sleep(LOOK_SECONDS)
@@ -239,20 +239,20 @@ class Processes:
                 return
             failures = 0 if was_ready else failures + 1
             if failures >= MOST_STARTS and not self.there:
-                self._failure = f"Process {place.number} ended {failures} times before it took requests ({how})."
+                self._failure = f"Process {place.number} ended {failures} times before it was ready ({how})."
                 self._all.cancel()
                 return
             if trio.current_time() - began > STEADY_SECONDS:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             pause = next(pauses)
-            what = "Its sessions go to the others" if was_ready else "It took no requests"
+            what = "Its sessions move to the others" if was_ready else "It had not become ready"
             log.warning("Process %d ended (%s). %s. It is restarted in %g s.", place.number, how, what, pause)
             with trio.move_on_after(pause):
                 await self._stopping.wait()
             self._restarts[place.number] += 1
 
     async def _run(self, place: ProcessPlace) -> tuple[bool, str]:
-        """Run a process until it ends; return whether it took requests, and how it ended."""
+        """Run a process until it ends; return whether it became ready, and how it ended."""
         started: list[_Running] = []
 
         async def talk(process: trio.Process, line: Line, status: WorkerStatus) -> None:
@@ -283,13 +283,13 @@ class Processes:
         return any(each.is_ready for each in started), how
 
     async def _watch(self) -> None:
-        """Let the processes ask again for the owners of sessions whenever one ends, hangs or is there again."""
+        """Make the processes ask for session owners again whenever a process ends, hangs or recovers."""
         before: frozenset[int] = frozenset()
         while True:
             if (there := self.there) != before:
                 for number in before - there:
                     if number in self._running:
-                        log.warning("Process %d does not respond; its sessions go to the others.", number)
+                        log.warning("Process %d does not respond; its sessions move to the others.", number)
                 before = there
                 await self.ask_all("forget_owners")
             with trio.move_on_after(LOOK_SECONDS):
@@ -303,7 +303,9 @@ class Processes:
             self.all_ready.set()
 
     async def let_leave(self, running: _Running) -> None:
-        """Wait until a process may close the database: the last one stops an embedded server, after the worker."""
+        """Wait until a process may close the database: the last to close stops an embedded server, so not before the
+        worker has ended.
+        """
         running.is_leaving = True
         if self._stopping.is_set():
             if all(each.is_leaving for each in self._running.values()):
@@ -321,7 +323,7 @@ class Processes:
             self.worker.restart()
 
     async def ask_all(self, method: str) -> list[dict[str, Any]]:
-        """Describe each process, with what its ``method`` returned; None if it does not answer in time."""
+        """Describe each process; ``found`` is the result of its ``method``, None if it does not answer in time."""
         found: dict[int, Any] = {}
 
         async def ask(number: int, remote: RemoteSessions) -> None:
@@ -343,7 +345,7 @@ class Processes:
 
 @attrs.frozen
 class _Asked:
-    """What a process may ask for."""
+    """The calls that a process may make to the supervisor."""
 
     processes: Processes
     number: int

@@ -113,7 +113,7 @@ def _load(line: bytearray) -> Beat | WorkerCall | WorkerAnswer:
 
 
 class Remote:
-    """The end of a connection that calls methods. ``note`` gets the answers, or ``run`` receives them."""
+    """The calling end of a connection. ``run`` receives the answers, or another reader passes them to ``note``."""
 
     def __init__(self, line: Line) -> None:
         self._line = line

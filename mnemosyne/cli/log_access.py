@@ -39,7 +39,7 @@ class _TurnName(click.ParamType[int | str]):
 
 def turn_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the option ``--turn``; ``default`` is what it means if it is not given."""
-    text = f"Which turn, or checkpoint.  [default: {default}]"
+    text = f"Number of a turn, or name of a checkpoint.  [default: {default}]"
     return click.option("--turn", type=_TurnName(), metavar="TURN", help=text)
 
 

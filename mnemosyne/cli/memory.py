@@ -309,7 +309,7 @@ def link(done: Any) -> None:
 @memory.command(short_help="Undo a write.")
 @does("undoWrite", "write=[WRITE]")
 def undo(done: Any) -> None:
-    """Undo a write, except an erasure; without an id, the last one. To undo an undo redoes its write.
+    """Undo a write, except an erasure; without an id, the last one. Undoing an undo redoes the write.
 
     \b
       mnemosyne memory undo c5b8b709

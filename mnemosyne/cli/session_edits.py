@@ -29,10 +29,11 @@ def _edit(options: dict[str, Any], **given: Any) -> Mapping[str, Any]:
 @log_options()
 @prints(lambda answer: answer, _print)
 def rename(session: str, title: str, **options: Any) -> Mapping[str, Any]:
-    """Name a session in lists and on pages; an empty TITLE gives it back its first words.
+    """Name a session in lists and on pages; an empty TITLE restores the automatic name.
 
     \b
       mnemosyne rename 319a "Tariffs of the invoices"
+      mnemosyne rename 319a ""
     """
     return _edit(options, id=session, title=title)
 
@@ -42,8 +43,8 @@ def rename(session: str, title: str, **options: Any) -> Mapping[str, Any]:
 @log_options()
 @prints(lambda answer: answer, _print)
 def close(session: str, **options: Any) -> Mapping[str, Any]:
-    """Close a session: it counts as completed, or as abandoned if its last turn did not end. Its next turn opens it
-    again. Without this, a session ends after a day.
+    """Close a session: its status becomes completed, or abandoned if its last prompt is unfinished. Its next turn opens
+    it again. A session that is not closed ends after a day without a turn.
 
     \b
       mnemosyne close 319a

@@ -152,7 +152,7 @@ class Gateway:
             relay.client.abandon()
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> bool:
-        """Let another process answer a request; False if this one must. A client that disconnects needs no answer."""
+        """Let another process answer a request; False if this one must. True also if the client disconnects."""
         assert self.sharing is not None
         request = UpstreamRequest(scope["method"], target_of(scope), for_process(scope["headers"]), body)
         is_answered = True

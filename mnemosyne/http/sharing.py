@@ -1,8 +1,8 @@
-"""Bring each request to the server process that has its session, where several processes serve one address.
+"""Route each request to the server process that owns its session, where several processes serve one address.
 
 A session's turns go to one process, its owner, because reading a session from the log takes longer than anything else
-(ADR 103). A connection is handed over to the owner of its first request, unread. A request of another session on it is
-passed on.
+(ADR 103). A connection is handed over to the owner of its first request, unread. A request of another session on
+the same connection is passed on to its own owner.
 """
 
 import logging
@@ -29,28 +29,28 @@ OWNERS_HELD = 4096
 """Number of sessions whose owner a process remembers."""
 
 HANDED = "handed"
-"""How the names of sockets begin on which connections are handed over."""
+"""The prefix of the names of sockets on which connections are handed over."""
 
 LARGEST_PEEK = 64 * 1024
-"""Bytes of a connection in which its first request's head is looked for."""
+"""Maximum size of the head of a connection's first request, in bytes; of a larger one, only this much is read."""
 
 PEEK_SECONDS, AGAIN_SECONDS = 1.0, 0.005
-"""How long the rest of a head is waited for, and the interval of looks."""
+"""Maximum wait for the rest of a head, and the interval between checks."""
 
 HANG_SECONDS = 1.0
-"""How long a process may take until it is ready to take over a connection."""
+"""Maximum wait for a process to become ready to take over a connection."""
 
 _SIGN = b"."
-"""What both processes send: ready, the connection, and taken over."""
+"""The byte of each message: ready, here is the connection, taken over."""
 
 Send = Callable[[dict[str, object]], Awaitable[None]]
 FindOwner = Callable[[str, str], Awaitable[int]]
-"""Returns the number of the process that has a session; the second name is one that later requests may come under."""
+"""Returns the number of the process that owns a session; later requests may use the second name instead."""
 
 
 def names_of(headers: Headers) -> tuple[str, str]:
-    """Return the name by which a request's session has its process, and the name of its agent, or the same. Sessions
-    without a name are found by their credential and the programs that use it.
+    """Return the name by which the owner of a request's session is found, and the name of its agent, or the same name
+    again. Sessions without a name share the owner of their credential.
     """
     given = text_headers(headers)
     client = read_client_headers(given)
@@ -59,8 +59,8 @@ def names_of(headers: Headers) -> tuple[str, str]:
 
 
 async def peek(connection: trio.socket.SocketType) -> UpstreamRequest | None:
-    """Return the head of a connection's first request, which stays unread; None if the client has closed it. Of a head
-    that is too large, late or no HTTP, what is there.
+    """Return the head of a connection's first request, which stays unread; None if the client has closed it. If
+    the head is too large, late or not HTTP, return what has arrived.
     """
     data = await connection.recv(LARGEST_PEEK, socket.MSG_PEEK)
     with trio.move_on_after(PEEK_SECONDS):
@@ -77,8 +77,8 @@ async def peek(connection: trio.socket.SocketType) -> UpstreamRequest | None:
 
 
 async def hand_over(connection: trio.socket.SocketType, path: Path) -> None:
-    """Give a connection to the process that listens at ``path``. Raises OSError if that has ended or hangs; then it has
-    read nothing, and the connection can be given to another.
+    """Give a connection to the process that listens at ``path``. Raises OSError if the process has ended or hangs;
+    it has then read nothing, and the connection can be given to another.
     """
     async with await trio.open_unix_socket(str(path)) as stream:
         process = stream.socket
@@ -125,7 +125,7 @@ class Sharing:
     _owners: Lru[tuple[str, str], int] = attrs.field(factory=lambda: Lru(OWNERS_HELD), init=False)
 
     def forget_owners(self) -> None:
-        """Ask again for each session's owner: a process has ended, hangs or is there again."""
+        """Forget all owners, because a process has ended, hangs or has recovered."""
         self._owners.clear()
 
     async def pass_on(self, request: UpstreamRequest, send: Send) -> bool:
@@ -138,7 +138,7 @@ class Sharing:
             try:
                 owner = self._owners.put(names, await self.find_owner(*names))
             except MnemosyneError as error:
-                log.info("the process of a session is not known: %s", error)
+                log.info("the owner of a session is unknown, so this process answers: %s", error)
                 return False
         if owner == self.number:
             return False
@@ -161,7 +161,7 @@ class Sharing:
         except MnemosyneError as error:
             if begun:
                 raise
-            log.warning("The process of a session ended before it answered; this one takes the session over: %s", error)
+            log.warning("The owner of a session ended before it answered; this process takes over: %s", error)
             self.forget_owners()
             return False
         await self._send(send, b"", more=False)

@@ -261,8 +261,8 @@ class AgentSession:
     def tool(
         self, *, reads: Sequence[str] = (), writes: Sequence[str] = ()
     ) -> Callable[[Callable[..., Content]], Callable[..., None]]:
-        """Decorate a tool: called with the id of a call and its arguments, it adds its result with these sources, in
-        which ``{argument}`` stands for an argument. Raises like ``tool_result``.
+        """Decorate a tool. Called with a call's id and arguments, it adds the result with these sources, in which
+        ``{name}`` is replaced by the argument of that name. Raises like ``tool_result``.
         """
 
         def decorate(run: Callable[..., Content]) -> Callable[..., None]:

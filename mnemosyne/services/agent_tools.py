@@ -101,8 +101,8 @@ TOOLS: tuple[AgentTool, ...] = (
     ),
     AgentTool(
         name="memory_query",
-        summary="Ask a question of what a session read, ran and said. The answer is quoted word for word, with the"
-        " object that it stands in; where nothing surely answers, it says so and quotes what is nearest.",
+        summary="Ask a question of what a session read, ran and said. The answer quotes the record word for word"
+        " and names the objects; if nothing clearly answers, it says so and quotes the nearest passages.",
         properties={"question": _TEXT, "session": _SESSION},
         required=("question",),
     ),

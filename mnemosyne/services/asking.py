@@ -41,8 +41,8 @@ class Cited:
 
 @attrs.frozen(kw_only=True)
 class MemoryAnswer:
-    """Quotes that answer a question, best first. If no object surely answers it there are none, but those that are
-    ``nearest``. ``helped`` is the helper model's question and answer, None if it was not asked.
+    """Quotes that answer a question, best first; none if no object clearly answers it. ``nearest`` are then the
+    passages that come closest. ``helped`` is the helper model's question and answer, None if it was not asked.
 
     ``embedder`` and ``missing`` as in ``SearchResult``. ``skipped`` counts objects that may answer but
     cannot be read, ``outside`` those that are not indexed.

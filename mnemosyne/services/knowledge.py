@@ -159,7 +159,7 @@ class KnowledgeService:
         return await self._write(place, command)
 
     async def undo(self, write: str | None, stamp: WriteStamp) -> WriteReport:
-        """Undo a write; None: the last one. To undo an undo redoes its write. An agent can only undo writes made here:
+        """Undo a write; None: the last one. Undoing an undo redoes the write. An agent can only undo writes made here:
         what it reads could ask it to revive an entry that a person has forgotten. Raises NotFound.
         """
         places = await self.store.read_all(self.places)
@@ -179,7 +179,7 @@ class KnowledgeService:
         return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=wanted))
 
     async def list_undone(self) -> list[tuple[str, str]]:
-        """The writes that undid another one and can be undone, the last first, each with the text that it concerned."""
+        """The undos that can be undone, the last first, each with the text that it concerned."""
         found = [
             (undo, event.content if isinstance(event, EntryWritten) else known.entries[event.entry].content)
             for _, known in await self.store.read_all(self.places)

@@ -466,7 +466,7 @@ async def _show_block(call: ApiCall) -> Any:
     "POST",
     "/undo",
     "undoWrite",
-    "Undo a write, except an erasure; by default the last one. To undo an undo redoes its write.",
+    "Undo a write, except an erasure; by default the last one. Undoing an undo redoes the write.",
     {"write": _TEXT},
 )
 async def _undo_write(call: ApiCall) -> Any:
@@ -526,7 +526,7 @@ async def _take_out(call: ApiCall) -> Any:
     "Name a session, or close it until its next turn.",
     {
         "id": {"type": "string", "description": "The session."},
-        "title": {**_TEXT, "description": "Its name in lists; empty for its first words."},
+        "title": {**_TEXT, "description": "Its name in lists; empty for the automatic one."},
         "closed": {"type": "boolean", "description": "Whether to close it."},
     },
     ("id",),

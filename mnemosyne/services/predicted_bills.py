@@ -52,7 +52,7 @@ class PredictedBill:
 
 @attrs.frozen
 class _Counted:
-    """The last prompt of a branch: the provider's count and the estimate; and both for all that its prompts added."""
+    """The last prompt of a branch: the provider's count and the estimate. ``growth``: both, of all that was added."""
 
     model: str | None
     counted: int

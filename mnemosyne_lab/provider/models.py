@@ -67,6 +67,6 @@ def tariff_of_model(name: str) -> Tariff:
 
 
 def bills_writes(name: str) -> bool:
-    """Whether a model of OpenAI bills its cache writes: then it caches prompts at breakpoints alone."""
+    """Whether a model of OpenAI bills its cache writes: then it caches prompts only at breakpoints."""
     paid = tariff_of_model(name)
     return paid.caching is Caching.PREFIX and paid.write_5m != 1

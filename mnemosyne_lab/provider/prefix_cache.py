@@ -15,7 +15,7 @@ import attrs
 from mnemosyne_lab.provider.reading import TOKENS_PER_CHARACTER, tokens
 
 UNIT = 128
-"""An automatic cache without breakpoints counts in units of so many tokens."""
+"""An automatic cache without breakpoints counts in units of this many tokens."""
 LEAST = 1024
 """Tokens; a shorter prefix is not cached."""
 LIFETIME = 30 * 60

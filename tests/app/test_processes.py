@@ -32,7 +32,7 @@ from tests.http.raw_client import RawConnection, connect
 from tests.waiting import DEADLINE, PATIENT, until
 
 
-def test_a_session_stays_in_its_process_and_new_ones_go_where_there_are_fewest() -> None:
+def test_a_session_stays_in_its_process_and_new_ones_go_to_the_process_with_the_fewest() -> None:
     owners = Owners()
     assert [owners.find(each, each, {0, 1}) for each in "abcd"] == [0, 1, 0, 1]
     assert owners.find("e", "agent", {0, 1}, asking=1) == 1, "the process that asks has no more than the other"
@@ -175,9 +175,7 @@ async def say(connection: RawConnection, client: Client, words: str) -> None:
     client.history.pop()
 
 
-async def test_a_session_goes_on_whichever_process_its_connection_reaches_and_if_its_own_is_killed(
-    tmp_path: Path, dsn: str
-) -> None:
+async def test_a_session_continues_on_any_connection_and_after_its_process_is_killed(tmp_path: Path, dsn: str) -> None:
     """One server, because each start is slow."""
     async with serving(tmp_path, dsn) as server:
         client = Client(server.url, session="s")
@@ -201,7 +199,7 @@ async def test_a_session_goes_on_whichever_process_its_connection_reaches_and_if
 
 @attrs.define
 class Talk:
-    """Clients that converse until told to stop, and send again what was cut or answered with an error of a server."""
+    """Clients that converse until stopped, and resend requests that were cut off or got a server error."""
 
     server: Serving
     over: bool = False
@@ -209,7 +207,7 @@ class Talk:
     """The replies that the client of each session saw to their end."""
     statuses: Counter[int] = attrs.field(factory=Counter)
     waited: list[float] = attrs.field(factory=list)
-    """Seconds from the first try to the end of a reply that took several."""
+    """Seconds from the first attempt to the end of a reply that took several attempts."""
 
     async def run(self, session: str) -> None:
         client = Client(self.server.url, session=session)
@@ -240,7 +238,7 @@ class Talk:
 
 
 @pytest.mark.release
-async def test_nothing_is_lost_and_sessions_go_on_if_processes_are_killed_and_stopped_under_load(
+async def test_nothing_is_lost_and_sessions_continue_when_processes_are_killed_or_stopped_under_load(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "HUNG_SECONDS", 8.0)

@@ -163,8 +163,8 @@ _CHECK = """async only_contrast => {
     const others = await axe.run({resultTypes, rules: {"color-contrast": {enabled: false}}});
     return [...found.violations, ...others.violations];
 }"""
-"""Contrast takes most of the checker's time: one text is checked of those with the same classes and colours all the
-way up.
+"""Contrast takes most of the checker's time, so of all texts whose elements and ancestors have the same classes and
+colors, only one is checked.
 """
 
 

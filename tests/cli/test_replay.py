@@ -23,7 +23,7 @@ def test_the_exit_code_says_whether_a_decision_differs(dsn: str) -> None:
 
 
 def replayed(session: str, client: Path, body: Path, *options: str) -> str:
-    """What the command prints, which never repeats the whole session here."""
+    """The command's output; here it never repeats the whole session."""
     return run("replay", session, *options, "--", sys.executable, str(client), str(body), code=1).output
 
 

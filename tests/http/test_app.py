@@ -44,7 +44,7 @@ def test_every_other_form_passes(headers: tuple[tuple[bytes, bytes], ...]) -> No
 
 
 @pytest.mark.parametrize("target", [b"/v1/messages", b"/v1/messages/count_tokens", b"/v1/responses", OWNER_PATH])
-async def test_what_concerns_a_session_of_another_process_is_passed_on_once(target: bytes, tmp_path: Path) -> None:
+async def test_requests_for_a_session_of_another_process_are_passed_on_once(target: bytes, tmp_path: Path) -> None:
     """A hook vouches for a prompt in the process that gets the prompt."""
     asked: list[str] = []
     gateway: Any = Gateway(None, None, RelayProgress(), 100, None, sharing=sharing(Owner(b"of the owner"), asked))  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ SPELLINGS = ("/{}", "//{}//", "{}/", "{}/?beta=true", "/anthropic{}?beta=true", 
 async def test_other_spelling_of_a_path_is_recognized_and_goes_upstream_unchanged(
     written: Written, mode: Mode, spellings: Sequence[str]
 ) -> None:
-    """Which spellings there are is the rule of ``plain_path``, whose tests have all of them."""
+    """``plain_path`` defines the spellings; its own tests cover all of them."""
 
     async def events_with(path: str) -> list[type]:
         log = StoppableLog()

@@ -162,7 +162,7 @@ class ResponsesTalk(Talk):
 KINDS: dict[str, type[Talk]] = {"chat": ChatTalk, "responses": ResponsesTalk}
 TALKS = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 RESPONSES = pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
-"""What decides is the same in both; ``STREAMED`` and ``TALKS`` have a case of each."""
+"""The decisions are the same in both dialects; ``STREAMED`` and ``TALKS`` cover each of them."""
 STREAMED = pytest.mark.parametrize(("make", "stream"), cover(KINDS, {"streamed": True, "whole": False}))
 
 
@@ -266,7 +266,7 @@ async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk])
 
 @pytest.mark.parametrize(("make", "model"), [(ChatTalk, "gpt-5.5"), *rarely([(ResponsesTalk, "gpt-5.6-terra")])])
 async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(make: type[Talk], model: str) -> None:
-    """One reads up to the first change, the other up to the end of an earlier prompt or of its head."""
+    """gpt-5.5 reads up to the first change, gpt-5.6 up to the end of an earlier prompt or of its head."""
     async with open_stage(LOOP, window=8_000) as stage:
         talk = make(stage.url, size=200, members={"model": model, "stream_options": {"include_usage": True}})
         for number in range(4):

@@ -1,4 +1,4 @@
-"""A request reaches the process that has its session: with its connection, or passed on."""
+"""A request reaches the process that owns its session: with its connection, or passed on."""
 
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,7 +32,7 @@ def test_a_session_is_found_by_its_name_and_its_agents(headers: dict[str, str], 
     assert names_of(tuple((name.encode(), value.encode()) for name, value in headers.items())) == names
 
 
-def test_a_session_without_a_name_is_found_by_its_credential_which_does_not_appear() -> None:
+def test_a_session_without_a_name_is_found_by_the_hash_of_its_credential() -> None:
     key = b"sk-ant-api03-of-a-client"
     one, two = names_of(((b"x-api-key", key),)), names_of(((b"x-api-key", b"sk-ant-api03-of-another"),))
     assert one == names_of(((b"X-Api-Key", key), (b"user-agent", b"anything")))
@@ -99,7 +99,7 @@ async def _dies_while_it_takes_over(target: trio.SocketListener) -> None:
 
 
 class Owner:
-    """Another process, which answers with these chunks, or fails before or behind them."""
+    """Another process, which answers with these chunks, or fails before or after them."""
 
     def __init__(self, *chunks: bytes, fails: bool = False, is_there: bool = True) -> None:
         self.chunks_sent = chunks

@@ -32,7 +32,7 @@ def test_a_later_prompt_is_the_counted_size_of_the_last_one_and_its_growth_at_th
 
 
 def test_growth_is_predicted_at_the_scale_of_earlier_growth() -> None:
-    """System prompt and tools have another one."""
+    """System prompt and tools have a different scale."""
     found = predict_bill([turn(1_000, 2_000), turn(2_000, 2_500), turn(4_000, 3_500)])
     assert found.predicted == (1_250 + 4_000) * PRICE
 

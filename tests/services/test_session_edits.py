@@ -1,4 +1,4 @@
-"""A person's name for a session is shown everywhere, and a closed session has ended until its next turn."""
+"""A session's name given by a person is shown everywhere; a closed session counts as ended until its next turn."""
 
 import pytest
 

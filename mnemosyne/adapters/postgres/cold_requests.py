@@ -101,8 +101,8 @@ def clear(connection: Connection) -> None:
 
 
 def _take_next(connection: Connection) -> tuple[UUID, int, Mapping[Place, int]] | None:
-    """The session that was active last and is not explained, and its cold requests; if it has none, it is explained
-    now.
+    """The most recently active session that is not explained yet, and its cold requests. If it has none, it is marked
+    as explained.
     """
     standing = connection.execute(_STANDING, (RULES,)).fetchone()
     if standing is None or standing[:2] != (2, 1):

@@ -31,7 +31,7 @@ WATCH_SECONDS = 30.0
 """The duration of one call that polls the log."""
 
 LOOK_SECONDS = 1.0
-"""The interval of polls: derived data lags by so much, and the events of a short turn share an update. A notification
+"""The interval of polls: derived data lags by this much, and the events of a short turn share an update. A notification
 by appends would be a lock that all of them share.
 """
 

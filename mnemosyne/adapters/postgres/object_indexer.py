@@ -50,7 +50,7 @@ MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read together."""
 
 QUIET_SECONDS, LONGEST_SECONDS = 10.0, 60.0
-"""New objects wait until the log has been quiet for so long, and at most for so long: forty objects cost little more
+"""New objects wait until the log has been quiet for the first, at most for the second: forty objects cost little more
 than one. A search outside a turn indexes them itself, and one in a turn finds them without the index.
 """
 
@@ -308,7 +308,7 @@ class ObjectIndexer:
 
 
 async def gather(progress: Progress, seen: int) -> int:
-    """Wait until the log has been quiet for a while, or too long; return its position."""
+    """Wait until the log has been quiet for QUIET_SECONDS, at most LONGEST_SECONDS; return its position."""
     with trio.move_on_after(LONGEST_SECONDS):
         quiet = trio.CancelScope()
         while not quiet.cancelled_caught:

@@ -243,7 +243,7 @@ def _apply(connection: Connection, portions: Sequence[Portion]) -> list[Projecti
     held = _checkpoints(connection, [_place(each) for each in portions], held=True)
     found: list[ProjectionStatus | None] = []
     moves: dict[_Place, tuple[Mark, str | None]] = {}
-    # A dozen statements for a turn, whose results nobody needs.
+    # A turn takes a dozen statements, whose results are not needed.
     with nullcontext() if is_shared(connection) else connection.pipeline():
         for portion, each in zip(portions, folded, strict=True):
             projection, place = portion.projection, _place(portion)

@@ -131,7 +131,7 @@ class Prompt(Sequence[PromptStep]):
         return _sharing(self.keys, self._steps, length)
 
     def count_shared(self, other: "Prompt") -> int:
-        """Return the number of blocks with which two prompts begin."""
+        """Return the number of blocks that both prompts begin with."""
         limit = range(min(len(self), len(other)))
         return bisect_left(limit, True, key=lambda number: self[number].digest != other[number].digest)
 

@@ -91,7 +91,7 @@ def rules_of(tariff: Tariff) -> CacheRules:
 
 
 def with_ends_only(rules: CacheRules) -> CacheRules:
-    """Return the rules as earlier servers knew them: reads up to the end of a head or prompt, in units."""
+    """Return the rules that earlier servers applied: reads up to the end of a head or prompt, in units."""
     is_hosted = rules.automatic and not rules.one_slot
     return attrs.evolve(rules, partial=False, whole=False, unit=HOSTED_UNIT if is_hosted else rules.unit)
 
@@ -116,7 +116,7 @@ class Cache:
     entries: Mapping[bytes, CacheEntry] = attrs.field(factory=dict)
 
     def holds(self, prompt: Prompt, at: int) -> bool:
-        """Return whether a request that starts then can read a whole earlier prompt."""
+        """Return whether a request that starts at a time can read a whole earlier prompt."""
         entry = self.entries.get(prompt[-1].digest) if prompt else None
         return entry is not None and entry.hit(at)
 
@@ -153,8 +153,8 @@ def bill(
     """Bill a request for its reads, writes and plain input; return the cache after it and the bill.
 
     ``minimum`` is the model's minimum size for a marker to take effect; ``readable_at`` is when the reply begins, None
-    while that is unknown. ``shared`` is the size of a beginning that the last prompt in the cache has too, for
-    ``partial`` reads; ``may_end`` tells whether a read may end with a block.
+    while that is unknown. ``shared`` is the size of the prefix that the last prompt in the cache has too, for
+    ``partial`` reads; ``may_end`` decides whether a read may end with a block.
 
     The running time depends on the number of markers, the positions they look back on and the live entries, not on the
     number of blocks. With A the tokens up to the hit, B up to the last one-hour marker after it and C up to the last

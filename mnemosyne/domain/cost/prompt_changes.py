@@ -84,7 +84,7 @@ def count_shared(before: PromptLayout, now: PromptLayout) -> int:
 
 
 def count_shared_tokens(before: PromptLayout, now: PromptLayout) -> int:
-    """Return the estimated size of the beginning that both prompts have, up to the first changed byte."""
+    """Return the estimated size of the prefix that both prompts share, up to the first changed byte."""
     change = find_change(before, now)
     shared = min(len(before.prompt), len(now.prompt)) if change is None else change.shared
     tokens = now.prompt[shared - 1].tokens if shared else 0

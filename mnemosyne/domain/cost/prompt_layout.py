@@ -50,7 +50,7 @@ class PromptLayout:
         return self.ends[messages - 1] if messages else self.head
 
     def ends_part(self, number: int) -> bool:
-        """Return whether a message ends with this block, or the head."""
+        """Return whether this block is the last of a message or of the head."""
         place = bisect_left(self.ends, number + 1)
         return number + 1 == self.head or self.ends[place : place + 1] == (number + 1,)
 

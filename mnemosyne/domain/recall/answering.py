@@ -24,8 +24,8 @@ HELPER_TOKENS = 8_000
 """Maximum tokens of sources for a helper model."""
 
 NEAREST_TOKENS = 600
-"""Maximum tokens of the nearest passages when nothing surely answers: of 32 development questions in other words they
-answer 12, those of 800 tokens 13.
+"""Maximum tokens of the nearest passages when nothing clearly answers. Without the relevance test they answered 12 of
+32 rephrased development questions; with 800 tokens, 13.
 """
 
 MOST_READ = 400_000

@@ -54,9 +54,9 @@ ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. L
 NOT_IN_MEMORY = "Not in memory: nothing that is remembered answers this."
 """The beginning of the result for a question without an answer and without similar passages."""
 
-UNCERTAIN = "Not in memory, as far as words and meaning tell. The nearest passages follow; they may be off the point."
-"""The beginning of the result for a question without an answer, but with similar passages: their reader is a model or a
-person, who can tell what they mean.
+UNCERTAIN = "Not in memory, as far as words and meaning tell. The nearest passages follow; they may not be an answer."
+"""The beginning of the result for a question without an answer, but with similar passages: their reader, a model or a
+person, can judge what they mean.
 """
 
 IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Look at the source again."

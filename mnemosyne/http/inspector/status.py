@@ -60,7 +60,7 @@ class ServerParts:
     probe: Callable[[str], Awaitable[list[Reachability]]]
     """Checks whether the providers of a dialect are reachable."""
     gather: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
-    """Adds what the server's other processes report to what this one does, if there are any."""
+    """Merges the state of the server's other processes into that of this one; None if there are no others."""
     ignored: tuple[str, ...] = ()
     """A message for each unusable environment variable (``adapters.outbound``)."""
 
@@ -120,8 +120,8 @@ class StatusPages:
     async def _say_whether_ready(self, send: Send) -> None:
         # Independent of the worker and the database: the proxy forwards turns without them.
         status, word = (503, "full") if self.unfinished.is_full else (200, "ready")
-        told = await self._describe_all()
-        shown: dict[str, object] = {name: told[name] for name in ("database", "processes") if name in told}
+        described = await self._describe_all()
+        shown: dict[str, object] = {name: described[name] for name in ("database", "processes") if name in described}
         await _send(send, {"status": word, **shown, "worker": dict(await self.parts.worker())}, status)
 
     async def _status(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class StatusPages:
         }
 
     def describe(self) -> dict[str, Any]:
-        """Describe what this process did, without the server's other ones."""
+        """Describe this process alone, without the server's others."""
         fields = attrs.fields(RelayProgress)
         relays = attrs.asdict(self.progress, filter=attrs.filters.exclude(fields.untold, fields.passed_on))
         relays["running"] -= self.progress.passed_on

@@ -26,7 +26,7 @@ _READ: dict[str, Mapping[str, Any]] = {}
 
 
 async def read_everything(pages: Pages, shown: ShownLog) -> Mapping[str, Any]:
-    """What a report shows of the session, read once: tests change only copies."""
+    """The data of the session's report, read once: tests change only copies."""
     if shown.session in _READ:
         return _READ[shown.session]
     page_context = pages.page_context

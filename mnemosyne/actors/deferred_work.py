@@ -6,6 +6,8 @@ for it, and its failures do not fail a turn.
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
+from functools import partial
 
 import attrs
 
@@ -28,7 +30,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, OpenAttempt, SentRequest, Session, is_failed
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import LogUnavailable, MnemosyneError
+from mnemosyne.errors import ContentForgotten, ContentMissing, LogUnavailable, MnemosyneError
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ and no caller waits. A managed turn needs them at once.
 HEADS_HELD = 6
 """Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
-LAYOUTS_HELD = 12
+LAYOUTS_HELD = 32
 """Number of last layouts of branches, with their versions, that are cached."""
 
 
@@ -199,7 +201,7 @@ class DeferredWork:
             earlier = earlier or with_ends_only
         cache = rules_of(self._tariff_of(branch, exchange.model))
         cache = earlier(cache) if earlier is not None else cache
-        before = [await self._find_before(branch, each) if cache.partial else None for each in exchange.before]
+        before = await self._find_before(branch, exchange.before) if cache.partial else (None, None)
         client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:
             return None
@@ -251,18 +253,17 @@ class DeferredWork:
         layout = await run_in_thread(lambda: lay_out(read, before), in_thread=before is None and len(read.raw) >= LARGE)
         return layout and self._layouts.put((branch.name, upstream), (request.version, layout))[1]
 
-    async def _find_before(self, branch: Branch, version: int) -> PromptLayout | None:
-        """The layout of an earlier body of a branch or its parent; None without one."""
-        near = [
-            self._layouts.get((name or "", upstream))
-            for name in (branch.name, branch.parent)
-            for upstream in (True, False)
-        ]
-        held = next((each[1] for each in near if each is not None and each[0] == version), None)
-        if held is not None or not version:
-            return held
-        read = (await self._loaded.bodies.of_versions([version], branch.conversation))[version]
-        return await run_in_thread(lambda: lay_out(read), in_thread=len(read.raw) >= LARGE)
+    async def _find_before(self, branch: Branch, versions: Sequence[int]) -> Sequence[PromptLayout | None]:
+        """The layouts of earlier bodies of a branch or its parent; None for one that is not there any more."""
+        places = [(name or "", upstream) for name in (branch.name, branch.parent) for upstream in (True, False)]
+        held = dict(found for each in places if (found := self._layouts.get(each)) is not None)
+        if missing := {version for version in versions if version} - held.keys():
+            with suppress(ContentForgotten, ContentMissing):
+                for version, read in (await self._loaded.bodies.of_versions(missing, branch.conversation)).items():
+                    layout = await run_in_thread(partial(lay_out, read), in_thread=len(read.raw) >= LARGE)
+                    if layout is not None:
+                        held[version] = layout
+        return [held.get(version) for version in versions]
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:

@@ -648,6 +648,7 @@ class ManagedRounds:
             why=why,
             restores=settings.restores != "proxy",
             faults=settings.faults,
+            nearest=settings.nearest,
         )
 
     def _sum_spent(self, address: Address) -> Spent:

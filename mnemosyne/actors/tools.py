@@ -118,6 +118,7 @@ class FromMemory:
         why: FaultReason = FaultReason.REFERENCE,
         restores: bool = True,
         faults: int = LIMITS.faults,
+        nearest: bool = True,
     ) -> Answers:
         """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
         call is impossible or its content cannot be read in time.
@@ -126,7 +127,8 @@ class FromMemory:
         which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
         them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
         answers by call; ``why`` is the reason of their faults. ``restores``: the model
-        may restore and ask, at most ``faults`` times in the turn.
+        may restore and ask, at most ``faults`` times in the turn. ``nearest``: quote the nearest passages where no
+        answer is certain.
         """
         dialect = dialect_of(state.branches[address.branch].conversation)
         context = _CallContext(
@@ -141,6 +143,7 @@ class FromMemory:
             why=why,
             restores=restores,
             faults=faults,
+            nearest=nearest,
         )
         results: dict[str, bytes] = {}
         for call in calls:
@@ -235,11 +238,17 @@ class FromMemory:
         nearest: list[tuple[Quote, int]] = []
         if not quotes and not finds_nothing(context.helped.get(id_)):
             quotes = await self._quote(call, most, context, ANSWERS)
-            nearest = [] if quotes else await self._quote(call, min(most, NEAREST_TOKENS), context, 0.0)
+            nearest = (
+                []
+                if quotes or not context.quotes_nearest
+                else await self._quote(call, min(most, NEAREST_TOKENS), context, 0.0)
+            )
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
-        if tokens:
+        if cited:
             context.spent = context.spent.after(tokens)
+        else:
+            context.spent = attrs.evolve(context.spent, tokens=context.spent.tokens + tokens)
         context.add(
             memory_calls.answer(
                 context.memory,
@@ -417,8 +426,10 @@ class _CallContext:
         why: FaultReason = FaultReason.REFERENCE,
         restores: bool = True,
         faults: int = LIMITS.faults,
+        nearest: bool = True,
     ) -> None:
         self.at = at
+        self.quotes_nearest = nearest
         self.restores = restores
         self.why = why
         self.attaches = attaches

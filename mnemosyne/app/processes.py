@@ -40,7 +40,7 @@ from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.wire.exchange import UpstreamRequest
-from mnemosyne.errors import LogUnavailable, MnemosyneError, ServerDidNotStart
+from mnemosyne.errors import BadConfiguration, LogUnavailable, MnemosyneError, ServerDidNotStart
 from mnemosyne.http.inspector.status import OWNER_PATH
 from mnemosyne.http.messages_route import is_of_session
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, listen_at, url_of
@@ -63,6 +63,9 @@ LOOK_SECONDS = 0.5
 
 ASK_SECONDS = 1.0
 """Maximum wait for the answer of a process."""
+
+LONGEST_FOLDER = 80
+"""Bytes of the path of the sockets' folder; that of a socket has at most 107 on Linux and 103 on macOS."""
 
 MOST_STARTS = 3
 """Failed starts of a process after which the supervisor ends too, unless another process runs."""
@@ -436,6 +439,8 @@ async def run_processes(config: Config, ready: Callable[[str], None]) -> None:
     failure: ServerDidNotStart | None = None
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-")))
+        if len(os.fsencode(folder)) > LONGEST_FOLDER:
+            raise BadConfiguration(f"The path of the folder for sockets, {folder}, is too long: choose another TMPDIR.")
         count = config.processes
         processes = Processes([ProcessPlace(number, count, folder) for number in range(count)], listener, environ)
         async with trio.open_nursery() as nursery:

@@ -186,8 +186,12 @@ async def run_child(
 async def _watch(process: trio.Process, status: WorkerStatus, what: str, hung_seconds: float) -> None:
     """Kill a process that hangs."""
     while True:
+        began = trio.current_time()
         await trio.sleep(WATCH_SECONDS)
-        silent = trio.current_time() - status.at
+        now = trio.current_time()
+        if now - began > hung_seconds / 2:  # this process was stopped, so it could not hear of the other
+            status.at = now
+        silent = now - status.at
         if silent > (hung_seconds if status.began else START_SECONDS):
             log.warning("%s has not responded for %d s and is replaced.", what, silent)
             process.kill()

@@ -18,7 +18,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, MnemosyneError, ReplyCut
+from mnemosyne.errors import BodyStalled, BodyTooLarge, CannotForward, MnemosyneError, ReplyCut, UpstreamFailed
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.decoded_room import DecodedRoom
 from mnemosyne.http.errors import ErrorBody, error_body_for
@@ -154,11 +154,17 @@ class Gateway:
     async def pass_on(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> bool:
         """Let another process answer a request; False if this one must. True also if the client disconnects."""
         assert self.sharing is not None
-        request = UpstreamRequest(scope["method"], target_of(scope), for_process(scope["headers"]), body)
+        headers = for_process(scope["headers"])
+        if not body:
+            headers = tuple(each for each in headers if each[0].lower() != b"content-length")
+        request = UpstreamRequest(scope["method"], target_of(scope), headers, body)
         is_answered = True
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel_on_disconnect, receive, nursery.cancel_scope)
-            is_answered = await self.sharing.pass_on(request, send)
+            try:
+                is_answered = await self.sharing.pass_on(request, send)
+            except UpstreamFailed as error:
+                await refuse(send, error_body_for(error, error_dialect(request.target)))
             nursery.cancel_scope.cancel()
         return is_answered
 

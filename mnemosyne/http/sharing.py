@@ -19,7 +19,7 @@ from mnemosyne import credentials
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.identity import read_client_headers
-from mnemosyne.errors import MnemosyneError
+from mnemosyne.errors import MnemosyneError, UpstreamUnreachable
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.headers import for_client, text_headers
 
@@ -130,7 +130,8 @@ class Sharing:
 
     async def pass_on(self, request: UpstreamRequest, send: Send) -> bool:
         """Let the owner of a request's session answer it. False: this process must answer it, as it is the owner, or
-        the owner ended before it answered.
+        the owner cannot be reached. Raises UpstreamFailed if the owner ends before it answers: it may have asked the
+        provider.
         """
         names = names_of(request.headers)
         owner = self._owners.get(names)
@@ -151,19 +152,19 @@ class Sharing:
             self.progress.passed_on -= 1
 
     async def _pass(self, owner: Upstream, request: UpstreamRequest, send: Send) -> bool:
-        begun = False
         try:
             async with owner.exchange(request, lambda: None) as reply:
-                begun, headers = True, list(for_client(reply.head.headers))
+                headers = list(for_client(reply.head.headers))
                 await send({"type": "http.response.start", "status": reply.head.status, "headers": headers})
                 async for chunk in reply.chunks():
                     await self._send(send, chunk, more=True)
-        except MnemosyneError as error:
-            if begun:
-                raise
-            log.warning("The owner of a session ended before it answered; this process takes over: %s", error)
+        except UpstreamUnreachable as error:
+            log.warning("The owner of a session has ended; this process takes over: %s", error)
             self.forget_owners()
             return False
+        except MnemosyneError:
+            self.forget_owners()
+            raise
         await self._send(send, b"", more=False)
         return True
 

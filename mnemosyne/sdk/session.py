@@ -7,6 +7,7 @@ import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import wraps
+from inspect import iscoroutinefunction, signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -262,13 +263,20 @@ class AgentSession:
         self, *, reads: Sequence[str] = (), writes: Sequence[str] = ()
     ) -> Callable[[Callable[..., Content]], Callable[..., None]]:
         """Decorate a tool. Called with a call's id and arguments, it adds the result with these sources, in which
-        ``{name}`` is replaced by the argument of that name. Raises like ``tool_result``.
+        ``{name}`` is replaced by the argument of that name. Raises like ``tool_result``, and TypeError for an async
+        tool or wrong arguments.
         """
 
         def decorate(run: Callable[..., Content]) -> Callable[..., None]:
+            if iscoroutinefunction(run):
+                raise TypeError(f"{run.__name__} is async: call it yourself, and pass its result to tool_result.")
+            parameters = signature(run)
+
             @wraps(run)
             def answer(call: str, /, **arguments: Any) -> None:
-                read, written = ([each.format_map(arguments) for each in sources] for sources in (reads, writes))
+                bound = parameters.bind(**arguments)
+                bound.apply_defaults()
+                read, written = ([each.format_map(bound.arguments) for each in sources] for sources in (reads, writes))
                 self.tool_result(call, run(**arguments), reads=read, writes=written)
 
             return answer

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -21,7 +22,7 @@ from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.errors import LogUnavailable
+from mnemosyne.errors import ContentMissing, LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
@@ -121,6 +122,32 @@ async def test_ledger_continues_after_a_restart(log: StoppableLog) -> None:
             folded = evolve(folded, event)
         assert state.ledger == folded.ledger
     assert [event.turn for event in accounted(await events_of(log))] == [1, 2, 3]
+
+
+class LosingLog(PlainLog):
+    """A log that holds no longer the contents of ``lost``, as when a file of an archive is gone."""
+
+    lost: frozenset[bytes] = frozenset()
+
+    def lose(self) -> None:
+        self.lost = frozenset(digest for held in self._contents.values() for digest in held)
+
+    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        if self.lost.intersection(digests):
+            raise ContentMissing("its file is gone")
+        return await super().fetch(stream, digests)
+
+
+async def test_a_turn_is_accounted_although_the_previous_body_cannot_be_read() -> None:
+    log, long = LosingLog(CODEC), "word " * 2_000
+    async with open_actor(log) as teller:
+        await teller.tell(answered(await teller.begin(long, model="gpt-5.1"), USAGE))
+        await complete_deferred(teller)
+    log.lose()
+    async with open_actor(log) as teller:
+        await teller.tell(answered(await teller.begin(long, "ok", "two", model="gpt-5.1"), USAGE))
+        await complete_deferred(teller)
+    assert [event.turn for event in accounted(await events_of(log))] == [1, 2]
 
 
 class FullLog(PlainLog):

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from mnemosyne.domain.wire.exchange import Headers, ReplyHead, UpstreamRequest
-from mnemosyne.errors import LogUnavailable, ReplyCut, UpstreamUnreachable
+from mnemosyne.errors import LogUnavailable, ReplyCut, UpstreamFailed, UpstreamUnreachable
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import listen_at
 from mnemosyne.http.sharing import HANDED, Sharing, hand_over, is_handed, names_of, peek, take_over
@@ -101,16 +101,17 @@ async def _dies_while_it_takes_over(target: trio.SocketListener) -> None:
 class Owner:
     """Another process, which answers with these chunks, or fails before or after them."""
 
-    def __init__(self, *chunks: bytes, fails: bool = False, is_there: bool = True) -> None:
+    def __init__(self, *chunks: bytes, fails: bool = False, is_there: bool = True, was_asked: bool = False) -> None:
         self.chunks_sent = chunks
         self.fails = fails
         self.is_there = is_there
+        self.was_asked = was_asked
         self.head = ReplyHead(200, ((b"content-type", b"text/plain"), (b"transfer-encoding", b"chunked")))
 
     @asynccontextmanager
     async def exchange(self, _request: UpstreamRequest, _sent: Callable[[], None]) -> AsyncIterator["Owner"]:
         if not self.is_there:
-            raise UpstreamUnreachable("it has ended")
+            raise (UpstreamFailed if self.was_asked else UpstreamUnreachable)("it has ended")
         yield self
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -162,6 +163,11 @@ async def test_this_process_answers_for_its_own_sessions_and_where_the_owner_has
     for _ in range(2):
         assert await passed_on(share) == (False, [])
     assert asked == ["s s"] * 3, "the owner may be another one by now"
+
+
+async def test_a_request_that_its_owner_may_have_sent_to_the_provider_is_not_sent_again() -> None:
+    with pytest.raises(UpstreamFailed):
+        await passed_on(sharing(Owner(is_there=False, was_asked=True), []))
 
 
 async def test_a_reply_that_breaks_off_at_its_owner_breaks_off_for_the_client() -> None:

@@ -28,6 +28,12 @@ async def test_a_declared_change_makes_what_was_read_of_the_source_stale(dsn: st
     calls = [model_says(look(at="users")), model_says(look(at="add")), model_says(text("Done."))]
     async with open_agent({"rules": [{"replies": calls}]}) as agent:
         async with opened(dsn, tmp_path) as session:
+
+            async def wait() -> str:
+                return ""
+
+            with pytest.raises(TypeError, match="wait is async"):
+                session.tool()(wait)  # type: ignore[arg-type]
             session.user_says("add a user")
             await agent.ask(session)
             session.tool_result(session.open_calls[0], "ada\n" * 600, reads=["db/users"])
@@ -50,7 +56,7 @@ async def test_a_decorated_tool_adds_its_result_with_the_sources_that_its_argume
         async with opened(dsn, tmp_path) as session:
 
             @session.tool(reads=["db/{table}"])
-            def read_table(table: str) -> str:
+            def read_table(table: str = "users") -> str:
                 return f"{table}\n" * 600
 
             @session.tool(writes=["db/{table}"])
@@ -59,7 +65,7 @@ async def test_a_decorated_tool_adds_its_result_with_the_sources_that_its_argume
 
             session.user_says("add a user")
             await agent.ask(session)
-            read_table(session.open_calls[0], table="users")
+            read_table(session.open_calls[0])
             await agent.ask(session)
             add_row(session.open_calls[0], table="users")
             await agent.ask(session)

@@ -5,7 +5,7 @@ import pytest
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.errors import BadEntry
+from mnemosyne.errors import BadEntry, ContentForgotten
 from mnemosyne.services import overviews
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
@@ -27,11 +27,13 @@ async def test_a_session_has_the_name_that_a_person_gave_it_until_it_is_emptied_
         assert await overviews.read_title(talk.archive, talk.stream) == "The shed"
         assert await rename(talk, "")
         assert await overviews.read_title(talk.archive, talk.stream) == "Paint the shed."
-        assert await rename(talk, "The secret shed")
+        assert await rename(talk, "The secret shed \ud800")
         assert (await verify(talk.archive, talk.stream)).verdict == "ok"
         await forget(talk.archive, talk.stream, lambda: 11, "c")
         assert "secret" not in repr(await talk.archive.log.read(talk.stream))
         assert await overviews.read_title(talk.archive, talk.stream) == ""
+        with pytest.raises(ContentForgotten):
+            await rename(talk, "The secret shed")
 
 
 async def test_a_name_has_a_maximum_length() -> None:

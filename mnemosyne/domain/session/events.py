@@ -286,7 +286,7 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
-_OF_ENDS: Mapping[str, Any] = {"prefixes": False}
+_OF_ENDS: Mapping[str, Any] = {"prefixes": False, "nearest": False}
 _UNCITED: Mapping[str, Any] = {"cited": False, **_OF_ENDS}
 _THREE_FAULTS: Mapping[str, Any] = {"faults": 3, **_UNCITED}
 _ONE_POLICY: Mapping[str, Any] = {

@@ -28,6 +28,7 @@ class RecordedSettings:
     parts: bool = True
     counted: bool = True
     prefixes: bool = True
+    nearest: bool = True
     policy: str = "economic"
     policy_version: str = ""
     fidelity: FidelityMode = FidelityMode.THRIFTY

@@ -220,7 +220,7 @@ def is_end_of_a_message(history: list[Json]) -> bool:
     return asked <= answered and history[-1].get("type") != "reasoning"
 
 
-@RESPONSES
+@TALKS
 async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(make: type[Talk]) -> None:
     async with open_stage(LOOP) as stage:
         talk = make(stage.url)
@@ -234,7 +234,7 @@ async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(
         assert_nothing_of_ours(talk)
 
 
-@RESPONSES
+@TALKS
 async def test_switched_off_conversation_continues_with_the_clients_own_history(make: type[Talk]) -> None:
     """Earlier reasoning is dropped: it may have led to a memory call, which the client never saw."""
     async with open_stage(LOOP) as stage:

@@ -438,6 +438,7 @@ async def run_processes(config: Config, ready: Callable[[str], None]) -> None:
     listener.setblocking(False)
     failure: ServerDidNotStart | None = None
     with ExitStack() as stack:
+        stack.callback(listener.close)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-")))
         if len(os.fsencode(folder)) > LONGEST_FOLDER:
             raise BadConfiguration(f"The path of the folder for sockets, {folder}, is too long: choose another TMPDIR.")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -103,6 +104,16 @@ async def test_a_port_that_is_taken_is_reported_before_any_process_starts(tmp_pa
             await run_processes(load(settings, {}), lambda _: None)
 
 
+async def test_a_folder_whose_path_is_too_long_for_sockets_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 80)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with pytest.raises(BadConfiguration, match="choose another TMPDIR"):
+        await run_processes(load({"data_dir": str(tmp_path), "port": 0, "processes": 2}, {}), lambda _: None)
+
+
 async def test_processes_that_end_at_once_end_the_server_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +198,8 @@ async def test_a_session_continues_on_any_connection_and_after_its_process_is_ki
             (owner, *_) = [each for each in await server.processes() if each["state"] == "running"]
             for _ in range(2):
                 await say(connection, attrs.evolve(client), "Where is it now, the 9th?")
+            await connection.send("POST", "/-/owner", b"{}", client.raw_headers())
+            assert (await connection.receive()).status == 401, "the owner refuses it without the token"
         assert await server.sessions() == [1, 1], "a request on another session's connection was passed on"
         os.kill(owner["pid"], signal.SIGKILL)
         await converse(client)

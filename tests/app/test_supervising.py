@@ -1,6 +1,7 @@
 """The supervisor replaces a worker that ends or hangs."""
 
 import pickle
+import signal
 import sys
 from binascii import b2a_base64
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.adapters.postgres.bills import PostgresBills
@@ -18,8 +20,8 @@ from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.app import supervising
-from mnemosyne.app.supervising import Supervisor
-from mnemosyne.app.worker_link import Beat
+from mnemosyne.app.supervising import Supervisor, run_child
+from mnemosyne.app.worker_link import Beat, Line, WorkerStatus
 from tests.actors.support import StoppableLog, open_process
 from tests.adapters.indexing import always
 from tests.adapters.log_support import CODEC, open_database, until
@@ -90,6 +92,31 @@ async def test_a_hung_worker_is_reported_and_replaced(
         await until(lambda: len(starts(tmp_path)) > 1)
     assert "has not responded for" in caplog.text
     assert "The worker ended (SIGKILL)" in caplog.text
+
+
+async def test_a_process_is_replaced_for_its_own_silence_and_not_for_its_supervisor_s(
+    mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    running, started = list[trio.Process](), trio.Event()
+
+    async def talk(process: trio.Process, _: Line, status: WorkerStatus) -> None:
+        running.append(process)
+        status.began = True
+        started.set()
+
+    command = (sys.executable, "-I", "-c", "import time; time.sleep(1000)")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_child, command, {}, talk, "It", 20.0)
+        await started.wait()
+        await wait_all_tasks_blocked()
+        mock_clock.jump(23)  # as if the supervisor was stopped
+        await wait_all_tasks_blocked()
+        assert "It has not responded" not in caplog.text
+        for _ in range(22):
+            mock_clock.jump(1)
+            await wait_all_tasks_blocked()
+        assert "It has not responded for 21 s and is replaced." in caplog.text
+        assert await running[0].wait() == -signal.SIGKILL
 
 
 async def test_a_slow_start_is_not_reported_as_hung(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

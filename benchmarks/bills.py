@@ -1,5 +1,5 @@
 """Bills of the live server under each tariff compared with `mnemosyne evaluate`, the cost of the memory tools for a
-program with a small head, how much of what is sent is used, and how far predicted bills are off.
+program with a small head, the share of sent content that is used, and the errors of predicted bills.
 
 Three recorded sessions pass through the proxy to the strict stand-in, which bills by each tariff's rules, at the
 recorded times. Without the recordings there are no rows.

@@ -5,7 +5,8 @@ All servers play the same recorded session in turns, from its first request, so 
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import attrs
 import trio
@@ -201,6 +202,15 @@ def clients(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 async def _busy(server: Server, whole: History, session: str, count: int, seconds: float) -> float:
+    async with busy_clients(server, whole, session, count) as count_turns:
+        started, first = trio.current_time(), count_turns()
+        await trio.sleep(seconds)
+        return max((count_turns() - first) / (trio.current_time() - started), 0.1)
+
+
+@asynccontextmanager
+async def busy_clients(server: Server, whole: History, session: str, count: int) -> AsyncIterator[Callable[[], int]]:
+    """Clients that never wait, each with a session of its own; the function counts their turns so far."""
     players = [
         Player(server, whole, f"{session}-{number}", await Client.connect(server.address)) for number in range(count)
     ]
@@ -215,13 +225,10 @@ async def _busy(server: Server, whole: History, session: str, count: int, second
     async with trio.open_nursery() as nursery:
         for player in players:
             nursery.start_soon(play, player)
-        started, first = trio.current_time(), done
-        await trio.sleep(seconds)
-        rate = (done - first) / (trio.current_time() - started)
+        yield lambda: done
         running = False
     for player in players:
         await player.client.aclose()
-    return max(rate, 0.1)
 
 
 GROUP = Group("peers", PEERS, (Part("turns", turns), Part("clients", clients)), by_default=False)

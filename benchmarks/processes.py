@@ -13,7 +13,7 @@ import trio
 from benchmarks.harness import Group, Part, Row, Server, Variant, single, spread
 from benchmarks.history import History, history, kind_of
 from benchmarks.load import Client, history_request
-from benchmarks.peers import Player
+from benchmarks.peers import busy_clients
 from benchmarks.upstream_server import Played
 from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
 
@@ -110,28 +110,15 @@ def _cores(servers: Sequence[Server], quick: bool) -> list[Row]:
 async def _busy(server: Server, session: str, seconds: float) -> dict[str, float]:
     """Turns a second, and ms of processor time per turn by process; the first second does not count."""
     whole = history(kind_of(quick=False))
-    connected = [await Client.connect(server.address) for _ in range(8)]
-    players = [Player(server, whole, f"{session}-{number}", each) for number, each in enumerate(connected)]
-    done = 0
-
-    async def play(player: Player) -> None:
-        nonlocal done
-        while True:
-            await player.play()
-            done += 1
-
-    async with trio.open_nursery() as nursery:
-        for player in players:
-            nursery.start_soon(play, player)
+    async with busy_clients(server, whole, session, 8) as count_turns:
         await trio.sleep(1)
-        began, first, before = trio.current_time(), done, server.cpu_by_process() | {"client": time.process_time()}
+        began, first = trio.current_time(), count_turns()
+        before = server.cpu_by_process() | {"client": time.process_time()}
         await trio.sleep(seconds)
-        turns, after = max(done - first, 1), server.cpu_by_process() | {"client": time.process_time()}
-        rate = turns / (trio.current_time() - began)
-        nursery.cancel_scope.cancel()
-    for player in players:
-        await player.client.aclose()
-    return {RATE: rate, **{who: 1000 * (used - before.get(who, 0.0)) / turns for who, used in after.items()}}
+        turns, taken = max(count_turns() - first, 1), trio.current_time() - began
+        after = server.cpu_by_process() | {"client": time.process_time()}
+    used = {who: 1000 * (seconds - before.get(who, 0.0)) / turns for who, seconds in after.items()}
+    return {RATE: turns / taken, **used}
 
 
 def _managed(url: str, own: Path) -> Sequence[str]:

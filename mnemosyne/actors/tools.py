@@ -238,11 +238,8 @@ class FromMemory:
         nearest: list[tuple[Quote, int]] = []
         if not quotes and not finds_nothing(context.helped.get(id_)):
             quotes = await self._quote(call, most, context, ANSWERS)
-            nearest = (
-                []
-                if quotes or not context.quotes_nearest
-                else await self._quote(call, min(most, NEAREST_TOKENS), context, 0.0)
-            )
+            if not quotes and context.quotes_nearest:
+                nearest = await self._quote(call, min(most, NEAREST_TOKENS), context, 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
         if cited:

@@ -65,7 +65,7 @@ async def peek(connection: trio.socket.SocketType) -> UpstreamRequest | None:
     data = await connection.recv(LARGEST_PEEK, socket.MSG_PEEK)
     with trio.move_on_after(PEEK_SECONDS):
         while data and b"\r\n\r\n" not in data and len(data) < LARGEST_PEEK:
-            await trio.sleep(AGAIN_SECONDS)
+            await trio.sleep(AGAIN_SECONDS)  # the socket stays readable, since nothing is taken from it
             data = await connection.recv(LARGEST_PEEK, socket.MSG_PEEK)
     if not data:
         return None

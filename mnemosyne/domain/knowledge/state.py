@@ -196,19 +196,15 @@ class _Folding:
         match event:
             case KnowledgeOpened():
                 self._opened = event
-            case EntryWritten():
-                self._write(event)
-            case EntryEnded():
-                self._end(event)
-            case EntryConfirmed():
-                self._confirm(event)
+            case EntryWritten() | EntryEnded() | EntryConfirmed():
+                self._take_entry(event)
             case EntriesLinked():
                 entry = self._entries[event.entry]
                 self._has_links = True
                 self._change(event.entry, links=(*entry.links, (event.relation, event.other)))
             case WriteUndone() if event.undone in self._undone:
                 for each in self._undone.pop(event.undone).events:
-                    self._redo(attrs.evolve(each, at=event.at, write=event.write))
+                    self._take_entry(attrs.evolve(each, at=event.at, write=event.write))
             case WriteUndone():
                 self._undone[event.write] = self._writes.pop(event.undone)
                 self._undo(self._undone[event.write])
@@ -229,7 +225,7 @@ class _Folding:
         for name in presented[:-MOST_PRESENTED]:
             del self._admitted[name]
 
-    def _redo(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> None:
+    def _take_entry(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> None:
         match event:
             case EntryWritten():
                 self._write(event)

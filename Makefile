@@ -17,7 +17,7 @@ SPREAD := --maxprocesses 8 --dist worksteal
 PARALLEL := -n $(CORES) $(SPREAD)
 # Tests also wait, for a process that starts or for a database; but each worker collects all of them first.
 WAITING := -n $(shell expr 1 + $(CORES)) $(SPREAD)
-QUICK := not soak and not release
+QUICK := not soak and not release and not repeat
 
 .PHONY: baseline changelog install serve test ci release lint types imports unit clients llama aider browser soak package image site pictures mutants fuzz coverage bench likelihood audit lock format clean help
 
@@ -74,7 +74,7 @@ browser: install  ## the pages in a real Chromium; skipped where the system has 
 	$(PYTEST) -m "$(QUICK)" tests/browser
 
 release: install  ## the slower tests, and the short part of each campaign
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) -m "release and not soak" tests
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) -m "(release or repeat) and not soak" tests
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not soak" campaigns
 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out

@@ -33,6 +33,9 @@ from mnemosyne.app.threads import in_a_thread
 from mnemosyne.domain.cost.catalogue import in_force, use
 from mnemosyne.projections.catalog import ALL
 from tests.profiles import load_profile
+from tests.repeats import read_list
+
+_REPEATS = read_list()
 
 load_profile()  # before the first property is imported
 os.environ["MNEMOSYNE_SEMANTIC_SEARCH"] = "false"  # servers of tests download no model
@@ -55,6 +58,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for file in [file for file in files if not str(file).startswith(left_out)][number::count]:
         with suppress(Exception, pytest.skip.Exception):  # the collection reports it
             import_module(".".join(file.with_suffix("").parts))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the repeats, so that `make test` leaves them out."""
+    if item.nodeid in _REPEATS:
+        item.add_marker(pytest.mark.repeat)
 
 
 def pytest_collection_finish() -> None:

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_985, 2_300),
     "mnemosyne": Budget("mnemosyne", 85_840, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 76_885, 50_000),
+    "tests": Budget("tests", 77_065, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_480, 12_000),
     "benchmarks": Budget("benchmarks", 8_335, 6_000),

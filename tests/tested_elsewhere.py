@@ -92,7 +92,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "app/test_replaying.py": (
         "what is answered shows at a client, in the report and in its exit code",
-        "http/recorded services/recorded_replies",
+        "http/recorded",
     ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from mnemosyne.services.unstructuring import members
 if TYPE_CHECKING:
     from mnemosyne.app.replaying import RunningReplay
     from mnemosyne.domain.history.time_travel import Attempt
+    from mnemosyne.domain.wire.request_matching import RequestDifference
     from mnemosyne.replay.deciding import Review
     from mnemosyne.services.recorded_replies import RepeatedRequest, Replay
 
@@ -68,7 +70,7 @@ def replay(
 
     Nothing is sent to a provider, and no key is needed. Tools really run, in this folder: begin with the files that the
     session began with, and type the same prompts. At the end, the command reports how many requests were repeated, and
-    the first difference.
+    the first difference in each of their parts.
 
     --worktree needs a session of `run --record-worktree`. The copy includes ignored files, and remains.
 
@@ -177,7 +179,7 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
     if ignored:
         _say(f"ignored: {', '.join(f'{kind} ({count})' for kind, count in ignored.items())}")
     if different:
-        _print_difference(different[0])
+        _print_differences(different)
     if replay.unknown:
         where = "went to the provider" if live else "are not in the record and got an error"
         _say(f"{plural(replay.unknown, 'other request')} {where}")
@@ -196,11 +198,21 @@ def _name_program(replay: "Replay") -> str:
     return " ".join(filter(None, (started.client, started.client_version))) if started is not None else ""
 
 
-def _print_difference(match: "RepeatedRequest") -> None:
-    first = match.comparison.differences[0]
-    say(f"The first difference is in turn {match.attempt.began.turn} of {match.attempt.began.branch}, {first.path}:")
-    say(f"  recorded: {printable(first.recorded)}")
-    say(f"  now:      {printable(first.now)}")
+def _print_differences(different: "Sequence[RepeatedRequest]") -> None:
+    """The first difference in each part of the requests, such as the messages and the tools."""
+    parts: dict[str, list[tuple[RepeatedRequest, RequestDifference]]] = {}
+    for match in different:
+        firsts: dict[str, RequestDifference] = {}
+        for each in match.comparison.differences:
+            firsts.setdefault(re.split(r"[.\[]", each.path)[0], each)
+        for part, first in firsts.items():
+            parts.setdefault(part, []).append((match, first))
+    for part, found in parts.items():
+        match, first = found[0]
+        where = f"turn {match.attempt.began.turn} of {match.attempt.began.branch}, {first.path}"
+        say(f"{part} differs in {plural(len(found), 'request')}, first in {where}:")
+        say(f"  recorded: {printable(first.recorded)}")
+        say(f"  now:      {printable(first.now)}")
 
 
 SHOWN = 10

@@ -13,7 +13,7 @@ from mnemosyne.domain.session.events import BranchKind, TurnInterrupted
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.project import find_project
-from mnemosyne.domain.wire.request_matching import Place, RequestComparison, compare, find_place, find_prompt
+from mnemosyne.domain.wire.request_matching import Place, RequestComparison, compare, find_last, find_place, find_prompt
 from mnemosyne.errors import MnemosyneError, NotFound
 from mnemosyne.services import sessions
 from mnemosyne.services.contexts import read_reply, rebuild
@@ -53,6 +53,7 @@ class _Recorded:
     attempt: Attempt
     dialect: Dialect
     place: Place
+    last: bytes
     is_used: bool = False
 
 
@@ -110,7 +111,10 @@ class Replay:
         request = json_values.read(body)
         place = find_place(request, dialect)
         there = [each for each in self._recorded if each.dialect is dialect and each.place == place]
-        candidates = [each for each in there if not each.is_used] or ([] if self._is_strict else there[-1:])
+        free, used = [each for each in there if not each.is_used], [each for each in reversed(there) if each.is_used]
+        candidates = free if self._is_strict else free + used
+        last = find_last(request, dialect)  # tells parallel sub-agents apart
+        candidates.sort(key=lambda each: each.last != last)
         compared = [(each, await self._compare(each, body)) for each in candidates[:CANDIDATES]]
         if self._is_strict:
             prompt = find_prompt(request, dialect)
@@ -160,11 +164,12 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
             forgotten.append(attempt)
             continue
         place: Place = ()
+        last = b""
         with suppress(ValueError, RecursionError):  # not JSON: it can only be repeated exactly
             request = json_values.read(body)
-            place = find_place(request, dialect)
+            place, last = find_place(request, dialect), find_last(request, dialect)
             folder = folder or (find_project(request) if isinstance(request, dict) else None)
-        recorded.append(_Recorded(attempt, dialect, place))
+        recorded.append(_Recorded(attempt, dialect, place, last))
         progress(number, len(attempts))
     if not recorded and failure is not None:
         raise failure

@@ -44,7 +44,7 @@ def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: s
     body.write_bytes(exchanges[0][2].replace(b'"model"', b'"other":1,"model"', 1))
     said = replayed(session, client, body, "--dsn", observed_dsn, "--tenant", "t")
     assert "0 of 1 request repeated the record" in said
-    assert "The first difference is in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
+    assert "other differs in 1 request, first in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
     assert "not sent again: " in said
     assert "this client is other 3." in said, "the version of urllib, which differs from the recorded client"
 

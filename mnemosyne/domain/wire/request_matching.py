@@ -2,7 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from hashlib import sha256
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -71,6 +74,11 @@ def find_place(request: Any, dialect: Dialect) -> Place:
     )
 
 
+def find_last(request: Any, dialect: Dialect) -> bytes:
+    """A digest of the last element of a parsed request; the same for what may vary."""
+    return sha256(_TEXTS.sub("…", json.dumps(_elements(request, dialect)[-1:])).encode()).digest()
+
+
 def find_prompt(request: Any, dialect: Dialect) -> str | None:
     """The path of the prompt at the end of a parsed request; None if it does not end with one."""
     elements = _elements(request, dialect)
@@ -100,11 +108,8 @@ def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, str]) ->
                     ignored.setdefault(varied, place)
         case list(), list():
             recorded, now = _without_billing(recorded, path, ignored), _without_billing(now, path, ignored)
-            for number, pair in enumerate(zip(recorded, now, strict=False)):
+            for number, pair in _align(recorded, now):
                 yield from _differences(*pair, f"{path}[{number}]", ignored)
-            if len(recorded) != len(now):
-                sizes = (f"length {len(each)}" for each in (recorded, now))
-                yield RequestDifference(path, *sizes)
         case str(), [{"type": "text", "text": str(text)}]:
             yield from _differences(recorded, text, path, ignored)
         case [{"type": "text", "text": str(text)}], str():
@@ -117,6 +122,29 @@ def _differences(recorded: Any, now: Any, path: str, ignored: dict[str, str]) ->
                 ignored.setdefault("ids, dates and times in texts", path)
         case _:
             yield RequestDifference(path, *_excerpts(_write(recorded), _write(now)))
+
+
+def _align(recorded: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[int, tuple[Any, Any]]]:
+    """Pairs of elements, None for one without a counterpart, each with its number in the list that has it: another
+    version of a client adds messages and tools, or leaves some out.
+    """
+    names = [list(map(_name, each)) for each in (recorded, now)]
+    if names[0] == names[1]:
+        yield from enumerate(zip(recorded, now, strict=True))
+        return
+    for _, start, end, other, last in SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes():
+        pairs = zip_longest(recorded[start:end], now[other:last])
+        yield from enumerate(pairs, start if end - start >= last - other else other)
+
+
+def _name(element: Any) -> str:
+    """What tells an element of a list from its neighbors: its role, kind and name, and the ids of calls."""
+    if not isinstance(element, dict):
+        return ""
+    content, calls = (element.get(key) for key in ("content", "tool_calls"))
+    blocks = [each for part in (content, calls) if isinstance(part, list) for each in part if isinstance(each, dict)]
+    ids = [block.get("tool_use_id") or block.get("id") for block in blocks]
+    return _write([*(element.get(key) for key in ("role", "type", "name", "call_id", "tool_call_id")), ids])
 
 
 def _without_billing(elements: list[Any], path: str, ignored: dict[str, str]) -> list[Any]:

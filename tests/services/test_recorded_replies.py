@@ -1,0 +1,35 @@
+"""A repeated request gets the reply to the recorded request that it resembles most."""
+
+import json
+
+from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.services.recorded_replies import Replay, open_replay
+from tests.services.talking import body, talking, user
+
+AGENTS = 20
+
+
+async def replies(replay: Replay, *prompts: str) -> list[str]:
+    """The replies to first requests of a client of another version."""
+    found = [await replay.find(body([user(prompt)], system="Another version."), MESSAGES) for prompt in prompts]
+    return [json.loads(each.body or b"")["content"][0]["text"] for each in found if each is not None]
+
+
+async def test_sub_agents_in_another_order_get_their_own_replies() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Do all.")]), reply="All")
+        for number in range(AGENTS):
+            agent = ("x-claude-code-agent-id", f"agent-{number}")
+            await talk.ask(body([user(f"Do part {number}.")]), agent, reply=f"{number}")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    backwards = [str(number) for number in reversed(range(AGENTS))]
+    assert await replies(replay, *(f"Do part {each}." for each in backwards)) == backwards
+    assert await replies(replay, "Do all.") == ["All"]
+
+
+async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Do all.")]), reply="All")
+        await talk.ask(body([user("Do a part.")], tools=[]), ("x-claude-code-agent-id", "a"), reply="Part")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    assert await replies(replay, "What is the title of this?", "Do all.", "Do a part.") == ["All", "All", "Part"]

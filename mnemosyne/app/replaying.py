@@ -107,7 +107,7 @@ def copy_folder(replay: Replay) -> FolderCopy:
     kept = find_files(copy, started.external_id, replay.calls)
     assert kept is not None
     kept.restore_files(now())
-    return FolderCopy(str(top), str(copy))
+    return FolderCopy(str(top), str(copy), str(Path.home()))
 
 
 async def _serve(
@@ -126,6 +126,7 @@ async def _serve(
             live = await stack.enter_async_context(HttpUpstream(options.live_url))
         relays = await stack.enter_async_context(trio.open_nursery())
         copy = copy_folder(replay) if options.copies else FolderCopy()
+        replay.rename = copy.rename_for_record
         folder = copy.rename_for_client(os.fsencode(replay.folder or "")) if options.copies else b"."
         upstream = RecordedUpstream(replay, live, options.at_speed, copy)
         gateway = Gateway(upstream, relays, RelayProgress(), config.max_body_bytes, NoTurns())

@@ -1,5 +1,7 @@
 """A provider that answers from the record: the same client can repeat a session without a network."""
 
+import json
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -55,24 +57,53 @@ class _Reply:
 
 @attrs.frozen
 class FolderCopy:
-    """A copy of the ``recorded`` folder at ``here``: a client that works in it gets and sends its paths."""
+    """A copy of the ``recorded`` folder at ``here``: a client that works in it gets and sends its paths. A path below
+    the user's ``home`` may also begin with ``~`` or ``$HOME``.
+    """
 
     recorded: str = ""
     here: str = ""
+    home: str = ""
 
     def rename_for_record(self, text: bytes) -> bytes:
-        return _rename(text, self.here, self.recorded)
+        """The JSON of a request, of this run or recorded, with the recorded folder in place of its other names."""
+        return _rename(self._resolve_home(text), self.here, self.recorded)
 
     def rename_for_client(self, text: bytes) -> bytes:
-        return _rename(text, self.recorded, self.here)
+        """The JSON of a recorded reply with the copy in place of the folder."""
+        return _rename(self._resolve_home(text), self.recorded, self.here)
+
+    def _resolve_home(self, text: bytes) -> bytes:
+        within = self.recorded[len(self.home) :] if self.home and self.recorded.startswith(f"{self.home}/") else ""
+        for home in _HOMES if within else ():
+            for before, after in zip(_spell(within), _spell(self.recorded), strict=True):
+                text = _replace(text, _PATH, home + before, after)
+        return text
+
+
+_HOMES = (b"~", b"$HOME", b"${HOME}", rb"\"$HOME\"", rb"\"${HOME}\"")
 
 
 def _rename(text: bytes, old: str, new: str) -> bytes:
     """Replace a folder by another, also in the form in which Claude Code names a folder of its own for each project."""
-    pairs = ((each.encode() for each in (path, re.sub("[^A-Za-z0-9]", "-", path))) for path in (old, new))
-    for start, before, after in zip((_PATH, rb"(?<=/)"), *pairs, strict=True) if old else ():
-        text = after.join(re.split(start + re.escape(before) + rb"(?![\w.-])", text))
-    return text
+    for before, after in zip(_spell(old), _spell(new), strict=True) if old else ():
+        text = _replace(text, _PATH, before, after)
+    slugs = (os.fsencode(re.sub("[^A-Za-z0-9]", "-", path)) for path in (old, new))
+    return _replace(text, rb"(?<=/)", *slugs) if old else text
+
+
+def _spell(path: str) -> list[bytes]:
+    """A path in JSON: as it is, and as a shell takes it without quotes; with other letters than ASCII, and escaped."""
+    escaped = re.sub(r"([^\w/.@%+=:,~-])", r"\\\1", path)
+    return [
+        os.fsencode(json.dumps(each, ensure_ascii=only_ascii)[1:-1])
+        for each in (path, escaped)
+        for only_ascii in (False, True)
+    ]
+
+
+def _replace(text: bytes, start: bytes, before: bytes, after: bytes) -> bytes:
+    return after.join(re.split(start + re.escape(before) + rb"(?![\w.-])", text)) if before in text else text
 
 
 _PATH = rb"(?:(?<![\w.~-])(?<!:/)|(?<=\\[nrt])|(?<=[\s\"']-[A-Za-z]))"
@@ -97,7 +128,7 @@ class RecordedUpstream:
             client = read_client_headers(text_headers(request.headers))
             self.replay.programs.add(" ".join(filter(None, (client.client, client.version))))
             body = readable_body(request.headers, request.body) or request.body
-            recorded = await self.replay.find(self.copy.rename_for_record(body), dialect)
+            recorded = await self.replay.find(body, dialect)
             if recorded is not None:
                 reply = self._reply(recorded, dialect)
                 await trio.sleep(reply.waited / 1e6)  # the recorded time to the first byte

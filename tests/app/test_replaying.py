@@ -231,6 +231,25 @@ def test_only_the_recorded_folder_itself_is_renamed() -> None:
     assert copy.rename_for_record(here) == recorded
 
 
+def test_recorded_folder_is_renamed_however_a_command_names_it() -> None:
+    home = "/home/ünsal"
+    copy = FolderCopy(f"{home}/my app", "/tmp/x/my app", home)
+    quoted, bare = '"/tmp/x/my app/n"', r"/tmp/x/my\ app/n"
+    for command, here in (
+        ("cat '/home/ünsal/my app/n'", "cat '/tmp/x/my app/n'"),
+        (r"cat /home/ünsal/my\ app/n", f"cat {bare}"),
+        (r"cat ~/my\ app/n", f"cat {bare}"),
+        ('cat "$HOME/my app/n"', f"cat {quoted}"),
+        (r'cat "${HOME}"/my\ app/n', f"cat {bare}"),
+        (r"cat ~/my\ apple ~/other $HOMES/my\ app", r"cat ~/my\ apple ~/other $HOMES/my\ app"),
+    ):
+        for only_ascii in (True, False):
+            recorded = json.dumps([command], ensure_ascii=only_ascii).encode()
+            there = copy.rename_for_client(recorded)
+            assert json.loads(there) == [here]
+            assert json.loads(copy.rename_for_record(there)) == json.loads(copy.rename_for_record(recorded))
+
+
 def test_session_that_does_not_exist_is_reported_to_the_caller(observed: Config) -> None:
     with pytest.raises(NotFound), replaying(observed, "f" * 36):
         pass

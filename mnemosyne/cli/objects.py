@@ -134,6 +134,9 @@ def _print_object(shown: tuple[FoundObject, Mapping[str, str]]) -> None:
     say(printable(each.stub) or "(forgotten)")
     say(_source_line(each))
     for branch, pinned in found.session.memory.pins_of(each.id).items():
+        if pinned is None:
+            say(f"not pinned in {printable(branch)}")
+            continue
         until = "until it is unpinned" if pinned.until_turn is None else f"through turn {pinned.until_turn}"
         say(f"pinned{f' in {printable(branch)}' if branch else ''} {until}: {printable(pinned.reason)}")
     if each.superseded is not None:
@@ -414,7 +417,8 @@ def pin(
 
 @_changes_pin("is not pinned")
 @click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="The reason.")
-def unpin(object_id: str, session: str | None, reason: str, **options: Any) -> Pinning:
+@click.option("--branch", metavar="NAME", help="Only in this branch and its later forks.  [default: in every one]")
+def unpin(object_id: str, session: str | None, reason: str, branch: str | None, **options: Any) -> Pinning:
     """Unpin an object that `mnemosyne pin` pinned.
 
     \b
@@ -423,6 +427,12 @@ def unpin(object_id: str, session: str | None, reason: str, **options: Any) -> P
     return with_log(
         log_of(options),
         lambda storage: pins.unpin(
-            storage, object_id, session=session, reason=reason, at=now(), correlation_id=new_id()
+            storage,
+            object_id,
+            session=session,
+            branch=branch,
+            reason=reason,
+            at=now(),
+            correlation_id=new_id(),
         ),
     )

@@ -156,6 +156,8 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             return (_of_object(recorded, event, superseded_in=version),)
         case ObjectPinned():
             return (_of_object(recorded, event, pinned_in=version, pinned_until=event.until_turn),)
+        case ObjectUnpinned(branch=str()):
+            return ()  # pinned elsewhere
         case ObjectUnpinned():
             return (_of_object(recorded, event, pinned_in=None, pinned_until=None),)
         case ObjectReleased():

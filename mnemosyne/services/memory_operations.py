@@ -4,6 +4,7 @@ the pages. Each is a function from a call to an answer in JSON.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import attrs
@@ -12,7 +13,7 @@ from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
 from mnemosyne.errors import BadOption, NotFound
-from mnemosyne.services import session_edits, trash
+from mnemosyne.services import pins, session_edits, trash
 from mnemosyne.services.knowledge import (
     KnowledgeService,
     WriteReport,
@@ -535,6 +536,44 @@ async def _edit_session(call: ApiCall) -> Any:
     title, closed = call.given.get("title"), call.given.get("closed", False)
     done = await session_edits.edit(call.archive, call.given["id"], title=title, closed=closed, stamp=call.stamp)
     return {"what": ("closed" if closed else "renamed") if done[1] else "unchanged", "id": str(done[0])}
+
+
+_OF_OBJECT = {
+    "id": {**_TEXT, "description": "The id of the object."},
+    "session": {**_TEXT, "description": "Its session; needed if several have such an object."},
+    "branch": {**_TEXT, "description": "Only in this branch and its later forks; default: in every one."},
+    "reason": _TEXT,
+}
+
+
+@_operation(
+    "POST",
+    "/objects/{id}/pin",
+    "pinObject",
+    "Keep an object of a session from eviction, until it is unpinned or for some turns.",
+    {**_OF_OBJECT, "turns": {"type": "integer", "minimum": 1, "description": "For how many turns."}},
+    ("id",),
+)
+async def _pin_object(call: ApiCall) -> Any:
+    return await _change_pin(call, partial(pins.pin, turns=call.given.get("turns")), "pinned")
+
+
+@_operation("DELETE", "/objects/{id}/pin", "unpinObject", "Allow eviction of an object again.", _OF_OBJECT, ("id",))
+async def _unpin_object(call: ApiCall) -> Any:
+    return await _change_pin(call, pins.unpin, "unpinned")
+
+
+async def _change_pin(call: ApiCall, change: Callable[..., Awaitable[pins.Pinning]], what: str) -> Any:
+    done = await change(
+        call.archive,
+        call.given["id"],
+        session=call.given.get("session"),
+        branch=call.given.get("branch"),
+        reason=call.given.get("reason") or f"{what} by the {call.knowledge.source.value}",
+        at=call.stamp.at,
+        correlation_id=call.stamp.id,
+    )
+    return {"what": what if done.recorded else "unchanged", "id": done.object, "session": str(done.stream)}
 
 
 def describe_trashed(each: trash.Trashed) -> dict[str, Any]:

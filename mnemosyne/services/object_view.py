@@ -54,8 +54,8 @@ class ObjectView:
     """An object of a session. ``standings`` are its fidelities by branch, ``departures`` the evictions behind those
     that are not full, ``used_by`` the objects that refer to it with their relation. ``release_from`` are the managed
     branches that may evict it, ``restore_to`` those that can restore it and at which fidelity, ``requested`` those that
-    show it again in their next request, ``pins`` as in ``Memory.pins_of``, and ``released`` the branches in which it is
-    released. ``problem`` is the reason if not all texts can be read.
+    show it again in their next request, ``pins`` as in ``Memory.pins_of``, ``unpin_from`` the branches that can drop
+    theirs alone, and ``released`` those where it is released. ``problem`` is the reason if not all texts can be read.
     """
 
     stream: UUID
@@ -68,7 +68,8 @@ class ObjectView:
     release_from: Sequence[str]
     restore_to: Mapping[str, Fidelity]
     requested: Mapping[str, Fidelity]
-    pins: Mapping[str, Pinned]
+    pins: Mapping[str, Pinned | None]
+    unpin_from: Sequence[str]
     released: Sequence[str]
     used_by: Sequence[tuple[MemoryObject, str]]
 
@@ -88,6 +89,8 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
     """The view of an object. Raises NotFound, LogFailed."""
     found = await memories.find(archive, object_id, session)
     each, memory = found.object, found.session.memory
+    shows = {name: shown for name, shown in memory.branches.items() if each.id in shown.objects}
+    held = {name: shown.own(memory.objects[each.id]) for name, shown in shows.items()}
     managed = [branch.name for branch in found.session.branches.values() if branch.mode is Mode.MANAGE]
     texts, problem = await memories.read_texts(archive, found)
     stub = Fidelity.STUB.label
@@ -101,9 +104,7 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
         problem=problem,
         history=history,
         departures=list(_find_departures(found.session, each, history)),
-        standings={
-            branch: shown.fidelity_of(each.id) for branch, shown in memory.branches.items() if each.id in shown.objects
-        },
+        standings={name: shown.fidelity_of(each.id) for name, shown in shows.items()},
         release_from=[name for name in managed if pins.explain_retention(found.session, name, each) is None],
         restore_to={
             name: granted.after
@@ -114,11 +115,8 @@ async def read_object_view(archive: Archive, session: str, object_id: str) -> Ob
             name: shown.requested[each.id] for name, shown in memory.branches.items() if each.id in shown.requested
         },
         pins=memory.pins_of(each.id),
-        released=[
-            name
-            for name, shown in memory.branches.items()
-            if each.id in shown.objects and shown.own(memory.objects[each.id]).released
-        ],
+        unpin_from=[name for name, shown in held.items() if shown.pin is not None] if len(held) > 1 else [],
+        released=[name for name, shown in held.items() if shown.released],
         used_by=[
             (other, link.relation.value)
             for other in memory.objects.values()

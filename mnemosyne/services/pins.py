@@ -47,8 +47,7 @@ async def pin(
     def command(state: Session) -> Pin:
         found = living(state.memory, object_id)
         last = _count_turns(state, branch or found.branch)
-        if branch is not None and all(each.id != found.id for each, _ in state.memory.within_reach(branch)):
-            raise NotFound(f"Branch {branch} has no object {found.id}.")
+        _check_reach(state, branch, found)
         until = None if turns is None else last + turns
         return Pin(at=at, object=found.id, branch=branch, reason=reason, until_turn=until)
 
@@ -56,12 +55,21 @@ async def pin(
 
 
 async def unpin(
-    archive: Archive, object_id: str, *, session: str | None = None, reason: str, at: int, correlation_id: str
+    archive: Archive,
+    object_id: str,
+    *,
+    session: str | None = None,
+    branch: str | None = None,
+    reason: str,
+    at: int,
+    correlation_id: str,
 ) -> Pinning:
-    """Unpin an object. ``at`` is in µs of UTC. Raises NotFound."""
+    """Unpin an object in a ``branch`` or in every one. ``at`` is in µs of UTC. Raises NotFound."""
 
     def command(state: Session) -> Unpin:
-        return Unpin(at=at, object=living(state.memory, object_id).id, reason=reason)
+        found = living(state.memory, object_id)
+        _check_reach(state, branch, found)
+        return Unpin(at=at, object=found.id, branch=branch, reason=reason)
 
     return await _decide(archive, object_id, session, command, correlation_id)
 
@@ -121,6 +129,11 @@ def find_restorable(state: Session, branch: str, each: MemoryObject) -> GrantedR
     scales = state.stated_scales
     answers = [memory_calls.restore(state.memory, branch, call, Spent(), scales=scales) for call in calls]
     return next((answer for answer in answers if isinstance(answer, GrantedRestore)), answers[0])
+
+
+def _check_reach(state: Session, branch: str | None, found: MemoryObject) -> None:
+    if branch is not None and all(each.id != found.id for each, _ in state.memory.within_reach(branch)):
+        raise NotFound(f"Branch {branch} has no object {found.id}.")
 
 
 def _count_turns(state: Session, branch: str) -> int:

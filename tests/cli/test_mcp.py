@@ -93,6 +93,8 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         assert (await call(agent, "memory_search", session=conversation, query=first["name"]))["results"]
         answer = await call(agent, "memory_query", session=conversation, question="what does the parser do?")
         assert answer["session"] == conversation
+        for tool, what in [("memory_pin", "pinned"), ("memory_unpin", "unpinned"), ("memory_unpin", "unchanged")]:
+            assert (await call(agent, tool, session=conversation, object=first["object"]))["what"] == what
         window = await call(agent, "context_at", session=conversation, turn=1)
         assert window["proven"]
         assert window["blocks"]

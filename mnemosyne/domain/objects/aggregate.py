@@ -161,11 +161,11 @@ def evolve(memory_object: MemoryObject, event: events.ObjectEvent) -> MemoryObje
             return _fault(memory_object, event)
         case events.ObjectPinned(branch=None):
             return attrs.evolve(memory_object, pin=Pinned(event.reason, event.until_turn))
-        case events.ObjectUnpinned():
+        case events.ObjectUnpinned(branch=None):
             return attrs.evolve(memory_object, pin=None)
         case events.ObjectReleased(everywhere=True):
             return attrs.evolve(memory_object, released=True)
-        case events.ObjectPinned() | events.ObjectReleased():
+        case events.ObjectPinned() | events.ObjectUnpinned() | events.ObjectReleased():
             return memory_object
         case events.ObjectSuperseded():
             return attrs.evolve(memory_object, superseded=event.how, superseded_by=event.by)

@@ -77,7 +77,7 @@ class Pin(recorded.ObjectPinned):
 
 @attrs.frozen(kw_only=True)
 class Unpin(recorded.ObjectUnpinned):
-    """Remove the object's pins."""
+    """Remove the object's pin from a branch, or all its pins."""
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +128,7 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
             is_so = pins == {Pinned(command.reason, command.until_turn)}
             return () if is_so else (recorded.ObjectPinned(**_fields(command)),)
         case Unpin():
-            return (recorded.ObjectUnpinned(**_fields(command)),) if memory.pins_of(known.id) else ()
+            return _unpin(command, known, memory)
         case Release():
             is_free = not known.released and not known.is_pinned(command.turn)
             return (recorded.ObjectReleased(**_fields(command)),) if is_free else ()
@@ -151,6 +151,14 @@ def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recor
             events.append(event)
             memory = evolve(memory, event)
     return tuple(events), memory
+
+
+def _unpin(command: Unpin, known: MemoryObject, memory: Memory) -> tuple[recorded.ObjectUnpinned, ...]:
+    if not memory.pins_of(known.id) or (command.branch is not None and known.pin is None):
+        return ()
+    others = [shown for name, shown in memory.branches.items() if name != command.branch and known.id in shown.objects]
+    is_last = all(shown.own(memory.objects[known.id]).pin is None for shown in others)
+    return (recorded.ObjectUnpinned(**_fields(command) | ({"branch": None} if is_last else {})),)
 
 
 def _fields(command: Command) -> dict[str, Any]:

@@ -228,9 +228,10 @@ class ObjectPinned(OfObject):
 
 @attrs.frozen(kw_only=True)
 class ObjectUnpinned(OfObject):
-    """The object's pins were removed, in every branch."""
+    """The object is no longer pinned in a branch and its later forks; in no branch if ``branch`` is None."""
 
     reason: str
+    branch: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -317,7 +318,7 @@ OBJECT_EVENT_NAMES: Mapping[str, type[ObjectEvent]] = {
     "object.restored.v1": ObjectRestored,
     "object.faulted.v2": ObjectFaulted,
     "object.pinned.v2": ObjectPinned,
-    "object.unpinned.v1": ObjectUnpinned,
+    "object.unpinned.v2": ObjectUnpinned,
     "object.released.v2": ObjectReleased,
     "object.requested.v1": ObjectRequested,
     "object.superseded.v1": ObjectSuperseded,

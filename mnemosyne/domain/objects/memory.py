@@ -72,7 +72,7 @@ class BranchView:
     windows that this one succeeds, which its client dropped, and those that tools of the agent's host wrote.
     ``restored`` are the objects restored since the history was last rendered: they are shown where the restore added
     them, and not yet in their original place. ``requested`` are the objects that a person asked to restore, and to
-    which fidelity. ``pins`` and ``released`` hold in this branch only.
+    which fidelity. ``pins`` and ``released`` hold in this branch only; a pin None exempts it from one of every branch.
     """
 
     objects: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class BranchView:
     before: frozenset[str] = frozenset()
     restored: tuple[ObjectRestored, ...] = ()
     requested: Mapping[str, Fidelity] = attrs.field(factory=dict)
-    pins: Mapping[str, Pinned] = attrs.field(factory=dict)
+    pins: Mapping[str, Pinned | None] = attrs.field(factory=dict)
     released: frozenset[str] = frozenset()
 
     def own(self, each: MemoryObject) -> MemoryObject:
@@ -134,8 +134,8 @@ class Memory:
         for object_id in sorted(shown.before):
             yield shown.own(self.objects[object_id]), shown.fidelity_of(object_id)
 
-    def pins_of(self, object_id: str) -> Mapping[str, Pinned]:
-        """The pins of an object by the names of their branches; ``""`` stands for every branch."""
+    def pins_of(self, object_id: str) -> Mapping[str, Pinned | None]:
+        """The pins of an object by the names of their branches; ``""`` stands for every branch, but those with None."""
         everywhere = self.objects[object_id].pin
         pins = {name: shown.pins[object_id] for name, shown in self.branches.items() if object_id in shown.pins}
         return pins if everywhere is None else {"": everywhere, **pins}
@@ -161,11 +161,14 @@ def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     objects = {**memory.objects, event.object: changed}
     memory = attrs.evolve(memory, objects=objects)
     match event:
-        case ObjectUnpinned() | ObjectPinned(branch=None):
+        case ObjectUnpinned(branch=None) | ObjectPinned(branch=None):
             pinning = (name for name, each in memory.branches.items() if event.object in each.pins)
             return reduce(lambda held, name: held.with_view(name, _see(held.view_of(name), event)), pinning, memory)
-        case ObjectPinned(branch=str(branch)):
-            return memory.with_view(branch, _see(memory.view_of(branch), event))
+        case ObjectPinned(branch=str(branch)) | ObjectUnpinned(branch=str(branch)):
+            shown = _see(memory.view_of(branch), event)
+            if isinstance(event, ObjectUnpinned) and changed.pin is not None:
+                shown = attrs.evolve(shown, pins={**shown.pins, event.object: None})
+            return memory.with_view(branch, shown)
         case ObjectReleased(everywhere=True):
             return memory
         case _ if isinstance(event, _OfView):

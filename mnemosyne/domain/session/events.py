@@ -320,6 +320,7 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
     "object.pinned.v1": ("object.pinned.v2", lambda fields: {**fields, "branch": None}),
+    "object.unpinned.v1": ("object.unpinned.v2", lambda fields: {**fields, "branch": None}),
     "object.released.v1": ("object.released.v2", lambda fields: {**fields, "everywhere": True}),
     "object.faulted.v1": ("object.faulted.v2", lambda fields: {**fields, "why": None}),
     "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),

@@ -131,7 +131,7 @@ def describe_object(event: ObjectEvent, *, sized: bool) -> tuple[str, str]:
             where = "" if event.branch is None else f" in branch {event.branch}"
             return f"pinned{where}{until}", event.reason
         case happened.ObjectUnpinned():
-            return "unpinned", event.reason
+            return "unpinned" if event.branch is None else f"unpinned in branch {event.branch}", event.reason
         case happened.ObjectReleased():
             return "released", event.reason
         case happened.ObjectRequested():

@@ -56,11 +56,10 @@ async def download_text(page_context: PageContext, stream: UUID, object_id: str,
     return response
 
 
-def _deciding(command: Any, *, in_branch: bool) -> Decide:
-    """Return the handler of a form that runs ``command`` on an object; ``in_branch``: the form names a branch."""
+def _deciding(command: Any, branch: str | None) -> Decide:
+    """Return the handler of a form that runs ``command`` on an object, in ``branch`` unless the form names one."""
 
     async def decide(page_context: PageContext, form: Mapping[str, str], stream: UUID, object_id: str) -> str:
-        where = {"branch": form.get("branch", "main")} if in_branch else {}
         await command(
             page_context.archive,
             object_id,
@@ -68,7 +67,7 @@ def _deciding(command: Any, *, in_branch: bool) -> Decide:
             reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
             at=page_context.now(),
             correlation_id=page_context.new_id(),
-            **where,
+            branch=form.get("branch", branch),
         )
         return f"/-/session/{stream}/object/{object_id}"
 
@@ -80,8 +79,8 @@ LONG_VIEWS: Mapping[str, LongView] = {_OBJECT: show_object}
 DOWNLOADS = {f"{_OBJECT}/<level>": download_text}
 
 DECISIONS: Mapping[str, Decide] = {
-    f"{_OBJECT}/pin": _deciding(pins.pin, in_branch=False),
-    f"{_OBJECT}/unpin": _deciding(pins.unpin, in_branch=False),
-    f"{_OBJECT}/release": _deciding(pins.release, in_branch=True),
-    f"{_OBJECT}/restore": _deciding(pins.restore, in_branch=True),
+    f"{_OBJECT}/pin": _deciding(pins.pin, None),
+    f"{_OBJECT}/unpin": _deciding(pins.unpin, None),
+    f"{_OBJECT}/release": _deciding(pins.release, "main"),
+    f"{_OBJECT}/restore": _deciding(pins.restore, "main"),
 }

@@ -98,7 +98,7 @@ def moves(**where: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
         st.builds(Degrade, **where, after=_FIDELITIES, cause=_CAUSES),
         st.builds(Restore, **where, after=_FIDELITIES, cause=_CAUSES),
         st.builds(Pin, **pinned, reason=_REASON, until_turn=st.none() | TURNS),
-        st.builds(Unpin, **pinned, reason=_REASON),
+        st.builds(Unpin, **pinned, reason=_REASON, branch=st.none() | where["branch"]),
         st.builds(Request, **where, after=_FIDELITIES, reason=_REASON),
     )
 

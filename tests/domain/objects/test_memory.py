@@ -112,6 +112,27 @@ def test_a_pin_or_release_in_a_fork_holds_there_and_in_its_forks_alone() -> None
     assert decide(attrs.evolve(down, branch="fork-2"), free)
 
 
+def test_an_unpinned_branch_and_its_forks_are_exempt_from_a_pin_of_every_branch_until_the_next_pin() -> None:
+    everywhere = Pin(at=1, object="a", reason="r", until_turn=None)
+    unpin = Unpin(at=2, object="a", reason="r", branch="fork-1")
+    _, held = decide_all((everywhere,), memory.fork(TWO, "fork-1", "main", 8, forked_at=9))
+    _, free = decide_all((unpin,), held)
+    free = memory.fork(free, "fork-2", "fork-1", 8, forked_at=9)
+    seen = {name: next(iter(free.standings(name)))[0].pin is not None for name in free.branches}
+    assert seen == {"main": True, "fork-1": False, "fork-2": False}
+    assert not decide(unpin, free)
+    assert [each.pin is not None for each, _ in decide_all((everywhere,), free)[1].standings("fork-2")] == [True, False]
+
+
+def test_the_last_pin_of_a_branch_is_removed_as_in_every_branch() -> None:
+    held = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)
+    pins = [Pin(at=1, object="a", reason="r", until_turn=None, branch=branch) for branch in ("main", "fork-1")]
+    first, last = (Unpin(at=2, object="a", reason="r", branch=branch) for branch in ("fork-1", "main"))
+    events, held = decide_all((*pins, first, last), held)
+    assert [getattr(each, "branch", None) for each in events] == ["main", "fork-1", "fork-1", None]
+    assert held.pins_of("a") == {}
+
+
 def test_a_pin_or_release_of_an_older_log_holds_in_every_branch() -> None:
     recorded = [golden_event(name).event for name in ("object.pinned.v1", "object.released.v1")]
     held = memory.fork(TWO, "fork-1", "main", 8, forked_at=9)

@@ -40,7 +40,7 @@ WORDS = {
     "session.edited.v1": {"title"},
     "object.faulted.v2": {"reason"},
     "object.pinned.v2": {"reason"},
-    "object.unpinned.v1": {"reason"},
+    "object.unpinned.v2": {"reason"},
     "object.released.v2": {"reason"},
     "object.requested.v1": {"reason"},
     "object.forgotten.v1": {"reason"},

@@ -19,19 +19,19 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_015, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_030, 29_000),
     "actors": Budget("mnemosyne/actors", 7_585, 5_400),
     "projections": Budget("mnemosyne/projections", 2_165, 2_300),
-    "services": Budget("mnemosyne/services", 9_835, 6_000),
+    "services": Budget("mnemosyne/services", 9_865, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_035, 7_600),
-    "http": Budget("mnemosyne/http", 7_600, 5_900),
+    "http": Budget("mnemosyne/http", 7_605, 5_900),
     "app": Budget("mnemosyne/app", 6_015, 3_700),
     "cli": Budget("mnemosyne/cli", 6_985, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_985, 2_300),
-    "mnemosyne": Budget("mnemosyne", 86_010, 65_800),
+    "mnemosyne": Budget("mnemosyne", 86_070, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 77_160, 50_000),
+    "tests": Budget("tests", 77_195, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_480, 12_000),
     "benchmarks": Budget("benchmarks", 8_335, 6_000),

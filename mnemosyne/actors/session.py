@@ -280,7 +280,7 @@ class SessionActor:
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
         after = self._memory.preview(events)
-        settings = choose(self._settings, request.headers)
+        settings = choose(self._settings, request.headers, self.state.grounding)
         opening = opening_of(
             request.at,
             request.wanted,

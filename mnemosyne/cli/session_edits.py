@@ -40,13 +40,14 @@ def rename(session: str, title: str, **options: Any) -> Mapping[str, Any]:
 
 @click.command()
 @session_argument
+@click.option("--undo", is_flag=True, help="Open it again.")
 @log_options()
 @prints(lambda answer: answer, _print)
-def close(session: str, **options: Any) -> Mapping[str, Any]:
+def close(session: str, undo: bool, **options: Any) -> Mapping[str, Any]:
     """Close a session: its status becomes completed, or abandoned if its last prompt is unfinished. Its next turn opens
     it again. A session that is not closed ends after a day without a turn.
 
     \b
       mnemosyne close 319a
     """
-    return _edit(options, id=session, closed=True)
+    return _edit(options, id=session, closed=not undo)

@@ -152,8 +152,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case SessionTrashed():
             return (Merge("sessions", (stream,), {"trashed_at": event.at if event.trashed else None}),)
         case SessionEdited():
-            titled: Row = {} if event.title is None else {"titled_in": recorded.version}
-            return (Merge("labels", (stream,), titled | ({"closed_at": event.at} if event.closed else {})),)
+            label: Row = {} if event.title is None else {"titled_in": recorded.version}
+            if event.closed is not None:
+                label |= {"closed_at": event.at if event.closed else None}
+            return (Merge("labels", (stream,), label),)
         case RoundBegan() | FallbackSent():
             sent = Merge("rounds", (stream, recorded.version), {"bytes": event.size})
             return (Merge("turns", _turn(stream, event), {"rounds": event.round}), sent)

@@ -12,6 +12,7 @@ import attrs
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
+from mnemosyne.domain.window.request_settings import GROUNDINGS
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services import pins, session_edits, trash
 from mnemosyne.services.knowledge import (
@@ -524,18 +525,26 @@ async def _take_out(call: ApiCall) -> Any:
     "PUT",
     "/sessions/{id}",
     "editSession",
-    "Name a session, or close it until its next turn.",
+    "Name a session, close it until its next turn or open it, or choose its grounding.",
     {
         "id": {"type": "string", "description": "The session."},
         "title": {**_TEXT, "description": "Its name in lists; empty for the automatic one."},
-        "closed": {"type": "boolean", "description": "Whether to close it."},
+        "closed": {"type": "boolean", "description": "Whether it is closed."},
+        "grounding": {
+            **_TEXT,
+            "enum": ["", *GROUNDINGS],
+            "description": "How it may use what left its context, as in the settings; empty for the server's.",
+        },
     },
     ("id",),
 )
 async def _edit_session(call: ApiCall) -> Any:
-    title, closed = call.given.get("title"), call.given.get("closed", False)
-    done = await session_edits.edit(call.archive, call.given["id"], title=title, closed=closed, stamp=call.stamp)
-    return {"what": ("closed" if closed else "renamed") if done[1] else "unchanged", "id": str(done[0])}
+    title, closed, grounding = map(call.given.get, ("title", "closed", "grounding"))
+    done = await session_edits.edit(
+        call.archive, call.given["id"], title=title, closed=closed, grounding=grounding, stamp=call.stamp
+    )
+    what = session_edits.describe_edit(closed, grounding) if done[1] else "unchanged"
+    return {"what": what, "id": str(done[0])}
 
 
 _OF_OBJECT = {

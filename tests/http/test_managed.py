@@ -17,6 +17,8 @@ from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import FallbackSent, Mode
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
+from mnemosyne.services import session_edits
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog
 from tests.http.managing import (
@@ -40,6 +42,7 @@ from tests.http.managing import (
     think,
     until_begun,
 )
+from tests.plain.archive import MemoryArchive
 from tests.profiles import rarely
 from tests.waiting import until
 
@@ -215,6 +218,17 @@ async def test_headers_choose_listed_settings_and_a_bad_one_is_recorded_and_neve
     assert (first.policy, first.window, first.chosen) == ("zones", 9_000, ("window", "policy"))
     assert (second.policy, second.window, second.chosen) == ("economic", 20_000, ())
     assert second.refused == ("x-mnemosyne-policy: one of zones is needed", "x-mnemosyne-fidelity: not allowed")
+
+
+async def test_a_grounding_that_a_person_chooses_holds_from_the_next_turn_on() -> None:
+    async with open_talk(YES, YES) as (stage, client):
+        await client.turn(text("one"))
+        archive, stamp = MemoryArchive(stage.log), WriteStamp(1_700_000_000_000_000, "w")
+        await session_edits.edit(archive, str(await stage.stream()), grounding="strict", stamp=stamp)
+        await client.turn(text("two"))
+        taken = [event.grounding for event in await stage.events() if isinstance(event, SettingsTaken)]
+        assert taken == ["free", "strict"]
+        await stage.check(client, grows=True)
 
 
 def results_sent(body: Json) -> list[str]:

@@ -9,14 +9,14 @@ from mnemosyne.errors import BadEntry, ContentForgotten
 from mnemosyne.services import overviews
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
-from mnemosyne.services.session_edits import LONGEST_TITLE, edit
+from mnemosyne.services.session_edits import LONGEST_TITLE, edit, read_grounding
 from mnemosyne.services.verifying import verify
 from tests.domain.session_events import began, opened_branch
 from tests.services.talking import Talk, body, plain, talking, user
 
 
 async def rename(talk: Talk, title: str) -> bool:
-    return (await edit(talk.archive, str(talk.stream), title=title, closed=False, stamp=WriteStamp(9, "w")))[1]
+    return (await edit(talk.archive, str(talk.stream), title=title, stamp=WriteStamp(9, "w")))[1]
 
 
 async def test_a_session_has_the_name_that_a_person_gave_it_until_it_is_emptied_or_forgotten() -> None:
@@ -50,4 +50,14 @@ async def test_closing_is_recorded_once_until_the_next_turn_opens_the_session() 
         await archive.journal.append(Append(stream, expected, tuple(Envelope(each, "c") for each in events)))
         for is_new in (True, False):
             stamp = WriteStamp(10 + expected, "w")
-            assert await edit(archive, "s", title=None, closed=True, stamp=stamp) == (stream, is_new)
+            assert await edit(archive, "s", closed=True, stamp=stamp) == (stream, is_new)
+
+
+async def test_an_edit_that_changes_nothing_is_not_recorded_and_each_can_be_taken_back() -> None:
+    archive, stream = plain(), stream_of("local", "s")
+    started = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"s")
+    await archive.journal.append(Append(stream, 0, (Envelope(started, "c"),)))
+    for change, back in (({"closed": True}, {"closed": False}), ({"grounding": "strict"}, {"grounding": ""})):
+        for edits, is_new in ((back, False), (change, True), (change, False), (back, True)):
+            assert await edit(archive, "s", **edits, stamp=WriteStamp(9, "w")) == (stream, is_new)
+    assert await read_grounding(archive, stream) == ""

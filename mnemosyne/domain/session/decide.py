@@ -135,7 +135,7 @@ class TrashSession(round_events.SessionTrashed):
 
 @attrs.frozen(kw_only=True)
 class EditSession(round_events.SessionEdited):
-    """Name the session, or close it."""
+    """Name the session, close or open it, or choose its grounding."""
 
 
 @attrs.frozen(kw_only=True)
@@ -236,8 +236,10 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
         case TrashSession():
             return _record(command) if session.trashed is not command.trashed else ()
         case EditSession():
-            is_named = command.title in (None, session.title)
-            return () if is_named and (session.closed or not command.closed) else _record(command)
+            now = (session.title, session.closed, session.grounding)
+            wanted = (command.title, command.closed, command.grounding)
+            is_new = any(new not in (None, old) for new, old in zip(wanted, now, strict=True))
+            return _record(command) if is_new else ()
         case StartManaging():
             switch = round_events.ManagingSwitched(at=command.at, on=True, why=command.why)
             return () if session.switched else (switch, switch) if session.off else (switch,)

@@ -317,6 +317,10 @@ def _upcast_settings(**then: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "session.edited.v1": (
+        "session.edited.v2",
+        lambda fields: {**fields, "closed": fields["closed"] or None, "grounding": None},
+    ),
     "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
     "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
     "object.pinned.v1": ("object.pinned.v2", lambda fields: {**fields, "branch": None}),

@@ -147,11 +147,14 @@ class SessionTrashed:
 
 @attrs.frozen(kw_only=True)
 class SessionEdited:
-    """A person named the session (``title`` is None if its name stays), or ``closed`` it until its next turn."""
+    """A person named the session, ``closed`` it until its next turn or opened it again, or chose its ``grounding``
+    (empty for the server's). None: no change.
+    """
 
     at: int
-    title: str | None
-    closed: bool
+    title: str | None = None
+    closed: bool | None = None
+    grounding: str | None = None
 
 
 RoundEvent = (
@@ -179,5 +182,5 @@ ROUND_EVENT_NAMES: Mapping[str, type[RoundEvent]] = {
     "session.knowledge_told.v1": KnowledgeTold,
     "session.managing_switched.v1": ManagingSwitched,
     "session.trashed.v1": SessionTrashed,
-    "session.edited.v1": SessionEdited,
+    "session.edited.v2": SessionEdited,
 }

@@ -222,6 +222,7 @@ class Session:
     trashed: bool = False
     title: str = ""
     closed: bool = False
+    grounding: str = ""
     memory: Memory = attrs.field(factory=Memory)
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
@@ -340,8 +341,8 @@ def evolve(session: Session, event: Event) -> Session:
         case round_events.SessionTrashed():
             return attrs.evolve(session, trashed=event.trashed)
         case round_events.SessionEdited():
-            title = session.title if event.title is None else event.title
-            return attrs.evolve(session, title=title, closed=session.closed or event.closed)
+            changes = {name: getattr(event, name) for name in ("title", "closed", "grounding")}
+            return attrs.evolve(session, **{name: each for name, each in changes.items() if each is not None})
         case round_events.WindowStated():
             return attrs.evolve(session, stated_windows={**session.stated_windows, event.model: event})
         case round_events.FallbackSent():

@@ -25,10 +25,12 @@ GROUNDINGS = ("free", "cited", "strict")
 """How the model may use what left its context, from the least strict on."""
 
 
-def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> ServerSettings:
-    """The server's settings with those that a request's headers choose. A refusal does not repeat a header's value,
-    which may be anything.
+def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]], own: str = "") -> ServerSettings:
+    """The server's settings with those that a request's headers choose. ``own`` is the session's own grounding; empty
+    for the server's. A refusal does not repeat a header's value, which may be anything.
     """
+    if own:
+        settings = attrs.evolve(settings, **_ground(own))
     asked = {name.lower(): value.strip().lower() for name, value in headers}
     changes: dict[str, Any] = {}
     refused: list[str] = []
@@ -55,9 +57,9 @@ def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> Serv
         elif header in asked:
             refused.append(f"{header}: one of {', '.join(allowed)} is needed" if allowed else f"{header}: not allowed")
     stricter = GROUNDINGS[GROUNDINGS.index(settings.grounding) :]
-    grounded: dict[str, bool] = {}
+    grounded: dict[str, Any] = {}
     if (grounding := asked.get(GROUNDING_HEADER)) in stricter:
-        grounded = {"cited": grounding != "free", "strict": grounding == "strict"}
+        grounded = _ground(grounding)
     elif grounding is not None:
         refused.append(f"{GROUNDING_HEADER}: one of {', '.join(stricter)} is needed")
     chosen = (*changes, "grounding") if grounded else tuple(changes)
@@ -65,3 +67,7 @@ def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]]) -> Serv
         return settings
     changes |= {"policy_version": "" if "policy" in changes else settings.policy_version, **grounded}
     return attrs.evolve(settings, chosen=chosen, refused=tuple(refused), **changes)
+
+
+def _ground(grounding: str) -> dict[str, Any]:
+    return {"cited": grounding != "free", "strict": grounding == "strict"}

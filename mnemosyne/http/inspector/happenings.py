@@ -15,6 +15,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked
 from mnemosyne.figures import plural
 from mnemosyne.http.inspector.formatting import because, describe_miss, level_text, tokens_text
+from mnemosyne.services.session_edits import describe_edit
 
 SHOWN = 40
 """Number of events listed."""
@@ -80,7 +81,7 @@ def describe_event(event: Event) -> tuple[str, str] | None:
         case rounds.SessionTrashed():
             return "moved to the trash" if event.trashed else "restored from the trash", ""
         case rounds.SessionEdited():
-            return "closed" if event.closed else "renamed", event.title or ""
+            return describe_edit(event.closed, event.grounding), event.title or ""
         case turns.CheckpointNamed():
             return f"checkpoint {event.name}", f"{event.branch} {event.turn}"
         case rounds.BranchModeSet():

@@ -16,6 +16,7 @@ from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
+from mnemosyne.domain.window.request_settings import GROUNDINGS
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning
@@ -73,6 +74,8 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
         values={
             "overview": overview,
             "status": overview.status(page_context.now()).value,
+            "grounding": await session_edits.read_grounding(page_context.archive, stream),
+            "groundings": GROUNDINGS,
             "switched_on": await page_context.archive.directory.is_switched_on(stream),
             "actors": [each.value for each in Actor],
         },
@@ -434,10 +437,15 @@ async def _keep(page_context: PageContext, form: Mapping[str, str], stream: UUID
 
 
 async def _edit(page_context: PageContext, form: Mapping[str, str], stream: UUID) -> str:
-    """Name the session if the form has a title; close it otherwise."""
+    """Name, ground, close or open the session, as the form says."""
     stamp = WriteStamp(page_context.now(), page_context.new_id())
-    title = form.get("title")
-    await session_edits.edit(page_context.archive, str(stream), title=title, closed=title is None, stamp=stamp)
+    title, grounding, closed = map(form.get, ("title", "grounding", "closed"))
+    if grounding not in (None, "", *GROUNDINGS):
+        raise BadOption(f"{grounding!r} is not a grounding; choose one of {', '.join(GROUNDINGS)}.")
+    is_closed = None if closed is None else closed == "yes"
+    await session_edits.edit(
+        page_context.archive, str(stream), title=title, closed=is_closed, grounding=grounding, stamp=stamp
+    )
     return f"/-/session/{stream}"
 
 

@@ -28,7 +28,7 @@ def event_of(name: str) -> ObjectEvent:
 def test_every_stored_event_has_an_actor() -> None:
     actors = {actor_of(recorded(golden_event(name).event)) for name in EVENT_NAMES}
     assert actors == set(Actor)
-    for name in ("session.trashed.v1", "session.edited.v1"):
+    for name in ("session.trashed.v1", "session.edited.v2"):
         assert actor_of(recorded(golden_event(name).event)) is Actor.USER
 
 

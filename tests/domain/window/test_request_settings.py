@@ -41,6 +41,13 @@ def test_a_request_chooses_a_grounding_at_least_as_strict_as_the_server_s() -> N
         assert (found.grounding, bool(found.refused), len(found.chosen)) == (grounding, name == "free", name != "free")
 
 
+def test_a_session_s_own_grounding_replaces_the_server_s_and_bounds_that_of_a_request() -> None:
+    server = attrs.evolve(SERVER, cited=True, strict=True)
+    for own, name, grounding in (("", None, "strict"), ("free", None, "free"), ("cited", "free", "cited")):
+        headers = [] if name is None else [("x-mnemosyne-grounding", name)]
+        assert choose(server, headers, own).grounding == grounding
+
+
 @pytest.mark.parametrize(
     ("header", "value", "why"),
     [

@@ -93,7 +93,7 @@ async def test_a_session_is_named_and_closed_on_its_page_and_over_the_api(dsn: s
         _, text = await pages.get("/-/")
         assert "<small>Older</small>" in text
         assert "The parser" in text
-        assert await decide(pages, f"/-/session/{stream}/edit") == 303
+        assert await decide(pages, f"/-/session/{stream}/edit", closed="yes") == 303
         response = await pages.client.put(f"/-/api/v1/sessions/{stream}", json={"closed": True}, headers=token)
         assert (await response.get_json())["what"] == "unchanged"
         (listed,) = (await pages.json("/-/sessions.json"))["sessions"]
@@ -101,6 +101,12 @@ async def test_a_session_is_named_and_closed_on_its_page_and_over_the_api(dsn: s
         _, text = await pages.get(f"/-/session/{stream}")
         assert ">Close</button>" not in text
         assert "; completed" in text
+        assert await decide(pages, f"/-/session/{stream}/edit", closed="no") == 303
+        assert await decide(pages, f"/-/session/{stream}/edit", grounding="strict") == 303
+        assert await decide(pages, f"/-/session/{stream}/edit", grounding="lax") == 400
+        _, text = await pages.get(f"/-/session/{stream}")
+        assert ">Open again</button>" not in text
+        assert "<option selected>strict</option>" in text
 
 
 async def test_a_reply_is_kept_as_a_note_of_the_session_s_project(dsn: str, tmp_path: Path) -> None:

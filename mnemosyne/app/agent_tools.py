@@ -114,8 +114,9 @@ class AgentTools:
         text = await object_view.read_text(self._archive, str(stream), object_id, Fidelity.FULL)
         if text is None:
             raise NotFound(f"Nothing is stored of the object {object_id!r}.")
-        more = len(text) - LONGEST_TEXT
-        result = {"session": str(stream), "object": object_id, "text": text[:LONGEST_TEXT]}
+        start, length = given.get("first", 1) - 1, min(given.get("characters", LONGEST_TEXT), LONGEST_TEXT)
+        more = len(text) - start - length
+        result = {"session": str(stream), "object": object_id, "text": text[start : start + length]}
         return result | ({"characters_left_out": more} if more > 0 else {})
 
     async def _objects(self, given: Arguments) -> Any:

@@ -89,7 +89,9 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         ):
             assert str(await call(agent, tool, **given)).startswith(error)
         first = listed["objects"][0]
-        assert (await call(agent, "memory_restore", session=conversation, object=first["object"]))["text"]
+        whole = await call(agent, "memory_restore", session=conversation, object=first["object"])
+        some = await call(agent, "memory_restore", session=conversation, object=first["object"], first=2, characters=3)
+        assert (some["text"], some["characters_left_out"]) == (whole["text"][1:4], len(whole["text"]) - 4)
         assert (await call(agent, "memory_search", session=conversation, query=first["name"]))["results"]
         answer = await call(agent, "memory_query", session=conversation, question="what does the parser do?")
         assert answer["session"] == conversation
